@@ -1,0 +1,3 @@
+.PHONY: test
+test: ## All tests
+	go test -race ./...

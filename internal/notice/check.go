@@ -1,0 +1,103 @@
+package notice
+
+import (
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// Check tells what is wrong with what a producer gave; its errors wrap
+// ErrInvalid and name the field in the API's words.
+func (c *Content) Check() error {
+	if err := CheckURL(c.URL); c.URL != "" && err != nil {
+		return err
+	}
+	switch c.Method {
+	case "", "POST", "PUT", "GET":
+	default:
+		return invalid("method %q; want POST, PUT or GET", c.Method)
+	}
+	if c.ContentType != "" && (len(c.ContentType) > 256 || !printable(c.ContentType)) {
+		return invalid("content_type %.80q is no header value of at most 256 printable characters", c.ContentType)
+	}
+	if err := CheckHeaders(c.Headers); err != nil {
+		return err
+	}
+	if c.Traceparent != "" && !traceparent(c.Traceparent) {
+		return invalid("traceparent %.80q is not of the form 00-<32 hex>-<16 hex>-<2 hex>", c.Traceparent)
+	}
+	return c.Ladder.Check()
+}
+
+// CheckURL tells what is wrong with a target's address.
+func CheckURL(s string) error {
+	if len(s) > MaxURL {
+		return invalid("url is %d bytes long, at most %d are allowed", len(s), MaxURL)
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return invalid("url cannot be read; want http://host/path or https://host/path")
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return invalid("url must be absolute, http or https, and name a host")
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return invalid("url holds a control character")
+	}
+	return nil
+}
+
+// CheckHeaders tells what is wrong with headers given by a producer or by the
+// configuration: names that are no token, values with control characters (an
+// injection), names that are reserved.
+func CheckHeaders(hs []Header) error {
+	if len(hs) > MaxHeaders {
+		return invalid("headers: %d given, at most %d are allowed", len(hs), MaxHeaders)
+	}
+	total := 0
+	for _, h := range hs {
+		if h.Name == "" || strings.ContainsFunc(h.Name, notToken) {
+			return invalid("headers: %.80q is no header name", h.Name)
+		}
+		if Reserved(h.Name) {
+			return invalid("headers: %s is reserved", h.Name)
+		}
+		if !printable(h.Value) {
+			return invalid("headers: the value of %s holds a control character", h.Name)
+		}
+		total += len(h.Name) + len(h.Value)
+	}
+	if total > MaxHeaderBytes {
+		return invalid("headers: %d bytes in all, at most %d are allowed", total, MaxHeaderBytes)
+	}
+	return nil
+}
+
+func notToken(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+}
+
+func printable(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < 0x20 && c != '\t') || c == 0x7f {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+func traceparent(s string) bool {
+	if len(s) != 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if i == 2 || i == 35 || i == 52 {
+			continue
+		}
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
+			return false
+		}
+	}
+	return s[3:35] != strings.Repeat("0", 32) && s[36:52] != strings.Repeat("0", 16)
+}

@@ -1,0 +1,143 @@
+package notice
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Ladder is the list of delays between attempts: the first is between attempt
+// 1 and attempt 2, so a ladder of n steps makes at most n+1 attempts. Nil means
+// "not given", empty means "no retry".
+type Ladder []time.Duration
+
+// Total is the time from the first attempt to the last.
+func (l Ladder) Total() time.Duration {
+	var t time.Duration
+	for _, d := range l {
+		t += d
+	}
+	return t
+}
+
+// String spells the ladder the way ParseLadder reads it.
+func (l Ladder) String() string {
+	if len(l) == 0 {
+		return "none"
+	}
+	s := make([]string, len(l))
+	for i, d := range l {
+		s[i] = Short(d)
+	}
+	return strings.Join(s, ",")
+}
+
+// Summary is the ladder's length and total: "9 retries over 25h13m15s".
+func (l Ladder) Summary() string {
+	switch len(l) {
+	case 0:
+		return "no retry"
+	case 1:
+		return "1 retry over " + Short(l.Total())
+	}
+	return fmt.Sprintf("%d retries over %s", len(l), Short(l.Total()))
+}
+
+// Short spells a duration without the zero units at its end: 10m, 2h, 1h30m.
+func Short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// ParseLadder reads "15s,3m,10m" or "none".
+func ParseLadder(s string) (Ladder, error) {
+	s = strings.TrimSpace(s)
+	if s == "none" {
+		return Ladder{}, nil
+	}
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(parts) == 0 {
+		return nil, invalid("an empty ladder; want steps such as 15s,3m,10m, or none")
+	}
+	l := make(Ladder, len(parts))
+	for i, p := range parts {
+		d, err := ParseDuration(p)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
+		}
+		l[i] = d
+	}
+	return l, l.Check()
+}
+
+// Check tells what is wrong with a ladder.
+func (l Ladder) Check() error {
+	if len(l) > MaxSteps {
+		return invalid("%d steps, at most %d are allowed", len(l), MaxSteps)
+	}
+	for i, d := range l {
+		if d < time.Millisecond || d > MaxHorizon {
+			return invalid("step %d is %s; a step is from 1ms to %s", i+1, d, Short(MaxHorizon))
+		}
+	}
+	return nil
+}
+
+// ParseDuration reads a Go duration (15s, 1h30m) or a number of seconds.
+func ParseDuration(s string) (time.Duration, error) {
+	s = strings.TrimSpace(s)
+	if secs, err := strconv.ParseFloat(s, 64); err == nil {
+		if !(secs >= 0 && secs <= MaxHorizon.Seconds()) {
+			return 0, invalid("%q is not from 0 to %.0f seconds", s, MaxHorizon.Seconds())
+		}
+		return time.Duration(secs * float64(time.Second)), nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, invalid("%q is no duration; want one such as 15s, 3m, 1h30m, or a number of seconds", s)
+	}
+	if d < 0 || d > MaxHorizon {
+		return 0, invalid("%q is not from 0 to %s", s, Short(MaxHorizon))
+	}
+	return d, nil
+}
+
+// Jittered spreads d over ±share of it, so that notices that failed together
+// do not come back together. It never makes a step shorter than 1 ms.
+func Jittered(d time.Duration, share float64) time.Duration {
+	if share <= 0 {
+		return d
+	}
+	d += time.Duration((2*rand.Float64() - 1) * share * float64(d))
+	return max(d, time.Millisecond)
+}
+
+func mustLadder(s string) Ladder {
+	l, err := ParseLadder(s)
+	if err != nil {
+		panic("notice: preset: " + err.Error())
+	}
+	return l
+}
+
+// The ladders payment platforms publish; see route.Preset for what goes with
+// them.
+var (
+	// DefaultLadder is the one this service was made for: 25h13m15s.
+	DefaultLadder = mustLadder("15s,3m,10m,30m,30m,1h,2h,6h,15h")
+	// AlipayLadder is Alipay's asynchronous notice, the text that begins with
+	// 4m: 24h24m in all.
+	AlipayLadder = mustLadder("4m,10m,10m,1h,2h,6h,15h")
+	// WeChatLadder is WeChat Pay v3's: 24h4m in all.
+	WeChatLadder = mustLadder("15s,15s,30s,3m,10m,20m,30m,30m,30m,60m,3h,3h,3h,6h,6h")
+	// StandardLadder is the Standard Webhooks example: 75h35m5s in all.
+	StandardLadder = mustLadder("5s,5m,30m,2h,5h,10h,14h,20h,24h")
+)

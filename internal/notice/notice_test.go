@@ -1,0 +1,168 @@
+package notice
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestLadders(t *testing.T) {
+	for _, c := range []struct {
+		l    Ladder
+		want string
+	}{
+		{DefaultLadder, "9 retries over 25h13m15s"}, {AlipayLadder, "7 retries over 24h24m"},
+		{WeChatLadder, "15 retries over 24h4m"}, {StandardLadder, "9 retries over 75h35m5s"},
+		{Ladder{}, "no retry"}, {Ladder{time.Hour}, "1 retry over 1h"},
+	} {
+		if got := c.l.Summary(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.l, got, c.want)
+		}
+		back, err := ParseLadder(c.l.String())
+		if err != nil || !reflect.DeepEqual(back, c.l) {
+			t.Errorf("%s came back as %v, %v", c.l, back, err)
+		}
+	}
+	for _, bad := range []string{"", ",", "15", "15s,0s", "15s,-3m", "15s,later", strings.Repeat("1s,", 101), "200000h"} {
+		if l, err := ParseLadder(bad); err == nil && bad != "15" {
+			t.Errorf("%q was read as %v", bad, l)
+		}
+	}
+}
+
+func TestStep(t *testing.T) {
+	n := &Notice{}
+	if d, ok := n.Step(Ladder{time.Second}); !ok || d != time.Second {
+		t.Errorf("first step %v, %v", d, ok)
+	}
+	n.Add(Attempt{N: 1})
+	if _, ok := n.Step(Ladder{time.Second}); ok {
+		t.Error("a used ladder gave a step")
+	}
+	n.Redriven = 1
+	if d, ok := n.Step(Ladder{time.Second}); !ok || d != time.Second {
+		t.Errorf("after a redrive %v, %v", d, ok)
+	}
+	n.Ladder = Ladder{}
+	if _, ok := n.Step(Ladder{time.Second}); ok {
+		t.Error("the notice's own ladder was not taken")
+	}
+}
+
+func head(n *Notice) []byte {
+	return n.AppendTail([]byte(`{"due":1763740800000,"made":1763740785000`))
+}
+
+func TestRecordComesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := &Notice{Key: "a:b:c:d", Route: "a", Made: time.UnixMilli(1763740785000).UTC(), Due: time.UnixMilli(1763740800000).UTC()}
+		n.URL = rapid.String().Draw(t, "url")
+		n.ContentType = rapid.SampledFrom([]string{"", "text/plain", "application/json"}).Draw(t, "type")
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			n.Body = rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+		case 1:
+			n.Body = []byte(rapid.String().Draw(t, "text"))
+		case 2:
+			n.Body = []byte(rapid.SampledFrom([]string{`{"a": 1 ,"b":"ä\u0000"}`, "1", ` {"a":1}`, "{}\n", `"x"`, "null", "1e999", "{\n}"}).Draw(t, "json"))
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "headers") {
+			n.Headers = append(n.Headers, Header{rapid.StringMatching("[a-z]+").Draw(t, "name"), rapid.String().Draw(t, "value")})
+		}
+		n.Locked = rapid.IntRange(0, 3).Draw(t, "locked")
+		n.Ladder = rapid.SampledFrom([]Ladder{nil, {}, {time.Second}}).Draw(t, "ladder")
+		n.Reason = rapid.SampledFrom(append([]Reason{""}, Reasons...)).Draw(t, "reason")
+		for i := range rapid.IntRange(0, 22).Draw(t, "attempts") {
+			n.Add(Attempt{N: i + 1, At: time.UnixMilli(1763740800000 + int64(i)).UTC(), Duration: time.Duration(i) * time.Millisecond,
+				Status: 500, Reason: ReasonStatus5xx, Response: rapid.StringN(0, 100, 400).Draw(t, "response")})
+		}
+		data := head(n)
+		if !json.Valid(data) {
+			t.Fatalf("not JSON: %s", data)
+		}
+		got, err := Decode(n.Key, n.Route, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(n.Body) == 0 {
+			n.Body, got.Body = nil, nil
+		}
+		if !bytes.Equal(got.Body, n.Body) || !reflect.DeepEqual(got, n) {
+			t.Fatalf("\n got %+v\nwant %+v\nfrom %s", got, n, data)
+		}
+	})
+}
+
+func TestRecordIsShortAndReadable(t *testing.T) {
+	n := &Notice{Content: Content{Body: []byte(`{"order":"` + strings.Repeat("x", 188) + `"}`)}}
+	if got := len(head(n)); got > 252 {
+		t.Errorf("a record with a 200 B body has %d bytes, over the 252 of its allocation class", got)
+	}
+	n = &Notice{Content: Content{URL: "https://m/x", Body: []byte(`{"paid": true}`)}}
+	n.Add(Attempt{N: 1, At: time.UnixMilli(1763740800001), Duration: 12 * time.Millisecond, Status: 500, Reason: ReasonStatus5xx, Response: "oh \"no\"\n"})
+	want := `{"due":1763740800000,"made":1763740785000,"url":"https://m/x","json":{"paid": true},"n":1,` +
+		`"attempts":[{"n":1,"at":1763740800001,"ms":12,"status":500,"reason":"status_5xx","response":"oh \"no\"\n"}]}`
+	if got := string(head(n)); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+func TestRedriveBeginsTheLadderAnew(t *testing.T) {
+	got, err := Decode("a:b:c:d", "a", []byte(`{"due":1,"made":1,"n":3,"reason":"status_5xx","again":true}`))
+	if err != nil || got.Redriven != 3 || got.Reason != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestKeptCutsAtARune(t *testing.T) {
+	for _, pad := range []int{0, 1, 2, 3} {
+		s := Kept(strings.Repeat("x", pad) + strings.Repeat("界", 300))
+		if len(s) > KeptResponse || len(s) < KeptResponse-3 || strings.ContainsRune(s, '\ufffd') {
+			t.Errorf("%d bytes, %q", len(s), s[len(s)-5:])
+		}
+	}
+}
+
+func TestContentCheck(t *testing.T) {
+	good := Content{URL: "https://m.example/cb?x=1", ContentType: "application/xml; charset=utf-8", Headers: []Header{{"X-A", "b"}},
+		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Ladder: Ladder{time.Second}, Method: "PUT"}
+	if err := good.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Content){
+		"url":         func(c *Content) { c.URL = "ftp://x/" },
+		"absolute":    func(c *Content) { c.URL = "/x" },
+		"host":        func(c *Content) { c.URL = "http:///x" },
+		"method":      func(c *Content) { c.Method = "DELETE" },
+		"reserved":    func(c *Content) { c.Headers = []Header{{"Webhook-Id", "1"}} },
+		"X-A":         func(c *Content) { c.Headers = []Header{{"X-A", "b\r\nX: y"}} },
+		"header name": func(c *Content) { c.Headers = []Header{{"X A", "b"}} },
+		"traceparent": func(c *Content) { c.Traceparent = "00-x" },
+		"step 1":      func(c *Content) { c.Ladder = Ladder{0} },
+		"content_typ": func(c *Content) { c.ContentType = "a\nb" },
+	} {
+		c := good
+		change(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestIDIsStableAndHasNoDot(t *testing.T) {
+	n := &Notice{Key: "a.b:c:d:e.f", Made: time.UnixMilli(1)}
+	id := n.ID()
+	n.Add(Attempt{N: 1})
+	if n.ID() != id || strings.Contains(id, ".") || len(id) != 30 {
+		t.Errorf("%q, then %q", id, n.ID())
+	}
+	n.Made = time.UnixMilli(2)
+	if n.ID() == id {
+		t.Error("another notice under the same key has the same id")
+	}
+}

@@ -1,0 +1,285 @@
+package notice
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The record is one JSON object that a person can read with redis-cli:
+//
+//	{"due":1763740800000,"made":1763740785000,"url":"https://…","json":{"paid":true},"n":1,"attempts":[…]}
+//
+// Its head, due and made, is written by the scripts, because times come from
+// Redis; they splice it without reading the rest. What Go writes is the tail,
+// from the comma after made (or the closing brace) on. A redrive appends
+// "again" before the closing brace; the next settle writes it as "redriven". Defaults are left out
+// and the key is not repeated.
+//
+// The body stands under "json" when it is JSON, byte for byte as it came, under
+// "text" when it is UTF-8 and under "base64" otherwise.
+
+// AppendTail appends the record without its head.
+func (n *Notice) AppendTail(b []byte) []byte {
+	b = n.Content.append(b)
+	if n.Locked > 0 {
+		b = appendInt(b, "locked", int64(n.Locked))
+	}
+	if n.Used > 0 {
+		b = appendInt(b, "n", int64(n.Used))
+	}
+	if n.Redriven > 0 {
+		b = appendInt(b, "redriven", int64(n.Redriven))
+	}
+	if n.Reason != "" {
+		b = appendString(b, "reason", string(n.Reason))
+	}
+	if len(n.Attempts) > 0 {
+		b = append(b, `,"attempts":[`...)
+		for i := range n.Attempts {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = n.Attempts[i].append(b)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func (c *Content) append(b []byte) []byte {
+	if c.URL != "" {
+		b = appendString(b, "url", c.URL)
+	}
+	if c.Method != "" && c.Method != "POST" {
+		b = appendString(b, "method", c.Method)
+	}
+	isJSON := inlineJSON(c.Body)
+	if c.ContentType != "" {
+		b = appendString(b, "type", c.ContentType)
+	}
+	switch {
+	case len(c.Body) == 0:
+	case isJSON:
+		b = append(append(b, `,"json":`...), c.Body...)
+	case utf8.Valid(c.Body):
+		b = appendString(b, "text", string(c.Body))
+	default:
+		b = append(b, `,"base64":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, c.Body), '"')
+	}
+	if len(c.Headers) > 0 {
+		b = append(b, `,"headers":[`...)
+		for i, h := range c.Headers {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, '[')
+			b = quote(b, h.Name)
+			b = append(b, ',')
+			b = quote(b, h.Value)
+			b = append(b, ']')
+		}
+		b = append(b, ']')
+	}
+	if c.Ladder != nil {
+		b = appendString(b, "retry", c.Ladder.String())
+	}
+	if c.Traceparent != "" {
+		b = appendString(b, "trace", c.Traceparent)
+	}
+	if c.Lost {
+		b = append(b, `,"lost":true`...)
+	}
+	return b
+}
+
+// inlineJSON tells whether body may stand in the record as it is: a JSON value
+// without white space around it, which a decoder would strip, and in UTF-8.
+func inlineJSON(body []byte) bool {
+	if len(body) == 0 || !json.Valid(body) || !utf8.Valid(body) {
+		return false
+	}
+	return !isSpace(body[0]) && !isSpace(body[len(body)-1])
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+func (a *Attempt) append(b []byte) []byte {
+	b = append(append(b, `{"n":`...), strconv.Itoa(a.N)...)
+	b = appendInt(b, "at", a.At.UnixMilli())
+	b = appendInt(b, "ms", a.Duration.Milliseconds())
+	if a.Status != 0 {
+		b = appendInt(b, "status", int64(a.Status))
+	}
+	if a.Reason != "" {
+		b = appendString(b, "reason", string(a.Reason))
+	}
+	if a.Response != "" {
+		b = appendString(b, "response", Kept(a.Response))
+	}
+	return append(b, '}')
+}
+
+func appendInt(b []byte, name string, v int64) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return strconv.AppendInt(b, v, 10)
+}
+
+func appendString(b []byte, name, v string) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return quote(b, v)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// quote appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func quote(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+			b = append(append(b, s[start:i]...), "\ufffd"...)
+			i++
+			start = i
+			continue
+		}
+		b = append(b, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		start = i
+	}
+	return append(append(b, s[start:]...), '"')
+}
+
+type record struct {
+	Due      int64           `json:"due"`
+	Made     int64           `json:"made"`
+	URL      string          `json:"url"`
+	Method   string          `json:"method"`
+	Type     string          `json:"type"`
+	JSON     json.RawMessage `json:"json"`
+	Text     *string         `json:"text"`
+	Base64   *string         `json:"base64"`
+	Headers  [][2]string     `json:"headers"`
+	Retry    *string         `json:"retry"`
+	Trace    string          `json:"trace"`
+	Lost     bool            `json:"lost"`
+	Locked   int             `json:"locked"`
+	N        int             `json:"n"`
+	Redriven int             `json:"redriven"`
+	Again    bool            `json:"again"` // appended by the redrive script
+	Reason   Reason          `json:"reason"`
+	Attempts []struct {
+		N        int    `json:"n"`
+		At       int64  `json:"at"`
+		MS       int64  `json:"ms"`
+		Status   int    `json:"status"`
+		Reason   Reason `json:"reason"`
+		Response string `json:"response"`
+	} `json:"attempts"`
+}
+
+// ErrRecord is what Decode's errors wrap.
+var ErrRecord = errors.New("not a record")
+
+// Decode reads a record.
+func Decode(key, route string, data []byte) (*Notice, error) {
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrRecord, key, err)
+	}
+	n := &Notice{
+		Key: key, Route: route, Made: time.UnixMilli(r.Made).UTC(), Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked,
+		Used: r.N, Redriven: r.Redriven, Reason: r.Reason,
+		Content: Content{URL: r.URL, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Lost: r.Lost},
+	}
+	switch {
+	case r.JSON != nil:
+		n.Body = r.JSON
+	case r.Text != nil:
+		n.Body = []byte(*r.Text)
+	case r.Base64 != nil:
+		body, err := base64.StdEncoding.DecodeString(*r.Base64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: base64: %w", ErrRecord, key, err)
+		}
+		n.Body = body
+	}
+	for _, h := range r.Headers {
+		n.Headers = append(n.Headers, Header{h[0], h[1]})
+	}
+	if r.Retry != nil {
+		l, err := ParseLadder(*r.Retry)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: retry: %w", ErrRecord, key, err)
+		}
+		n.Ladder = l
+	}
+	if r.Again {
+		n.Redriven, n.Reason = n.Used, ""
+	}
+	if len(r.Attempts) > 0 {
+		n.Attempts = make([]Attempt, len(r.Attempts), len(r.Attempts)+1)
+		for i, a := range r.Attempts {
+			n.Attempts[i] = Attempt{N: a.N, At: time.UnixMilli(a.At).UTC(), Duration: time.Duration(a.MS) * time.Millisecond,
+				Status: a.Status, Reason: a.Reason, Response: a.Response}
+		}
+	}
+	return n, nil
+}
+
+// EffectiveType is the content type a callback carries: the one given, else
+// application/json for a JSON body, else none.
+func (c *Content) EffectiveType() string {
+	if c.ContentType != "" {
+		return c.ContentType
+	}
+	if inlineJSON(c.Body) {
+		return "application/json"
+	}
+	return ""
+}
+
+// Reserved tells whether a producer may not set a header of this name: the
+// ones that frame the exchange, and those this service speaks for itself.
+func Reserved(name string) bool {
+	switch l := strings.ToLower(name); l {
+	case "host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade",
+		"keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate", "expect", "accept-encoding",
+		"user-agent", "traceparent", "tracestate":
+		return true
+	default:
+		return strings.HasPrefix(l, "webhook-") || strings.HasPrefix(l, "notifier-")
+	}
+}

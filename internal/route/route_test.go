@@ -1,0 +1,77 @@
+package route
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestMatchTakesTheLongest(t *testing.T) {
+	tab, err := NewTable([]*Route{{Name: "a", Prefix: "app1"}, {Name: "b", Prefix: "app1:trans"}, {Name: "c", Prefix: "app1:trans:notice"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"app1:x:y:1": "a", "app1:trans:y:1": "b", "app1:trans:notice:1": "c", "app12:trans:notice:1": "", "app1:transx:y:1": "a"} {
+		got := ""
+		if r := tab.Match(key); r != nil {
+			got = r.Name
+		}
+		if got != want {
+			t.Errorf("%s goes to %q, want %q", key, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { tab.Match("app1:trans:notice:1") }); n != 0 {
+		t.Errorf("Match allocates %v times", n)
+	}
+}
+
+func TestTableRefusesDoubles(t *testing.T) {
+	for want, rs := range map[string][]*Route{
+		"prefix app1": {{Name: "a", Prefix: "app1"}, {Name: "b", Prefix: "app1"}},
+		"named a":     {{Name: "a", Prefix: "app1"}, {Name: "a", Prefix: "app2"}},
+		"segment":     {{Name: "a", Prefix: "app1:"}},
+	} {
+		if _, err := NewTable(rs); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestParseAck(t *testing.T) {
+	for _, s := range []string{"2xx", "status:200,204", "body:success", "json:code=SUCCESS", "json:data.code=0"} {
+		a, err := ParseAck(s)
+		if err != nil || a.String() != s {
+			t.Errorf("%q came back as %q, %v", s, a, err)
+		}
+	}
+	for _, s := range []string{"", "3xx", "status:", "status:500", "status:abc", "body:", "body: ", "json:", "json:code", "json:=x", "json:a..b=x", "2xx:1"} {
+		if a, err := ParseAck(s); err == nil {
+			t.Errorf("%q was read as %v", s, a)
+		}
+	}
+}
+
+func TestParseTarget(t *testing.T) {
+	for s, want := range map[string]Kind{"http://h/p": KindFixed, "https://h": KindFixed, "notice": KindNotice, "list:q": KindList, "stream:s:1": KindStream, "log": KindLog} {
+		got, err := ParseTarget(s)
+		if err != nil || got.Kind != want {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "list:", "stream:", "ftp://x", "http://", "h/p", "file:///etc/passwd"} {
+		if got, err := ParseTarget(s); err == nil {
+			t.Errorf("%q was read as %v", s, got)
+		}
+	}
+}
+
+func TestSecretDoesNotPrint(t *testing.T) {
+	r := Route{Secrets: []Secret{Secret("hunter2")}}
+	j, _ := json.Marshal(r)
+	for _, s := range []string{fmt.Sprintf("%v %+v %#v %s", r, r, r, r.Secrets[0]), string(j)} {
+		if strings.Contains(s, "hunter2") || strings.Contains(s, "104 117") || strings.Contains(s, "aHVudGVyMg") {
+			t.Errorf("printed: %s", s)
+		}
+	}
+}
