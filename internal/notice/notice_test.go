@@ -166,3 +166,20 @@ func TestIDIsStableAndHasNoDot(t *testing.T) {
 		t.Error("another notice under the same key has the same id")
 	}
 }
+
+func TestDeepBodyIsStoredAsText(t *testing.T) {
+	for _, deep := range []int{999, 1000, 1001, 9999, 10000} {
+		body := strings.Repeat("[", deep) + strings.Repeat("]", deep)
+		n := Notice{Content: Content{Body: []byte(body)}}
+		back, err := Decode("a:b:c:d", "a", append([]byte(`{"due":1,"made":1`), n.AppendTail(nil)...))
+		if err != nil || string(back.Body) != body {
+			t.Errorf("a body %d levels deep did not come back: %v", deep, err)
+		}
+		if n.InlineJSON() != (deep <= 1000) {
+			t.Errorf("%d levels: InlineJSON = %v", deep, n.InlineJSON())
+		}
+	}
+	if d := depth([]byte(`{"a[[[":["\\\"[[",{}]}`)); d != 3 {
+		t.Errorf("depth = %d, want 3", d)
+	}
+}

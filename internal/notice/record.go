@@ -99,13 +99,41 @@ func (c *Content) append(b []byte) []byte {
 	return b
 }
 
-// inlineJSON tells whether body may stand in the record as it is: a JSON value
-// without white space around it, which a decoder would strip, and in UTF-8.
+// InlineJSON tells whether the body may stand in another JSON text as it is: a
+// JSON value without white space around it, which a decoder would strip, in
+// UTF-8, and not so deep that the text around it passes a decoder's limit.
+func (c *Content) InlineJSON() bool { return inlineJSON(c.Body) }
+
+// maxDepth is far below the 10,000 levels that encoding/json reads: the record
+// and the API's answers put levels of their own around a body.
+const maxDepth = 1000
+
 func inlineJSON(body []byte) bool {
 	if len(body) == 0 || !json.Valid(body) || !utf8.Valid(body) {
 		return false
 	}
-	return !isSpace(body[0]) && !isSpace(body[len(body)-1])
+	return !isSpace(body[0]) && !isSpace(body[len(body)-1]) && depth(body) <= maxDepth
+}
+
+// depth is how deep arrays and objects are nested in valid JSON.
+func depth(valid []byte) int {
+	level, deepest := 0, 0
+	for i := 0; i < len(valid); i++ {
+		switch valid[i] {
+		case '"':
+			for i++; valid[i] != '"'; i++ {
+				if valid[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			level++
+			deepest = max(deepest, level)
+		case ']', '}':
+			level--
+		}
+	}
+	return deepest
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

@@ -77,10 +77,21 @@ type Change struct {
 	InFlight bool
 }
 
+// Verdict is what a consumer reports of a notice it took from a list or a
+// stream.
+type Verdict struct {
+	Outcome  notice.Outcome
+	Reason   notice.Reason
+	Response string        // what the consumer says about it; cut when it is kept
+	After    time.Duration // of a deferral; 0 = the engine's own pause
+}
+
 // Query asks for a page of notices.
 type Query struct {
 	Routes []string // prefixes of routes to look in, in order
-	Prefix string   // of the keys; empty = all
+	// Prefix is the plain text the keys begin with, not cut at a segment's
+	// border: a client's scope app1 arrives as "app1:". Empty = all.
+	Prefix string
 	State  notice.State
 	Reason notice.Reason // of dead ones
 	Since  time.Time     // by due, settled or dead time, according to the state
