@@ -1,0 +1,169 @@
+package redistest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStart(t *testing.T) {
+	ctx := t.Context()
+	s := Start(t, WithAOF(t.TempDir()), WithConfig(`rename-command CONFIG ""`, "notify-keyspace-events Ex"))
+	if err := s.Client().Set(ctx, "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client().ConfigGet(ctx, "port").Err(); err == nil || !strings.Contains(err.Error(), "unknown command") {
+		t.Errorf("CONFIG: %v", err)
+	}
+
+	s.Kill()
+	if err := fresh(t, s).Ping(ctx).Err(); err == nil {
+		t.Error("a killed server answers")
+	}
+	addr := s.Addr()
+	s.Restart()
+	if got := s.Client().Get(ctx, "k").Val(); got != "v" || s.Addr() != addr {
+		t.Errorf("after the restart: %q on %s, want v on %s", got, s.Addr(), addr)
+	}
+
+	s.Pause()
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if err := fresh(t, s).Ping(short).Err(); err == nil {
+		t.Error("a paused server answers")
+	}
+	s.Unpause()
+	if err := s.Client().Ping(ctx).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// fresh is a client without a pooled connection and without retries.
+func fresh(t *testing.T, s *Server) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestSharedDatabasesAreApart(t *testing.T) {
+	a, b := Shared(t), Shared(t)
+	ctx := t.Context()
+	if a.DB() == b.DB() || a.DB() == 0 || a.Namespace() == b.Namespace() || a.Addr() != b.Addr() {
+		t.Errorf("databases %d, %d; namespaces %s, %s; %s, %s", a.DB(), b.DB(), a.Namespace(), b.Namespace(), a.Addr(), b.Addr())
+	}
+	if err := a.Client().Set(ctx, "k", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Client().DBSize(ctx).Val(); n != 0 {
+		t.Errorf("%d keys in the other test's database", n)
+	}
+	o, err := redis.ParseURL(a.URL())
+	if err != nil || o.DB != a.DB() || o.Addr != a.Addr() {
+		t.Errorf("URL %s: %v, %v", a.URL(), o, err)
+	}
+	if f := a.Client().ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]; !strings.Contains(f, "E") || !strings.Contains(f, "x") {
+		t.Errorf("notify-keyspace-events %q", f)
+	}
+}
+
+func TestSharedGivesDatabasesBack(t *testing.T) {
+	for range 2 * databases {
+		t.Run("", func(t *testing.T) {
+			s := Shared(t)
+			if n := s.Client().DBSize(t.Context()).Val(); n != 0 {
+				t.Fatalf("database %d holds %d keys", s.DB(), n)
+			}
+			s.Client().Set(t.Context(), "left", "behind", 0)
+		})
+	}
+}
+
+// Where Docker answers, a container must serve: this is the check that
+// dockertest works, so it makes the image itself and takes no other way.
+func TestDockertestServer(t *testing.T) {
+	if err := exec.Command("docker", "info").Run(); err != nil {
+		// Nothing to run it on. The order must go on to the next way then, with
+		// an error that says so.
+		if _, err := newContainer(&settings{}); err == nil || !strings.Contains(err.Error(), "docker") {
+			t.Errorf("without Docker: %v", err)
+		}
+		return
+	}
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		if out, err := exec.Command("../../scripts/test-image.sh").CombinedOutput(); err != nil {
+			t.Fatalf("scripts/test-image.sh: %v\n%s", err, out)
+		}
+	}
+	c, err := newContainer(&settings{lines: []string{"notify-keyspace-events Ex"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.remove)
+	s := &Server{t: t, backend: c, addr: c.address()}
+	s.connect(&redis.Options{Addr: s.addr})
+	if err := s.await(); err != nil {
+		t.Fatalf("%v\n%s", err, c.logs())
+	}
+	ctx := t.Context()
+	if got := s.Client().ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]; got != "xE" {
+		t.Errorf("notify-keyspace-events %q", got)
+	}
+	s.Kill()
+	s.Restart()
+	s.Pause()
+	s.Unpause()
+	if err := s.Client().Set(ctx, "k", "v", 0).Err(); err != nil {
+		t.Error(err)
+	}
+	s.Pause()
+	s.Restart() // from the pause
+	c.remove()
+	out, err := exec.Command("docker", "ps", "-a", "-q", "--no-trunc", "--filter", "id="+c.id()).Output()
+	if err != nil || len(out) > 0 {
+		t.Errorf("the container is still there: %s, %v", out, err)
+	}
+}
+
+// A test binary that is killed must leave no server behind.
+func TestGuard(t *testing.T) {
+	mark := t.TempDir() + "/mark"
+	g, err := newGuard("touch " + mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.release()
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a guard that was released ran its command")
+	}
+	if g, err = newGuard("touch " + mark); err != nil {
+		t.Fatal(err)
+	}
+	_ = g.pipe.Close() // what the end of this process does
+	_ = g.cmd.Wait()
+	if _, err := os.Stat(mark); err != nil {
+		t.Errorf("the guard did not run its command: %v", err)
+	}
+}
+
+func TestSplitLine(t *testing.T) {
+	for line, want := range map[string][]string{
+		`save ""`:                     {"save", ""},
+		`rename-command CONFIG ""`:    {"rename-command", "CONFIG", ""},
+		"user  a on >p ~* +@all":      {"user", "a", "on", ">p", "~*", "+@all"},
+		`logfile "/tmp/with a blank"`: {"logfile", "/tmp/with a blank"},
+		"":                            nil,
+	} {
+		if got := splitLine(line); !slices.Equal(got, want) {
+			t.Errorf("%q: %q", line, got)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package redistest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// EnvURL names the variable that points tests at a Redis that runs already.
+// Its databases 1 to 15 are flushed.
+const EnvURL = "NOTIFIER_TEST_REDIS_URL"
+
+const (
+	databases = 15
+	// held is how long a database stays taken when its test binary died.
+	held = 15 * time.Minute
+	// patience is how long a test waits for one of the databases.
+	patience = 5 * time.Minute
+)
+
+// shared is the one server of this test binary. It is a variable of the
+// package because tests of a package have nothing else in common.
+var shared struct {
+	sync.Mutex
+	options *redis.Options
+	backend backend
+}
+
+// Shared gives the test an empty database, and a namespace, on the server that
+// all tests of this binary share. Settings of the whole server (CONFIG SET) are
+// shared too: a test that changes them takes Start. notify-keyspace-events
+// holds Ex.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	o, err := sharedOptions(t)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	db, err := take(t, o)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	own := *o
+	own.DB = db
+	s := &Server{t: t, addr: o.Addr, url: urlOf(&own), db: db, namespace: "t" + strings.ToLower(rand.Text()[:10])}
+	s.connect(&own)
+	if err := s.client.FlushDB(context.Background()).Err(); err != nil {
+		t.Fatalf("redistest: empty database %d: %v", db, err)
+	}
+	return s
+}
+
+// sharedOptions finds or starts the shared server, once.
+func sharedOptions(t testing.TB) (*redis.Options, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.options != nil {
+		return shared.options, nil
+	}
+	o, err := find(t)
+	if err != nil {
+		return nil, err
+	}
+	o.DisableIdentity = true
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	if err := await(c); err != nil {
+		return nil, err
+	}
+	if err := addFlags(c); err != nil {
+		return nil, err
+	}
+	shared.options = o
+	return o, nil
+}
+
+// find is the order of the package's comment.
+func find(t testing.TB) (*redis.Options, error) {
+	if u := os.Getenv(EnvURL); u != "" {
+		o, err := redis.ParseURL(u)
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be read; want redis://host:port", EnvURL)
+		}
+		return o, nil
+	}
+	c, derr := newContainer(&settings{})
+	if derr == nil {
+		shared.backend = c
+		t.Logf("redistest: a container of %s:%s on %s", c.res.Container.Config.Image, c.id()[:12], c.addr)
+		return &redis.Options{Addr: c.addr}, nil
+	}
+	// Not t.TempDir: the server outlives this test.
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	p, perr := newProcess(dir, &settings{})
+	// The server keeps its directory open and saves nothing: without the name
+	// nothing stays behind.
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("remove the directory: %w", err)
+	}
+	if perr == nil {
+		shared.backend = p
+		t.Logf("redistest: %s on %s, because of docker: %v", p.path, p.address(), derr)
+		return &redis.Options{Addr: p.address()}, nil
+	}
+	return nil, fmt.Errorf("no Redis to test with; install the package redis-server (`make deps`), or start Docker and run "+
+		"scripts/test-image.sh, or set %s\n  docker: %w\n  redis-server: %w", EnvURL, derr, perr)
+}
+
+// addFlags adds Ex to notify-keyspace-events and keeps what is there.
+func addFlags(c *redis.Client) error {
+	ctx := context.Background()
+	const name = "notify-keyspace-events"
+	have, err := c.ConfigGet(ctx, name).Result()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	flags := have[name]
+	for _, need := range []string{"E", "x"} {
+		if !strings.Contains(flags, need) && !(need == "x" && strings.Contains(flags, "A")) {
+			flags += need
+		}
+	}
+	if err := c.ConfigSet(ctx, name, flags).Err(); err != nil {
+		return fmt.Errorf("set %s to %q: %w", name, flags, err)
+	}
+	return nil
+}
+
+// take holds one database until the test ends. The note that it is taken is a
+// key of database 0, because other test binaries may use the same server.
+func take(t testing.TB, o *redis.Options) (int, error) {
+	c := redis.NewClient(o)
+	token := rand.Text()
+	ctx := context.Background()
+	deadline := time.Now().Add(patience)
+	for {
+		for db := 1; db <= databases; db++ {
+			key := "redistest:" + strconv.Itoa(db)
+			err := c.SetArgs(ctx, key, token, redis.SetArgs{Mode: "NX", TTL: held}).Err()
+			if errors.Is(err, redis.Nil) {
+				continue
+			}
+			if err != nil {
+				_ = c.Close()
+				return 0, fmt.Errorf("take a database: %w", err)
+			}
+			t.Cleanup(func() {
+				if c.Get(ctx, key).Val() == token {
+					c.Del(ctx, key)
+				}
+				_ = c.Close()
+			})
+			return db, nil
+		}
+		if time.Now().After(deadline) {
+			_ = c.Close()
+			return 0, fmt.Errorf("all %d databases of %s are taken for %s", databases, o.Addr, patience)
+		}
+		pause()
+	}
+}
+
+// urlOf spells options the way redis.ParseURL reads them.
+func urlOf(o *redis.Options) string {
+	scheme, auth := "redis", ""
+	if o.TLSConfig != nil {
+		scheme = "rediss"
+	}
+	if o.Password != "" {
+		auth = o.Username + ":" + o.Password + "@"
+	}
+	if o.Network == "unix" {
+		return "unix://" + auth + o.Addr + "?db=" + strconv.Itoa(o.DB)
+	}
+	return scheme + "://" + auth + o.Addr + "/" + strconv.Itoa(o.DB)
+}
