@@ -1,5 +1,7 @@
 //go:build deps
 
+// Package deps keeps modules in go.mod that are planned and not yet used. It is
+// never built.
 package deps
 
 import (

@@ -70,7 +70,7 @@ func TestParseIsInverseOfBuilding(t *testing.T) {
 }
 
 func TestValidDoesNotAllocate(t *testing.T) {
-	if n := testing.AllocsPerRun(100, func() { Valid("app1:trans:notice:1234567890") }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = Valid("app1:trans:notice:1234567890") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Brings what the tests need on a fresh machine where Go and make are given: a
+# redis-server, and an image of it where Docker runs. Does nothing where they
+# are there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v redis-server >/dev/null; then
+	if [ -n "${NOTIFIER_TEST_REDIS_URL:-}" ]; then
+		echo "deps: no redis-server; the tests that need one of their own will fail" >&2
+	elif command -v apt-get >/dev/null; then
+		echo "deps: installing redis-server"
+		root=()
+		if [ "$(id -u)" -ne 0 ]; then root=(sudo); fi
+		# A lock that another apt holds is waited for; a list that is too old to
+		# find the package is read anew.
+		install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends
+			-o DPkg::Lock::Timeout=300 redis-server)
+		"${install[@]}" || { "${root[@]}" apt-get update -q -o DPkg::Lock::Timeout=300 && "${install[@]}"; }
+		# The package starts a server on 6379, which nothing here uses.
+		"${root[@]}" service redis-server stop >/dev/null 2>&1 || true
+	elif command -v brew >/dev/null; then
+		brew install redis
+	else
+		echo "deps: install redis-server (7.0 or newer) and run this again" >&2
+		exit 1
+	fi
+fi
+
+if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+	scripts/test-image.sh
+else
+	echo "deps: Docker does not answer; the tests run on $(command -v redis-server || echo "$NOTIFIER_TEST_REDIS_URL")"
+fi

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# gofmt, go vet, staticcheck and govulncheck. The checkers are pinned by
+# tools/go.mod; nothing is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+unformatted=$(gofmt -l $(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go'))
+if [ -n "$unformatted" ]; then
+	echo "gofmt -w is due for:" >&2
+	echo "$unformatted" >&2
+	exit 1
+fi
+go vet ./...
+go vet -tags fault ./...
+go tool -modfile=tools/go.mod staticcheck -tags fault ./...
+
+# The database of vulnerabilities is on the network. Where it cannot be reached
+# there is nothing to check by; where it can, its finding counts.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if timeout 300 go tool -modfile=tools/go.mod govulncheck ./... >"$log" 2>&1; then
+	tail -n 1 "$log"
+elif grep -q '^Vulnerability #' "$log"; then
+	cat "$log" >&2
+	exit 1
+else
+	echo "govulncheck: its database was not reached; not checked ($(tail -n 1 "$log" | cut -c 1-120))"
+fi
