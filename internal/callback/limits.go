@@ -1,0 +1,251 @@
+package callback
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/time/rate"
+
+	"notifier/internal/notice"
+)
+
+// Numbers of the limits.
+const (
+	breakerFailures = 10              // slow failures in a row that open a host's breaker
+	breakerOpen     = 5 * time.Second // how long it stays open
+	slowFailure     = time.Second     // a failure that took this long counts for the breaker
+	minAfter        = 250 * time.Millisecond
+	maxAfter        = 30 * time.Second
+	hostIdle        = 10 * time.Minute // what is known of a host is forgotten after this
+)
+
+// limits are those of one route: its rate, and per destination slots, speed and
+// breaker.
+type limits struct {
+	max     int // slots per destination; 0 = unlimited
+	limiter *rate.Limiter
+	now     func() time.Time
+	changed func(host string, from, to gobreaker.State)
+
+	mu    sync.Mutex
+	hosts map[string]*host
+	swept time.Time
+	// turn is when the next notice refused for the rate may come back: they are
+	// lined up at the rate itself.
+	turn time.Time
+}
+
+func newLimits(maxPerHost int, perSecond float64, now func() time.Time, changed func(string, gobreaker.State, gobreaker.State)) *limits {
+	l := &limits{max: maxPerHost, now: now, changed: changed, hosts: map[string]*host{}, swept: now()}
+	if perSecond > 0 {
+		// A tenth of a second's worth may come at once.
+		l.limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond/10)))
+	}
+	return l
+}
+
+// host is what is known of one destination.
+type host struct {
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+
+	// All below is guarded by limits.mu.
+	inflight int
+	used     time.Time
+	// allowed is how many slots the host has now: less than limits.max after it
+	// said 429 or 503; it grows by one with every round of good answers. Zero =
+	// never slowed.
+	allowed float64
+	slowed  time.Time // when it was slowed last
+	opened  time.Time // when the breaker opened last
+	served  counter   // answers, and exchanges that broke
+	refused counter
+}
+
+// errSlow is what a breaker is told.
+var errSlow = errors.New("slow failure")
+
+// pass is the permission for one exchange. end gives it back.
+type pass struct {
+	l    *limits
+	h    *host
+	done func(error)
+	at   time.Time
+}
+
+// enter asks for permission; if it is refused, the result defers the notice.
+func (l *limits) enter(name string) (*pass, *notice.Result) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep(now)
+	h := l.hosts[name]
+	if h == nil {
+		h = &host{}
+		h.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+			Name: name, MaxRequests: 1, Timeout: breakerOpen,
+			ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
+			OnStateChange: func(name string, from, to gobreaker.State) { l.changed(name, from, to) },
+			IsExcluded:    func(err error) bool { return errors.Is(err, errExcluded) },
+		})
+		l.hosts[name] = h
+	}
+	h.used = now
+	if limit := h.limit(l.max); limit > 0 && h.inflight >= limit {
+		return nil, l.refuse(h, now, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name))
+	}
+	done, err := h.breaker.Allow()
+	if err != nil {
+		return nil, l.refuse(h, now, notice.ReasonBreaker, h.opened.Add(breakerOpen).Sub(now),
+			fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", name, breakerFailures))
+	}
+	if l.limiter != nil && !l.limiter.AllowN(now, 1) {
+		done(errExcluded)
+		res := notice.DeferredResult(notice.ReasonBusy, l.lineUp(now), fmt.Sprintf("the route's rate of %g/s is used up", float64(l.limiter.Limit())))
+		return nil, &res
+	}
+	h.inflight++
+	return &pass{l: l, h: h, done: done, at: now}, nil
+}
+
+var errExcluded = errors.New("no exchange")
+
+// end reports what came of the exchange.
+func (p *pass) end(res notice.Result, timedOut bool) {
+	now := p.l.now()
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	h := p.h
+	h.inflight--
+	h.used = now
+	h.served.add(now)
+	switch {
+	case res.Status == 429 || res.Status == 503:
+		h.slow(p.at, now)
+	case res.Outcome == notice.OutcomeDelivered && h.allowed > 0:
+		h.recover(p.l.max)
+	}
+	var err error
+	switch {
+	case res.Reason == notice.ReasonShutdown || res.Reason == notice.ReasonBlocked || res.Reason == notice.ReasonInvalid:
+		err = errExcluded
+	case timedOut || res.Outcome == notice.OutcomeRetry && now.Sub(p.at) >= slowFailure:
+		err = errSlow
+	}
+	before := h.breaker.State()
+	p.done(err)
+	if after := h.breaker.State(); after == gobreaker.StateOpen && before != after {
+		h.opened = now
+	}
+}
+
+// limit is the number of slots the host has now, 0 = unlimited.
+func (h *host) limit(most int) int {
+	if h.allowed == 0 {
+		return most
+	}
+	return max(1, int(h.allowed))
+}
+
+// slow halves the slots, once for all the calls that were under way together.
+func (h *host) slow(began, now time.Time) {
+	if began.Before(h.slowed) {
+		return
+	}
+	if h.allowed == 0 {
+		h.allowed = float64(h.inflight + 1)
+	}
+	h.allowed = max(1, h.allowed/2)
+	h.slowed = now
+}
+
+// recover adds a slot for every round of good answers.
+func (h *host) recover(most int) {
+	h.allowed += 1 / h.allowed
+	if most > 0 && h.allowed >= float64(most) || h.allowed >= 1<<16 {
+		h.allowed = 0
+	}
+}
+
+// refuse puts off: about as long as the host needs for those refused lately,
+// spread by half of it to either side.
+func (l *limits) refuse(h *host, now time.Time, r notice.Reason, atLeast time.Duration, detail string) *notice.Result {
+	h.refused.add(now)
+	perSecond := max(h.served.perSecond(now), 0.1)
+	after := time.Duration(min(h.refused.perSecond(now)/perSecond, maxAfter.Seconds()) * float64(time.Second))
+	after = spread(max(after, atLeast, minAfter))
+	if after < atLeast { // an open breaker lets nobody in earlier
+		after = atLeast + rand.N(atLeast/2+1)
+	}
+	res := notice.DeferredResult(r, min(after, maxAfter), detail)
+	return &res
+}
+
+func spread(d time.Duration) time.Duration {
+	return max(minAfter, d/2+rand.N(d))
+}
+
+// lineUp is when a notice refused for the rate may come back.
+func (l *limits) lineUp(now time.Time) time.Duration {
+	step := time.Duration(float64(time.Second) / float64(l.limiter.Limit()))
+	if l.turn.Before(now) {
+		l.turn = now
+	}
+	l.turn = l.turn.Add(step)
+	after := l.turn.Sub(now)
+	if after > maxAfter {
+		l.turn = now.Add(maxAfter)
+		after = maxAfter/2 + rand.N(maxAfter/2)
+	}
+	return max(after, minAfter)
+}
+
+// sweep forgets hosts that were not called for long.
+func (l *limits) sweep(now time.Time) {
+	if now.Sub(l.swept) < hostIdle/10 {
+		return
+	}
+	l.swept = now
+	for name, h := range l.hosts {
+		if h.inflight == 0 && now.Sub(h.used) > hostIdle {
+			delete(l.hosts, name)
+		}
+	}
+}
+
+// counter counts events per second: those of the last whole second, or of the
+// running one if they are more already.
+type counter struct {
+	second    int64
+	cur, last float64
+	// mean remembers slow hosts, which end a call only now and then.
+	mean float64
+}
+
+func (c *counter) roll(now time.Time) {
+	s := now.Unix()
+	if c.second == 0 {
+		c.second = s
+	}
+	for c.second < s {
+		c.last, c.cur = c.cur, 0
+		c.mean += (c.last - c.mean) / 8
+		c.second++
+		if s-c.second > 60 { // asleep for a minute: nothing is left of the mean
+			c.second, c.last, c.mean = s, 0, 0
+		}
+	}
+}
+
+func (c *counter) add(now time.Time) {
+	c.roll(now)
+	c.cur++
+}
+
+func (c *counter) perSecond(now time.Time) float64 {
+	c.roll(now)
+	return max(c.cur, c.last, c.mean)
+}

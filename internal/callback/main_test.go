@@ -1,0 +1,62 @@
+package callback
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var made = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func testNotice(body string) *notice.Notice {
+	return &notice.Notice{Key: "shop:trans:paid:4711", Route: "shop", Made: made, Due: made.Add(15 * time.Second),
+		Content: notice.Content{Body: []byte(body)}}
+}
+
+func fixedRoute(url string) *route.Route {
+	return &route.Route{Name: "shop", Prefix: "shop", Target: route.Target{Kind: route.KindFixed, URL: url},
+		Timeout: 30 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, HostConcurrency: 16}
+}
+
+func noticeRoute(allow ...string) *route.Route {
+	r := fixedRoute("")
+	r.Target, r.Allow = route.Target{Kind: route.KindNotice}, allow
+	return r
+}
+
+func newHandler(t testing.TB, o Options) *Handler {
+	t.Helper()
+	h := New(o)
+	t.Cleanup(h.Close)
+	return h
+}
+
+// server is a receiver that ends before the leak check. Its handlers must not
+// wait for anything but their request's context.
+func server(t testing.TB, f http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func expect(t testing.TB, got notice.Result, o notice.Outcome, r notice.Reason) {
+	t.Helper()
+	if got.Outcome != o || got.Reason != r {
+		t.Errorf("%s %q (status %d, %q), want %s %q", got.Outcome, got.Reason, got.Status, got.Response, o, r)
+	}
+}
+
+func background(t testing.TB) context.Context { return t.Context() }

@@ -1,0 +1,136 @@
+package callback
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// Exchange is one callback with all that was said, fit to be shown: secrets are
+// dots.
+type Exchange struct {
+	Method          string          `json:"method,omitempty"`
+	URL             string          `json:"url,omitempty"`
+	RequestHeaders  []notice.Header `json:"request_headers,omitempty"` // by name
+	RequestBody     string          `json:"request_body,omitempty"`
+	Remote          string          `json:"remote,omitempty"` // the address that was connected to
+	TLS             string          `json:"tls,omitempty"`
+	Proto           string          `json:"proto,omitempty"`
+	Status          int             `json:"status,omitempty"`
+	ResponseHeaders []notice.Header `json:"response_headers,omitempty"`
+	ResponseBody    string          `json:"response_body,omitempty"` // its beginning
+	Duration        time.Duration   `json:"duration"`
+	Result          notice.Result   `json:"result"`
+
+	proxied http.Header
+}
+
+// Probe makes one signed callback at once, past all limits, and shows it.
+func (h *Handler) Probe(ctx context.Context, r *route.Route, n *notice.Notice) Exchange {
+	x := Exchange{}
+	s, err := h.state(r)
+	if err != nil {
+		x.Result = notice.RetryResult(notice.ReasonInvalid, err.Error())
+		return x
+	}
+	u, err := s.check(n)
+	if err != nil {
+		x.Result = s.finish(n, u, failure(&facts{}, err, 0))
+		if u != nil {
+			x.Method, x.URL = methodOf(r, n), redact(u)
+		}
+		return x
+	}
+	began, tr := time.Now(), &tracker{}
+	f := s.exchange(ctx, n, u, h.opts.Now, tr, &x)
+	x.Duration = time.Since(began)
+	x.Result = s.finish(n, u, verdict(&r.Ack, f))
+	if f.status != 0 {
+		x.ResponseBody = s.finish(n, u, notice.Result{Response: printable(decoded(f))}).Response
+		x.ResponseHeaders = s.shown(n, x.proxied)
+	}
+	if p := tr.remote.Load(); p != nil {
+		x.Remote = *p
+	}
+	if c := tr.tls.Load(); c != nil && c.HandshakeComplete {
+		x.TLS = tls.VersionName(c.Version) + " " + tls.CipherSuiteName(c.CipherSuite)
+	}
+	return x
+}
+
+func (x *Exchange) request(s *routeState, n *notice.Notice, req *http.Request) {
+	x.Method, x.URL = req.Method, redact(req.URL)
+	x.RequestHeaders = s.shown(n, req.Header)
+	if req.Method != http.MethodGet {
+		x.RequestBody = printable(n.Body)
+	}
+}
+
+func (x *Exchange) answer(resp *http.Response) {
+	x.Proto, x.Status, x.proxied = resp.Proto, resp.StatusCode, resp.Header
+}
+
+// shown are headers fit to be shown, by name. The signature is none of the
+// secrets: it is made for this one message.
+func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
+	secrets := slices.Clip(s.secrets)
+	secrets.addHeaders(n.Headers)
+	var out []notice.Header
+	for name, vs := range h {
+		for _, v := range vs {
+			switch {
+			case name == "Webhook-Signature":
+			case secretName(name):
+				v = dots
+			case name == "Location":
+				v = RedactURL(v)
+			}
+			out = append(out, notice.Header{Name: strings.ToLower(name), Value: printable([]byte(secrets.scrub(v)))})
+		}
+	}
+	slices.SortFunc(out, func(a, b notice.Header) int { return strings.Compare(a.Name+a.Value, b.Name+b.Value) })
+	return out
+}
+
+// String shows the exchange the way it went over the wire, and the verdict.
+func (x Exchange) String() string {
+	var b strings.Builder
+	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
+	if x.Method != "" {
+		line("> %s %s", x.Method, x.URL)
+	}
+	for _, h := range x.RequestHeaders {
+		line("> %s: %s", h.Name, h.Value)
+	}
+	if x.RequestBody != "" {
+		line(">\n> %s", strings.ReplaceAll(x.RequestBody, "\n", "\n> "))
+	}
+	if x.Remote != "" {
+		line("* connected to %s %s", x.Remote, x.TLS)
+	}
+	if x.Status != 0 {
+		line("< %s %d %s", x.Proto, x.Status, http.StatusText(x.Status))
+	}
+	for _, h := range x.ResponseHeaders {
+		line("< %s: %s", h.Name, h.Value)
+	}
+	if x.ResponseBody != "" {
+		line("<\n< %s", strings.ReplaceAll(x.ResponseBody, "\n", "\n< "))
+	}
+	verdict := string(x.Result.Outcome)
+	if x.Result.Reason != "" {
+		verdict += " (" + string(x.Result.Reason) + ")"
+	}
+	if x.Result.Response != "" && x.Result.Response != x.ResponseBody {
+		verdict += ": " + x.Result.Response
+	}
+	line("= %s after %s", verdict, x.Duration.Round(time.Millisecond))
+	return b.String()
+}

@@ -1,0 +1,158 @@
+package callback
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+const dots = "•••"
+
+// RedactURL spells a URL for logs, errors and answers: user and password, and
+// the values of query parameters whose names tell of a secret, become dots. What
+// cannot be parsed is not shown at all.
+func RedactURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	return redact(u)
+}
+
+func redact(u *url.URL) string {
+	if u.User == nil && u.RawQuery == "" && u.Opaque == "" {
+		return u.String()
+	}
+	c := *u
+	if c.Opaque != "" { // mailto:…, user:password@… without slashes: nothing of it is ours
+		c.Opaque = dots
+	}
+	c.User = nil
+	c.RawQuery = redactQuery(u.RawQuery)
+	out := c.String()
+	if u.User != nil {
+		out = strings.Replace(out, "//", "//"+dots+"@", 1)
+	}
+	return out
+}
+
+func redactQuery(q string) string {
+	if q == "" {
+		return ""
+	}
+	parts := strings.Split(q, "&")
+	for i, p := range parts {
+		name, _, has := strings.Cut(p, "=")
+		plain, err := url.QueryUnescape(name)
+		if has && (err != nil || secretName(plain)) {
+			parts[i] = name + "=" + dots
+		}
+	}
+	return strings.Join(parts, "&")
+}
+
+// secretName tells whether a header's or parameter's name says that its value
+// is a secret. Too much is better than too little.
+func secretName(name string) bool {
+	l := strings.ToLower(name)
+	for _, w := range [...]string{"auth", "cookie", "token", "secret", "passw", "pwd", "apikey", "api-key", "api_key",
+		"access", "credential", "signature", "private", "session"} {
+		if strings.Contains(l, w) {
+			return true
+		}
+	}
+	return l == "key" || l == "sig" || l == "sign" || strings.HasSuffix(l, "-key") || strings.HasSuffix(l, "_key")
+}
+
+// scrubber takes a call's secrets out of text that came from outside: a
+// receiver may echo the headers it got, and its answer is kept and shown.
+type scrubber []string
+
+// minScrub is the shortest value worth hiding: shorter ones would punch holes
+// into ordinary words.
+const minScrub = 4
+
+func (s *scrubber) add(values ...string) {
+	for _, v := range values {
+		if len(v) >= minScrub {
+			*s = append(*s, v)
+		}
+	}
+}
+
+func (s *scrubber) addURL(u *url.URL) {
+	if u == nil {
+		return
+	}
+	if u.User != nil {
+		pw, _ := u.User.Password()
+		s.add(u.User.String(), pw, url.QueryEscape(pw), basicAuth(u.User))
+	}
+	for name, vs := range u.Query() {
+		if secretName(name) {
+			for _, v := range vs {
+				s.add(v, url.QueryEscape(v))
+			}
+		}
+	}
+}
+
+func (s *scrubber) addHeaders(hs []notice.Header) {
+	for _, h := range hs {
+		if !secretName(h.Name) {
+			continue
+		}
+		s.add(h.Value)
+		// "Bearer abc": the part after the scheme is the secret.
+		if _, rest, ok := strings.Cut(h.Value, " "); ok {
+			s.add(rest)
+		}
+	}
+}
+
+func (s scrubber) scrub(text string) string {
+	for _, v := range s {
+		if strings.Contains(text, v) {
+			text = strings.ReplaceAll(text, v, dots)
+		}
+	}
+	return text
+}
+
+// routeSecrets are the secrets a route's requests carry.
+func routeSecrets(r *route.Route, target, proxy *url.URL) scrubber {
+	var s scrubber
+	s.addHeaders(r.Headers)
+	s.addURL(target)
+	s.addURL(proxy)
+	return s
+}
+
+// printable makes bytes from outside fit to be shown: what is no UTF-8 text
+// becomes \x escapes, control characters but line ends and tabs too, and the
+// result is cut to what is kept of a response.
+func printable(b []byte) string {
+	b = b[:min(len(b), notice.KeptResponse+utf8.UTFMax)]
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 && len(out) < notice.KeptResponse+utf8.UTFMax {
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case r == utf8.RuneError && n == 1 && !utf8.FullRune(b):
+			return notice.Kept(string(out)) // cut amid a rune
+		case r == utf8.RuneError && n == 1, r < 0x20 && r != '\n' && r != '\t' && r != '\r', r == 0x7f:
+			out = append(out, '\\', 'x', hexDigits[b[0]>>4], hexDigits[b[0]&15])
+		case r >= 0x80 && !unicode.IsPrint(r):
+			out = append(out, "\ufffd"...) // direction marks and the like could forge what is shown
+		default:
+			out = append(out, b[:n]...)
+		}
+		b = b[n:]
+	}
+	return notice.Kept(string(out))
+}
+
+const hexDigits = "0123456789abcdef"
