@@ -1,0 +1,197 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+	"notifier/internal/route"
+)
+
+// Client is somebody who may call the API.
+type Client struct {
+	Name  string
+	Token string
+	// Prefix is what the client may see and touch: app, app:module or
+	// app:module:type. Empty means all.
+	Prefix string
+}
+
+// Options is what New needs.
+type Options struct {
+	Engine Engine
+	Routes *route.Table
+	// Clients may call the API. Without any, only requests that name a loopback
+	// host are answered, and only if Loopback is set.
+	Clients []Client
+	// MaxBody is the most bytes a notice's body may have. 0 means 256 KiB.
+	MaxBody int64
+	// Metrics answers GET /metrics. Nil means 404.
+	Metrics http.Handler
+	// Logger gets an access log at debug, and what went wrong in here at error.
+	// Nil means none.
+	Logger  *zap.Logger
+	Version string
+	// Loopback tells that only this machine can reach the listener.
+	Loopback bool
+}
+
+const (
+	defaultMaxBody = 256 << 10
+	envelope       = 64 << 10 // what a request may hold beside the body
+	maxBatchBytes  = 32 << 20
+	maxBatch       = 1000
+	maxPage        = 1000
+	defaultPage    = 100
+	maxTarget      = 8 << 10 // of the request line's address
+)
+
+// API answers the HTTP calls.
+type api struct {
+	engine    Engine
+	routes    *route.Table
+	tokens    []credential
+	maxBody   int64
+	maxBatch  int64
+	metrics   http.Handler
+	log       *zap.Logger
+	loopback  bool
+	document  []byte
+	tree      []operation
+	now       func() time.Time
+	crossSite *http.CrossOriginProtection
+}
+
+// New is the handler of the whole API.
+func New(o Options) http.Handler {
+	a := &api{
+		engine: o.Engine, routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, loopback: o.Loopback,
+		now: time.Now, crossSite: http.NewCrossOriginProtection(),
+	}
+	if a.maxBody <= 0 {
+		a.maxBody = defaultMaxBody
+	}
+	if a.log == nil {
+		a.log = zap.NewNop()
+	}
+	a.maxBatch = max(maxBatchBytes, a.itemLimit())
+	a.tokens = credentials(o.Clients)
+	a.tree = a.operations()
+	a.document = document(a.tree, o.Version)
+	return a
+}
+
+// itemLimit is the most bytes one notice may take in a request. JSON may need
+// up to six bytes for one of a text; twice is enough for base64 and for any
+// sensible text, and the body itself is measured once it is decoded.
+func (a *api) itemLimit() int64 { return 2*a.maxBody + envelope }
+
+// Server is an HTTP server for handler that does not wait for slow clients for
+// ever. The caller runs and shuts it down.
+func Server(handler http.Handler, addr string) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       60 * time.Second, // a batch of 32 MiB over a slow line
+		WriteTimeout:      90 * time.Second, // reading included
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          nil,
+	}
+}
+
+// caller is who makes a request. The zero value may do everything: it stands
+// for anybody on this machine when no client is configured.
+type caller struct {
+	name   string
+	prefix string
+}
+
+func (c caller) covers(key string) bool { return keys.HasPrefix(key, c.prefix) }
+
+// owns tells whether all keys under prefix lie within the caller's scope.
+func (c caller) owns(prefix string) bool {
+	return prefix == c.prefix || keys.HasPrefix(prefix, c.prefix)
+}
+
+// meets tells whether some keys under prefix may lie within the scope.
+func (c caller) meets(prefix string) bool {
+	return c.owns(prefix) || keys.HasPrefix(c.prefix, prefix)
+}
+
+// check looks at a key from a path.
+func (c caller) check(key string) error {
+	if _, err := keys.Parse(key); err != nil {
+		var f faults
+		f.add("path.key", clip(key, 100), "%s; a key is app:module:type:id, in letters, digits, '_', '.', '~' and '-'", clip(err.Error(), 200))
+		return f.problem()
+	}
+	if !c.covers(key) {
+		return absent(key)
+	}
+	return nil
+}
+
+func absent(key string) *Problem {
+	return problem(http.StatusNotFound, "no notice is kept under %s: it was never scheduled, or was settled longer ago than the retention", key)
+}
+
+func noRoute(name string) *Problem {
+	return problem(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", clip(name, 64))
+}
+
+// operation is one call of the API: what the router and the document need.
+type operation struct {
+	method  string
+	path    string
+	id      string
+	summary string
+	about   string
+	query   []parameter
+	body    any   // the schema's type; nil = the call takes no body
+	ndjson  bool  // the body may be NDJSON, and then the answer is
+	answer  any   // the schema's type of the success
+	ok      []int // statuses of success
+	fails   []int // statuses of problems beside those every call has
+	open    bool  // needs no token
+	serve   handler
+
+	segments []string
+}
+
+type handler func(w http.ResponseWriter, r *http.Request, at site) error
+
+// site is what the router found out about a request.
+type site struct {
+	caller
+	param string // the path's {key} or {name}
+}
+
+// failure turns an engine's error into a problem.
+func (a *api) failure(ctx context.Context, err error) *Problem {
+	var p *Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return problem(http.StatusServiceUnavailable, "the request was given up by its caller").with("Retry-After", "1")
+	}
+	if p := storeProblem(err); p != nil {
+		return p
+	}
+	a.log.Error("an API call failed", zap.Error(err))
+	return problem(http.StatusInternalServerError, "this is a defect of the service, not of the request; its log has the cause")
+}
+
+func wrongPath(path string) *Problem {
+	return problem(http.StatusNotFound, "nothing is served at %q; /openapi.json describes what is", clip(path, 200))
+}
+
+func tooLarge(what string, limit int64) *Problem {
+	return problem(http.StatusRequestEntityTooLarge, "%s is larger than the %d bytes that are allowed", what, limit)
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// credential is a client whose token is kept as its hash only.
+type credential struct {
+	caller
+	sum [sha256.Size]byte
+}
+
+func credentials(clients []Client) []credential {
+	cs := make([]credential, len(clients))
+	for i, c := range clients {
+		cs[i] = credential{caller{name: c.Name, prefix: c.Prefix}, sha256.Sum256([]byte(c.Token))}
+	}
+	return cs
+}
+
+// admit finds out who calls. Hashing makes all tokens equally long, and every
+// credential is looked at whether or not an earlier one fitted, so the time
+// taken tells nothing about any token.
+func (a *api) admit(r *http.Request) (caller, *Problem) {
+	if len(a.tokens) == 0 {
+		return a.admitLocal(r)
+	}
+	refused := problem(http.StatusUnauthorized, "want the header Authorization: Bearer <token> with the token of a configured client").
+		with("WWW-Authenticate", `Bearer realm="notifier"`)
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return caller{}, refused
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return caller{}, refused
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	found := -1
+	for i := range a.tokens {
+		match := subtle.ConstantTimeCompare(sum[:], a.tokens[i].sum[:])
+		found = subtle.ConstantTimeSelect(match, i, found)
+	}
+	if found < 0 {
+		return caller{}, refused
+	}
+	return a.tokens[found].caller, nil
+}
+
+// admitLocal guards an API without clients against web pages: one that had its
+// own name resolve to 127.0.0.1 sends that name as Host, and one that posts
+// across sites says so in Sec-Fetch-Site or Origin.
+func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
+	if !a.loopback {
+		return caller{}, problem(http.StatusUnauthorized, "no client is configured, so nobody is let in from other machines; set NOTIFIER_CLIENTS").
+			with("WWW-Authenticate", `Bearer realm="notifier"`)
+	}
+	if !loopbackHost(r.Host) {
+		return caller{}, problem(http.StatusMisdirectedRequest,
+			"without clients only requests to localhost, 127.0.0.1 or [::1] are answered; this one names %q", clip(r.Host, 100))
+	}
+	if err := a.crossSite.Check(r); err != nil {
+		return caller{}, problem(http.StatusForbidden, "without clients no requests from web pages of other sites are answered")
+	}
+	return caller{}, nil
+}
+
+func loopbackHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,266 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// parameter is one query parameter.
+type parameter struct{ name, about, example string }
+
+var (
+	paramRoute  = parameter{"route", "The name of a route; without it all routes are listed.", "orders"}
+	paramPrefix = parameter{"prefix", "What the keys begin with.", "app1:orders:paid:"}
+	paramState  = parameter{"state", "scheduled (the default), claimed, delivered, cancelled or dead.", "dead"}
+	paramReason = parameter{"reason", "Of dead letters: why they died.", "status_5xx"}
+	paramSince  = parameter{"since", "RFC 3339; by due time, or by the time of settling or death.", "2026-11-21T00:00:00Z"}
+	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
+	paramLimit  = parameter{"limit", "1 to 1000, 100 if absent.", "100"}
+	paramCursor = parameter{"cursor", "The cursor of the page before; opaque.", ""}
+	paramDryRun = parameter{"dry_run", "true: count and change nothing.", "true"}
+)
+
+func noQuery(r *http.Request) error {
+	_, p := queryOf(r, nil)
+	if p != nil {
+		return p
+	}
+	return nil
+}
+
+// queryOf reads the query; parameters that are unknown or given twice are refused.
+func queryOf(r *http.Request, known []parameter) (url.Values, *Problem) {
+	if r.URL.RawQuery == "" {
+		return nil, nil
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, "the query cannot be read: an escape or a separator is wrong")
+	}
+	var f faults
+	names := make([]string, len(known))
+	for i, p := range known {
+		names[i] = p.name
+	}
+	given := make([]string, 0, len(q))
+	for name := range q {
+		given = append(given, name)
+	}
+	slices.Sort(given)
+	for _, name := range given {
+		switch {
+		case !slices.Contains(names, name) && len(names) == 0:
+			f.add("query."+clip(name, 60), nil, "this call takes no parameters")
+		case !slices.Contains(names, name):
+			f.add("query."+clip(name, 60), nil, "no such parameter; there are %s", strings.Join(names, ", "))
+		case len(q[name]) > 1:
+			f.add("query."+name, nil, "is given twice")
+		}
+	}
+	return q, f.problem()
+}
+
+// filter reads the parameters that listings and bulk redrives share.
+func (a *api) filter(q url.Values, f *faults) store.Query {
+	var out store.Query
+	if p := q.Get("prefix"); p != "" {
+		if len(p) > keys.MaxKey || strings.ContainsFunc(p, func(c rune) bool { return c != ':' && keys.CheckPrefix(string(c)) != nil }) {
+			f.add("query.prefix", clip(p, 100), "no key can begin like this")
+		}
+		out.Prefix = p
+	}
+	if s := q.Get("reason"); s != "" {
+		if out.Reason = notice.Reason(s); !slices.Contains(notice.Reasons, out.Reason) {
+			f.add("query.reason", clip(s, 60), "want one of %s", join(notice.Reasons))
+		}
+	}
+	instant := func(name string) time.Time {
+		s := q.Get(name)
+		if s == "" {
+			return time.Time{}
+		}
+		t, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+			f.add("query."+name, clip(s, 60), "want a time such as 2026-11-21T09:30:00Z")
+			return time.Time{}
+		}
+		return t.UTC()
+	}
+	out.Since, out.Until = instant("since"), instant("until")
+	if !out.Since.IsZero() && !out.Until.IsZero() && !out.Since.Before(out.Until) {
+		f.add("query.until", nil, "is not after since")
+	}
+	if out.Cursor = q.Get("cursor"); len(out.Cursor) > 2048 {
+		f.add("query.cursor", nil, "is not a cursor of this listing; begin again without one")
+	}
+	return out
+}
+
+func join[T ~string](values []T) string {
+	s := make([]string, len(values))
+	for i, v := range values {
+		s[i] = string(v)
+	}
+	return strings.Join(s, ", ")
+}
+
+// narrow cuts a query to the caller's scope; false means that nothing of it
+// lies inside.
+func (c caller) narrow(q *store.Query) bool {
+	if c.prefix == "" {
+		return true
+	}
+	mine := c.prefix + ":"
+	switch {
+	case strings.HasPrefix(q.Prefix, mine):
+		return true
+	case strings.HasPrefix(mine, q.Prefix):
+		q.Prefix = mine
+		return true
+	}
+	return false
+}
+
+// list serves GET /v1/notices.
+func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
+	values, p := queryOf(r, listParams)
+	if p != nil {
+		return p
+	}
+	var f faults
+	q := a.filter(values, &f)
+	q.State, q.Limit = notice.Scheduled, defaultPage
+	if s := values.Get("state"); s != "" {
+		if q.State = notice.State(s); !slices.Contains(notice.States, q.State) {
+			f.add("query.state", clip(s, 60), "want one of %s", join(notice.States))
+		}
+	}
+	if q.Reason != "" && q.State != notice.Dead {
+		f.add("query.reason", nil, "only dead letters have a reason; add state=dead")
+	}
+	if s := values.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if q.Limit = n; err != nil || n < 1 || n > maxPage {
+			f.add("query.limit", clip(s, 60), "want a number from 1 to %d", maxPage)
+		}
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	if name := values.Get("route"); name != "" {
+		route, err := a.routeNamed(name, at.caller)
+		if err != nil {
+			return err
+		}
+		q.Routes = []string{route.Prefix}
+	} else {
+		for _, route := range a.routes.All() {
+			if at.meets(route.Prefix) {
+				q.Routes = append(q.Routes, route.Prefix)
+			}
+		}
+	}
+	page := store.Page{}
+	if at.narrow(&q) && len(q.Routes) > 0 {
+		var err error
+		if page, err = a.engine.List(r.Context(), q); err != nil {
+			return err
+		}
+	}
+	out := []byte(`{"items":[`)
+	n := 0
+	for _, item := range page.Items {
+		if !at.covers(item.Key) {
+			continue
+		}
+		if n++; n > 1 {
+			out = append(out, ',', '\n')
+		}
+		out = a.appendNotice(out, item, "")
+	}
+	out = append(out, ']')
+	if page.Cursor != "" {
+		out = appendJSON(append(out, `,"cursor":`...), page.Cursor)
+	}
+	return writeRaw(w, http.StatusOK, "application/json", append(out, '}', '\n'))
+}
+
+// routeNamed is the route of that name, as far as the caller can see it.
+func (a *api) routeNamed(name string, c caller) (*route.Route, error) {
+	if r := a.routes.Name(name); r != nil && c.meets(r.Prefix) {
+		return r, nil
+	}
+	return nil, noRoute(name)
+}
+
+// Redriven answers a bulk redrive.
+type Redriven struct {
+	DryRun   bool   `json:"dry_run"`
+	Matched  int    `json:"matched" doc:"Dead letters that fit the filter."`
+	Redriven int    `json:"redriven" doc:"Of them, scheduled again; 0 in a dry run."`
+	Cursor   string `json:"cursor,omitempty" doc:"If there is one, there is more to do: call again with it."`
+}
+
+// stepBudget is how long one bulk call goes on with bounded steps before it
+// hands out a cursor.
+const stepBudget = 5 * time.Second
+
+// redriveAll serves POST /v1/routes/{name}/redrive.
+func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error {
+	values, p := queryOf(r, redriveParams)
+	if p != nil {
+		return p
+	}
+	if err := noBody(w, r); err != nil {
+		return err
+	}
+	var f faults
+	q := a.filter(values, &f)
+	q.State, q.Limit = notice.Dead, maxPage
+	out := Redriven{}
+	switch s := values.Get("dry_run"); s {
+	case "true":
+		out.DryRun = true
+	case "", "false":
+	default:
+		f.add("query.dry_run", clip(s, 60), "want true or false")
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	route, err := a.routeNamed(at.param, at.caller)
+	if err != nil {
+		return err
+	}
+	q.Routes = []string{route.Prefix}
+	if !at.narrow(&q) {
+		return writeJSON(w, http.StatusOK, out)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), stepBudget)
+	defer cancel()
+	for {
+		// The step itself is not cut short: half a step could not be reported.
+		step, err := a.engine.RedriveAll(r.Context(), q, out.DryRun)
+		if err != nil && out.Matched == 0 {
+			return err
+		}
+		out.Matched += step.Matched
+		out.Redriven += step.Redriven
+		if err == nil {
+			q.Cursor = step.Cursor
+		}
+		if out.Cursor = q.Cursor; err != nil || q.Cursor == "" || ctx.Err() != nil {
+			return writeJSON(w, http.StatusOK, out)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"notifier/internal/route"
+)
+
+const aboutAPI = `Schedules callbacks and tells what became of them.
+
+Errors are RFC 9457 problems (application/problem+json); each field that is wrong is listed in errors with location and rule. Unknown
+fields and parameters are refused. Beside what each call lists, any call may be answered with 404 (no such path), 405 (with Allow), 414
+and 431 (address, headers too long) and, if no client is configured, 421 (the Host is not this machine) and 403 (a web page of another
+site). Every answer carries X-Request-Id: the request's own if it brought one.
+
+503 and 507 come with Retry-After. Any call may be repeated: scheduling the same notice again answers 200.`
+
+// Document is the OpenAPI document that is served, indented.
+func Document(version string) []byte {
+	table, err := route.NewTable(nil)
+	if err != nil {
+		panic("api: " + err.Error()) // an empty table is always right
+	}
+	a := &api{routes: table}
+	var v any
+	if err := json.Unmarshal(document(a.operations(), version), &v); err != nil {
+		panic("api: " + err.Error())
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic("api: " + err.Error())
+	}
+	return append(out, '\n')
+}
+
+func document(ops []operation, version string) []byte {
+	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info:    &huma.Info{Title: "notifier", Version: version, Description: aboutAPI},
+		Components: &huma.Components{
+			Schemas: registry,
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"token": {Type: "http", Scheme: "bearer", Description: "A client's token; needed if any client is configured."},
+			},
+		},
+	}
+	for i := range ops {
+		doc.AddOperation(describe(&ops[i], registry))
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		panic("api: the document cannot be written: " + err.Error()) // it does not depend on input
+	}
+	return out
+}
+
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if name == "" { // of an unnamed type, which gets no entry of its own
+		return ""
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+func describe(op *operation, registry huma.Registry) *huma.Operation {
+	h := &huma.Operation{
+		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Description: op.about,
+		Responses: map[string]*huma.Response{},
+	}
+	if !op.open {
+		h.Security = []map[string][]string{{"token": {}}}
+	}
+	for _, segment := range op.segments {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			name = strings.TrimSuffix(name, "}")
+			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name."}[name]
+			h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: about,
+				Schema: &huma.Schema{Type: huma.TypeString}})
+		}
+	}
+	for _, p := range op.query {
+		schema := &huma.Schema{Type: huma.TypeString}
+		if p.example != "" {
+			schema.Examples = []any{p.example}
+		}
+		h.Parameters = append(h.Parameters, &huma.Param{Name: p.name, In: "query", Description: p.about, Schema: schema})
+	}
+	if op.body != nil {
+		schema := registry.Schema(reflect.TypeOf(op.body), true, "")
+		content := map[string]*huma.MediaType{"application/json": {Schema: schema}}
+		if op.ndjson {
+			most := maxBatch
+			content["application/json"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeArray, Items: schema, MaxItems: &most}}
+			content[ndjsonType] = &huma.MediaType{Schema: schema}
+		}
+		h.RequestBody = &huma.RequestBody{Required: true, Content: content}
+	}
+	for _, status := range op.ok {
+		h.Responses[strconv.Itoa(status)] = success(op, status, registry)
+	}
+	for _, status := range slices.Concat(op.fails, op.everywhere()) {
+		h.Responses[strconv.Itoa(status)] = &huma.Response{Description: meaning(status), Content: map[string]*huma.MediaType{
+			"application/problem+json": {Schema: registry.Schema(reflect.TypeFor[Problem](), true, "")},
+		}}
+	}
+	return h
+}
+
+func success(op *operation, status int, registry huma.Registry) *huma.Response {
+	r := &huma.Response{Description: meaning(status)}
+	switch {
+	case op.answer != nil:
+		schema := registry.Schema(reflect.TypeOf(op.answer), true, "")
+		r.Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
+		if op.ndjson {
+			r.Content[ndjsonType] = &huma.MediaType{Schema: registry.Schema(reflect.TypeFor[BatchResult](), true, "")}
+		}
+	case op.id == "metrics":
+		r.Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	default:
+		r.Content = map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}}}
+	}
+	return r
+}
+
+// meaning is what a status says, in the words of this API.
+func meaning(status int) string {
+	switch status {
+	case http.StatusOK:
+		return "Done, or it was so already."
+	case http.StatusCreated:
+		return "Created."
+	case http.StatusMultiStatus:
+		return "Each item has a status of its own."
+	case http.StatusBadRequest:
+		return "The request cannot be read: JSON, query or length."
+	case http.StatusUnauthorized:
+		return "No token, or a wrong one."
+	case http.StatusForbidden:
+		return "The client's scope does not reach so far."
+	case http.StatusNotFound:
+		return "Nothing of that name, or nothing the client may see."
+	case http.StatusNotAcceptable:
+		return "The Accept header takes nothing that can be given."
+	case http.StatusConflict:
+		return "What is kept does not allow it; state or differs says why."
+	case http.StatusRequestEntityTooLarge:
+		return "More bytes than are allowed."
+	case http.StatusUnsupportedMediaType:
+		return "The content type is not read."
+	case http.StatusUnprocessableEntity:
+		return "A field or parameter breaks a rule."
+	case http.StatusServiceUnavailable:
+		return "Redis is not reached; Retry-After says when to repeat."
+	case http.StatusInsufficientStorage:
+		return "Redis is full; nothing was written."
+	}
+	return "A defect of the service."
+}

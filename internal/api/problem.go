@@ -1,0 +1,115 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Problem is an error as RFC 9457 describes it.
+type Problem struct {
+	Title  string  `json:"title" doc:"The status in words."`
+	Status int     `json:"status" doc:"The HTTP status."`
+	Detail string  `json:"detail,omitempty" doc:"What is wrong with this request, and what would be right."`
+	Errors []Wrong `json:"errors,omitempty" doc:"Each field that is wrong."`
+	State  string  `json:"state,omitempty" doc:"Of a 409: the state the notice is in."`
+	// Differs names the fields in which a duplicate differs.
+	Differs []string `json:"differs,omitempty" doc:"Of a duplicate's 409: the fields that differ from the notice that is kept."`
+
+	header http.Header
+}
+
+// Wrong is one field that is wrong.
+type Wrong struct {
+	Location string `json:"location" doc:"Where it stands: body.key, query.limit, path.key, header.accept."`
+	Message  string `json:"message" doc:"The rule it breaks."`
+	Value    any    `json:"value,omitempty" doc:"What was given, cut short."`
+}
+
+func (p *Problem) Error() string {
+	parts := []string{fmt.Sprintf("%d %s", p.Status, p.Title)}
+	if p.Detail != "" {
+		parts = append(parts, p.Detail)
+	}
+	for _, e := range p.Errors {
+		parts = append(parts, e.Location+": "+e.Message)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func problem(status int, format string, a ...any) *Problem {
+	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, a...)}
+}
+
+// with adds a header to the answer.
+func (p *Problem) with(name, value string) *Problem {
+	if p.header == nil {
+		p.header = http.Header{}
+	}
+	p.header.Set(name, value)
+	return p
+}
+
+func (p *Problem) write(w http.ResponseWriter) {
+	data, err := json.Marshal(p)
+	if err != nil { // cannot be: it holds strings and numbers only
+		data = []byte(`{"title":"Internal Server Error","status":500}`)
+		p.Status = http.StatusInternalServerError
+	}
+	for name, values := range p.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(data, '\n')) // the caller has gone; nothing to be done about it
+}
+
+// faults collects what is wrong with a request.
+type faults []Wrong
+
+func (f *faults) add(location string, value any, format string, a ...any) {
+	const most = 20 // a hostile request must not be answered with megabytes
+	if len(*f) < most {
+		*f = append(*f, Wrong{Location: location, Message: fmt.Sprintf(format, a...), Value: value})
+	}
+}
+
+// addErr adds an error of the vocabulary's checks, without the word all begin with.
+func (f *faults) addErr(location string, value any, err error) {
+	f.add(location, value, "%s", strings.TrimPrefix(err.Error(), "invalid: "))
+}
+
+func (f faults) problem() *Problem {
+	if len(f) == 0 {
+		return nil
+	}
+	first := f[0]
+	p := problem(http.StatusUnprocessableEntity, "%s: %s", first.Location, first.Message)
+	if len(f) > 1 {
+		p.Detail += fmt.Sprintf(" (and %d more)", len(f)-1)
+	}
+	p.Errors = f
+	return p
+}
+
+// shown is what an error repeats of a value: its beginning, as text.
+func shown(raw []byte) any {
+	const most = 100
+	if len(raw) <= most {
+		var v any
+		if json.Unmarshal(raw, &v) == nil {
+			return v
+		}
+	}
+	return clip(string(raw), most)
+}
+
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// Route is a route as the API shows it: without secrets, and without the
+// address of a fixed target, which may hold some.
+type Route struct {
+	Name        string   `json:"name" example:"orders"`
+	Prefix      string   `json:"prefix" example:"app1:orders"`
+	Target      string   `json:"target" enum:"url,notice,list,stream,log"`
+	Retry       []string `json:"retry" doc:"The delays between attempts."`
+	Summary     string   `json:"summary" example:"9 retries over 25h13m15s"`
+	Ack         string   `json:"ack" example:"2xx"`
+	TimeoutMS   int64    `json:"timeout_ms"`
+	Concurrency int      `json:"concurrency"`
+	Rate        float64  `json:"rate,omitempty" doc:"A second; absent = unlimited."`
+	Signed      bool     `json:"signed" doc:"Callbacks carry a signature."`
+	Paused      bool     `json:"paused"`
+}
+
+// Routes answers GET /v1/routes.
+type Routes struct {
+	Items []Route `json:"items"`
+}
+
+func viewRoute(r *route.Route) Route {
+	v := Route{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Retry: make([]string, len(r.Ladder)),
+		Summary: r.Ladder.Summary(), Ack: r.Ack.String(), TimeoutMS: r.Timeout.Milliseconds(), Concurrency: r.Concurrency,
+		Rate: r.Rate, Signed: len(r.Secrets) > 0}
+	for i, d := range r.Ladder {
+		v.Retry[i] = notice.Short(d)
+	}
+	return v
+}
+
+func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
+	all, err := a.engine.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byPrefix := make(map[string]store.Counts, len(all))
+	for _, c := range all {
+		byPrefix[c.Prefix] = c
+	}
+	return byPrefix, nil
+}
+
+// listRoutes serves GET /v1/routes. A route wider than the caller's scope is
+// shown, for it carries the caller's notices; what happens on it is not.
+func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+	counts, err := a.counts(r.Context())
+	if err != nil {
+		return err
+	}
+	out := Routes{Items: []Route{}}
+	for _, route := range a.routes.All() {
+		if at.meets(route.Prefix) {
+			v := viewRoute(route)
+			v.Paused = counts[route.Prefix].Paused
+			out.Items = append(out.Items, v)
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// switchRoute pauses or resumes. Only who may see all of a route may do it.
+func (a *api) switchRoute(w http.ResponseWriter, r *http.Request, at site, paused bool) error {
+	if err := empty(w, r); err != nil {
+		return err
+	}
+	route, err := a.routeNamed(at.param, at.caller)
+	if err != nil {
+		return err
+	}
+	if !at.owns(route.Prefix) {
+		return problem(http.StatusForbidden, "route %s carries notices of others too; this client may not pause or resume it", route.Name)
+	}
+	do := a.engine.Resume
+	if paused {
+		do = a.engine.Pause
+	}
+	if err := do(r.Context(), route.Prefix); err != nil {
+		return err
+	}
+	v := viewRoute(route)
+	v.Paused = paused
+	return writeJSON(w, http.StatusOK, v)
+}
+
+func (a *api) pause(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.switchRoute(w, r, at, true)
+}
+
+func (a *api) resume(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.switchRoute(w, r, at, false)
+}
+
+// Stats answers GET /v1/stats.
+type Stats struct {
+	Routes []RouteNumbers `json:"routes"`
+}
+
+// RouteNumbers is how one route stands. Counts come from Redis; in_flight,
+// outcomes and lateness are of the instance that answers, since its start.
+type RouteNumbers struct {
+	Route         string           `json:"route" doc:"Its name; of a prefix without a route, the prefix."`
+	Prefix        string           `json:"prefix"`
+	Configured    bool             `json:"configured" doc:"false: Redis holds notices under a prefix that the configuration has no more."`
+	Paused        bool             `json:"paused"`
+	Pending       int64            `json:"pending" doc:"Scheduled and claimed."`
+	Overdue       int64            `json:"overdue" doc:"Of them, due and not claimed."`
+	Claimed       int64            `json:"claimed" doc:"Of them, in flight on any instance."`
+	Dead          int64            `json:"dead"`
+	Settled       int64            `json:"settled" doc:"Delivered and cancelled, still readable."`
+	NextDue       *stamp           `json:"next_due,omitempty"`
+	InFlight      int              `json:"in_flight"`
+	Outcomes      map[string]int64 `json:"outcomes"`
+	LatenessP50MS float64          `json:"lateness_p50_ms"`
+	LatenessP99MS float64          `json:"lateness_p99_ms"`
+}
+
+// stats serves GET /v1/stats.
+func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+	counts, err := a.engine.Counts(r.Context())
+	if err != nil {
+		return err
+	}
+	local := map[string]RouteStats{}
+	for _, s := range a.engine.Stats() {
+		local[s.Prefix] = s
+	}
+	out := Stats{Routes: []RouteNumbers{}}
+	add := func(prefix string, c store.Counts) {
+		if !at.owns(prefix) {
+			return
+		}
+		s := local[prefix]
+		n := RouteNumbers{Route: prefix, Prefix: prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Claimed: c.Claimed,
+			Dead: c.Dead, Settled: c.Settled, NextDue: stampOrNil(c.NextDue), InFlight: s.InFlight, Outcomes: map[string]int64{},
+			LatenessP50MS: float64(s.LatenessP50.Microseconds()) / 1000, LatenessP99MS: float64(s.LatenessP99.Microseconds()) / 1000}
+		if route := a.routes.Prefix(prefix); route != nil {
+			n.Route, n.Configured = route.Name, true
+		}
+		for _, o := range notice.Outcomes {
+			n.Outcomes[string(o)] = s.Outcomes[o]
+		}
+		out.Routes = append(out.Routes, n)
+	}
+	seen := map[string]bool{}
+	byPrefix := map[string]store.Counts{}
+	for _, c := range counts {
+		byPrefix[c.Prefix] = c
+	}
+	for _, route := range a.routes.All() {
+		seen[route.Prefix] = true
+		add(route.Prefix, byPrefix[route.Prefix])
+	}
+	for _, c := range counts {
+		if !seen[c.Prefix] {
+			add(c.Prefix, c)
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// Health answers GET /healthz and /readyz.
+type Health struct {
+	Ready    bool     `json:"ready"`
+	Degraded bool     `json:"degraded,omitempty" doc:"It works, but without something it should have."`
+	Reasons  []string `json:"reasons,omitempty"`
+}
+
+// alive serves GET /healthz: the process runs and answers. It asks nothing of
+// Redis, for no restart of this process mends Redis.
+func (a *api) alive(w http.ResponseWriter, _ *http.Request, _ site) error {
+	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// ready serves GET /readyz.
+func (a *api) ready(w http.ResponseWriter, r *http.Request, _ site) error {
+	s := a.engine.Ready(r.Context())
+	status := http.StatusOK
+	if !s.Ready {
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "1")
+	}
+	return writeJSON(w, status, Health(s))
+}
+
+// serveMetrics serves GET /metrics, which tells of all routes: a client with a
+// scope may not read it.
+func (a *api) serveMetrics(w http.ResponseWriter, r *http.Request, at site) error {
+	if a.metrics == nil {
+		return wrongPath("/metrics")
+	}
+	if at.prefix != "" {
+		return problem(http.StatusForbidden, "the metrics tell of all routes; use the token of a client without a prefix")
+	}
+	a.metrics.ServeHTTP(w, r)
+	return nil
+}
+
+// serveDocument serves GET /openapi.json.
+func (a *api) serveDocument(w http.ResponseWriter, _ *http.Request, _ site) error {
+	return writeRaw(w, http.StatusOK, "application/json", a.document)
+}

@@ -1,0 +1,280 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+const one = `{"key":"app1:orders:paid:1","url":"https://shop.example/hook","delay":"15s","body":{"paid":true}}`
+
+func TestScheduleAndDuplicates(t *testing.T) {
+	b := newBench(t)
+	a := b.do("POST", "/v1/notices", one).is(201)
+	if loc := a.header.Get("Location"); loc != "/v1/notices/app1:orders:paid:1" {
+		t.Errorf("Location %q", loc)
+	}
+	m := a.json()
+	for name, want := range map[string]any{"key": "app1:orders:paid:1", "route": "orders", "state": "scheduled", "attempt": 1.0,
+		"max_attempts": 10.0, "url": "https://shop.example/hook", "content_type": "application/json", "created": true} {
+		if m[name] != want {
+			t.Errorf("%s is %v, want %v", name, m[name], want)
+		}
+	}
+	due, err := time.Parse("2006-01-02T15:04:05.000Z", m["due"].(string))
+	if err != nil || time.Until(due) > 16*time.Second || time.Until(due) < -time.Minute {
+		t.Errorf("due %v, %v", m["due"], err)
+	}
+	b.do("POST", "/v1/notices", one).is(200).says(`"created":false`)
+	// A repeated call differs in its delay only by the clock; the content decides.
+	b.do("POST", "/v1/notices", strings.Replace(one, "15s", "20s", 1)).is(200)
+	other := strings.Replace(strings.Replace(one, "true", "false", 1), "/hook", "/other", 1)
+	c := b.do("POST", "/v1/notices", other).is(409).says("url, body").json()
+	if fmt.Sprint(c["differs"]) != "[url body]" || c["state"] != "scheduled" {
+		t.Errorf("the conflict is %v", c)
+	}
+	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`{"paid":true}`)
+	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
+}
+
+func TestBodyIsKeptByteForByte(t *testing.T) {
+	for given, want := range map[string]string{
+		`"body": {"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2} `: `{"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2}`,
+		`"body":null`:                          `null`,
+		`"body":12345678901234567890.10`:       `12345678901234567890.10`,
+		`"body":"text"`:                        `"text"`,
+		`"body_text":"a\nb\u0000\ud83d\ude00"`: "a\nb\x00😀",
+		`"body_base64":"/wAB"`:                 "\xff\x00\x01",
+		`"body":"\ud800"`:                      `"\ud800"`,
+		`"body_text":""`:                       "",
+	} {
+		b := newBench(t)
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c",`+given+`}`).is(201)
+		f, err := b.engine.Find(t.Context(), "app2:a:b:c")
+		if err != nil || string(f.Body) != want {
+			t.Errorf("%s was kept as %q, %v", given, f.Body, err)
+		}
+		if got := b.do("GET", "/v1/notices/app2:a:b:c", "").is(200); f.InlineJSON() && !strings.Contains(got.raw, `"body":`+want+"}") {
+			t.Errorf("%s reads back as %s", given, got.raw)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	b := newBench(t)
+	for i, c := range []struct {
+		given string
+		want  time.Duration
+	}{
+		{`"delay":"1h30m"`, 90 * time.Minute}, {`"delay":2.5`, 2500 * time.Millisecond}, {`"delay":"90"`, 90 * time.Second},
+		{`"delay":0`, 0}, {`"delay":0.0004`, time.Millisecond}, {`"retry":[]`, 0},
+	} {
+		key := fmt.Sprintf("app2:a:b:%d", i)
+		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":%q,%s}`, key, c.given)).is(201)
+		f, _ := b.engine.Find(t.Context(), key)
+		if got := f.Due.Sub(f.Made); got < c.want || got > c.want+5*time.Second {
+			t.Errorf("%s is due after %s", c.given, got)
+		}
+	}
+	for due, want := range map[string]string{
+		"2030-01-01T00:00:00.0001Z": "2030-01-01T00:00:00.001Z", "2030-01-01T02:00:00+02:00": "2030-01-01T00:00:00.000Z",
+		"1969-12-31T00:00:00Z": "1970-01-01T00:00:00.001Z", "0001-01-01T00:00:00Z": "1970-01-01T00:00:00.001Z",
+	} {
+		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, due)).is(201).says(`"due":"` + want + `"`)
+	}
+}
+
+func TestScheduleRefuses(t *testing.T) {
+	b := newBench(t)
+	for body, want := range map[string]string{
+		``:                     "400 empty",
+		`{`:                    "400 at byte",
+		`[]`:                   "422 want a JSON object",
+		`{"a":1} x`:            "400 at byte",
+		"{\"k\":\"\xff\"}":     "400 UTF-8",
+		`{}`:                   "422 body.key: is missing",
+		`{"key":7}`:            "422 body.key: want a string",
+		`{"key":"a"}`:          "422 1 segments",
+		`{"KEY":"app2:a:b:c"}`: "422 body.KEY: no such field",
+		`{"key":"app2:a:b:c","key":"app2:a:b:d"}`:                                                     "422 given twice",
+		`{"key":"app3:a:b:c"}`:                                                                        "422 app1:orders, app1:fixed, app1:jobs, app2",
+		`{"key":"app1:orders:b:c"}`:                                                                   "422 body.url: is missing",
+		`{"key":"app1:fixed:b:c","url":"http://h/"}`:                                                  "422 bring no url",
+		`{"key":"app1:jobs:b:c","url":"http://h/"}`:                                                   "422 bring no url",
+		`{"key":"app2:a:b:c","delay":"1s","due":"2030-01-01T00:00:00Z"}`:                              "422 both given",
+		`{"key":"app2:a:b:c","delay":-1}`:                                                             "422 body.delay",
+		`{"key":"app2:a:b:c","delay":1e400}`:                                                          "422 body.delay",
+		`{"key":"app2:a:b:c","delay":"soon"}`:                                                         "422 no duration",
+		`{"key":"app2:a:b:c","delay":null}`:                                                           "422 body.delay",
+		`{"key":"app2:a:b:c","delay":999999999999}`:                                                   "422 body.delay",
+		`{"key":"app2:a:b:c","due":"tomorrow"}`:                                                       "422 body.due",
+		`{"key":"app2:a:b:c","due":"2999-01-01T00:00:00Z"}`:                                           "422 ahead",
+		`{"key":"app2:a:b:c","due":5}`:                                                                "422 want a string",
+		`{"key":"app2:a:b:c","body":1,"body_text":"1"}`:                                               "422 give one",
+		`{"key":"app2:a:b:c","body_text":"\ud800"}`:                                                   "422 surrogate",
+		`{"key":"app2:a:b:c","body_base64":"%"}`:                                                      "422 base64",
+		`{"key":"app2:a:b:c","content_type":"a\nb"}`:                                                  "422 body.content_type",
+		`{"key":"app1:orders:b:c","url":"file:///etc/passwd"}`:                                        "422 body.url",
+		`{"key":"app2:a:b:c","headers":{"Host":"x"}}`:                                                 "422 reserved",
+		`{"key":"app2:a:b:c","headers":{"a":"b\r\nc: d"}}`:                                            "422 control character",
+		`{"key":"app2:a:b:c","headers":{"a":"b","A":"c"}}`:                                            "422 given twice",
+		`{"key":"app2:a:b:c","headers":[]}`:                                                           "422 body.headers",
+		`{"key":"app2:a:b:c","method":"DELETE"}`:                                                      "422 body.method",
+		`{"key":"app2:a:b:c","retry":"often"}`:                                                        "422 body.retry",
+		`{"key":"app2:a:b:c","retry":["0s"]}`:                                                         "422 body.retry",
+		`{"key":"app2:a:b:c","retry":["1s",true]}`:                                                    "422 body.retry[1]",
+		`{"key":"app2:a:b:c","on_duplicate":"maybe"}`:                                                 "422 body.on_duplicate",
+		`{"key":"app2:a:b:c","body":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`: "400",
+		`{"key":"app2:a:b:c","body":"` + strings.Repeat("x", 256<<10) + `"}`:                          "413 body",
+		`{"key":"app2:a:b:c","body":"` + strings.Repeat("x", 1<<20) + `"}`:                            "413",
+	} {
+		status, says, _ := strings.Cut(want, " ")
+		n := 0
+		_, _ = fmt.Sscan(status, &n)
+		if a := b.do("POST", "/v1/notices", body); a.status != n {
+			t.Errorf("%.60q is answered %d %.300s, want %s", body, a.status, a.raw, status)
+		} else {
+			a.is(n).says(says)
+		}
+	}
+	if n := b.engine.Changes(); n != 0 {
+		t.Errorf("%d changes by refused requests", n)
+	}
+	p := b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","delay":"x","method":"y","bogus":1}`).is(422).json()
+	if n := len(p["errors"].([]any)); n != 3 {
+		t.Errorf("%d errors are listed, want all 3: %v", n, p)
+	}
+}
+
+func TestSecretsOfARequestAreNotRepeated(t *testing.T) {
+	b := newBench(t)
+	for _, body := range []string{
+		`{"key":"app1:orders:b:c","url":"ftp://user:hunter2@h/"}`,
+		`{"key":"app1:orders:b:c","url":"https://user:hunter2@h/"}`,
+		`{"key":"app2:a:b:c","headers":{"authorization":"hunter2\n"}}`,
+		`{"key":"app2:a:b:d","headers":{"authorization":"hunter2"}}`,
+	} {
+		if a := b.do("POST", "/v1/notices", body); strings.Contains(a.raw, "hunter2") {
+			t.Errorf("%s is answered with its secret: %s", body, a.raw)
+		}
+	}
+}
+
+func TestHeadersHaveNoOrder(t *testing.T) {
+	b := newBench(t)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"x-a":"1","X-b":"2"}}`).is(201)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"X-b":"2","x-a":"1"}}`).is(200)
+}
+
+func TestLadderForms(t *testing.T) {
+	for given, want := range map[string]string{`["1s",2,"3m"]`: "1s,2s,3m", `"1s,2s"`: "1s,2s", `"none"`: "none", `[]`: "none",
+		`"wechat"`: notice.WeChatLadder.String()} {
+		b := newBench(t)
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","retry":`+given+`}`).is(201)
+		f, _ := b.engine.Find(t.Context(), "app2:a:b:c")
+		if f.Ladder == nil || f.Ladder.String() != want {
+			t.Errorf("%s was read as %v", given, f.Ladder)
+		}
+	}
+}
+
+func TestTraceparent(t *testing.T) {
+	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	b := newBench(t)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:1"}`, "traceparent", good).is(201)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:2"}`, "traceparent", "nonsense").is(201)
+	b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:3"}`, "traceparent", good).is(201)
+	for key, want := range map[string]string{"app2:a:b:1": good, "app2:a:b:2": "", "app2:a:b:3": good} {
+		if f, _ := b.engine.Find(t.Context(), key); f.Traceparent != want {
+			t.Errorf("%s has the traceparent %q", key, f.Traceparent)
+		}
+	}
+}
+
+func TestBatch(t *testing.T) {
+	b := newBench(t)
+	var all []map[string]any
+	read := func(a answer) {
+		t.Helper()
+		all = nil
+		if err := json.Unmarshal([]byte(a.raw), &all); err != nil {
+			t.Fatalf("%v in %s", err, a.raw)
+		}
+	}
+	array := `[{"key":"app2:a:b:1","body":1}, {"key":"app2:a:b:2","body":[1, 2]}]`
+	read(b.do("POST", "/v1/notices/batch", array).is(201))
+	if len(all) != 2 || all[0]["key"] != "app2:a:b:1" || all[0]["status"] != 201.0 || all[1]["notice"].(map[string]any)["state"] != "scheduled" {
+		t.Errorf("%v", all)
+	}
+	read(b.do("POST", "/v1/notices/batch", array).is(200))
+	read(b.do("POST", "/v1/notices/batch", `[{"key":"app2:a:b:3"},{"key":"app2:a:b:1","body":2},{"key":"bad"},7,{"key":"app2:a:b:3"}]`).is(207))
+	var got []any
+	for _, r := range all {
+		got = append(got, r["status"])
+	}
+	if fmt.Sprint(got) != "[201 409 422 422 200]" {
+		t.Errorf("statuses %v", got)
+	}
+	if f, _ := b.engine.Find(t.Context(), "app2:a:b:2"); string(f.Body) != "[1, 2]" {
+		t.Errorf("body %q", f.Body)
+	}
+	lines := b.do("POST", "/v1/notices/batch", "{\"key\":\"app2:l:b:1\"}\n\n{oops}\r\n{\"key\":\"app2:l:b:2\"}", "Content-Type", "application/x-ndjson").is(207)
+	split := strings.Split(strings.TrimSpace(lines.raw), "\n")
+	if lines.header.Get("Content-Type") != "application/x-ndjson" || len(split) != 3 || !strings.Contains(split[1], `"status":400`) {
+		t.Errorf("%s: %q", lines.header.Get("Content-Type"), split)
+	}
+}
+
+func TestBatchLimits(t *testing.T) {
+	b := newBench(t)
+	line := func(n int) string {
+		var s strings.Builder
+		for i := range n {
+			fmt.Fprintf(&s, "{\"key\":\"app2:n:n:%d\"}\n", i)
+		}
+		return s.String()
+	}
+	b.do("POST", "/v1/notices/batch", line(1001)).is(422).says("more than 1000")
+	b.do("POST", "/v1/notices/batch", "["+strings.ReplaceAll(strings.TrimSpace(line(1001)), "\n", ",")+"]").is(422).says("more than 1000")
+	for _, empty := range []string{"", " \n", "[]"} {
+		b.do("POST", "/v1/notices/batch", empty).is(422).says("holds no notice")
+	}
+	b.do("POST", "/v1/notices/batch", "[{]").is(400)
+	b.do("POST", "/v1/notices/batch", strings.Repeat(" ", 33<<20)).is(413)
+	if n := b.engine.Changes(); n != 0 {
+		t.Errorf("%d changes by refused batches", n)
+	}
+	big := `{"key":"app2:n:n:big","body":"` + strings.Repeat("x", 300<<10) + `"}`
+	b.do("POST", "/v1/notices/batch", big+"\n"+`{"key":"app2:n:n:1"}`).is(207).says(`"status":413`, `"status":201`)
+	b.do("POST", "/v1/notices/batch", strings.Replace(line(1000), "n:n", "m:m", -1)).is(201)
+}
+
+func TestRedisIsDown(t *testing.T) {
+	b := newBench(t)
+	for err, want := range map[error]int{store.ErrUnavailable: 503, store.ErrFull: 507, fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", store.ErrUnavailable): 503} {
+		b.engine.Fail(err)
+		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"GET", "/v1/notices/app2:a:b:c"}, {"DELETE", "/v1/notices/app2:a:b:c"},
+			{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"POST", "/v1/routes/orders/pause"}, {"POST", "/v1/routes/orders/redrive"}} {
+			a := b.do(c[0], c[1], c[2]).is(want)
+			if want != 500 && a.header.Get("Retry-After") == "" {
+				t.Errorf("%v is answered %d without Retry-After", c, want)
+			}
+		}
+		if a := b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:c"}`); a.status != want && want != 500 {
+			t.Errorf("a batch is answered %d, want %d", a.status, want)
+		}
+	}
+}
+
+func TestBodyThatBreaksOff(t *testing.T) {
+	b := newBench(t)
+	r := httptest.NewRequest("POST", "/v1/notices", strings.NewReader(one[:20]))
+	r.Host = "localhost"
+	b.serve(r).is(400)
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// stamp is a time as the API writes it: RFC 3339, UTC, milliseconds.
+type stamp time.Time
+
+const stampLayout = "2006-01-02T15:04:05.000Z"
+
+func (s stamp) MarshalJSON() ([]byte, error) {
+	return time.Time(s).UTC().AppendFormat(make([]byte, 0, 26), `"`+stampLayout+`"`), nil
+}
+
+func (s *stamp) UnmarshalJSON(b []byte) error { return (*time.Time)(s).UnmarshalJSON(b) }
+
+func stampOrNil(t time.Time) *stamp {
+	if t.IsZero() {
+		return nil
+	}
+	s := stamp(t)
+	return &s
+}
+
+// Notice is a notice as the API shows it. Body and BodyBase64 stand at the end
+// because the body is appended to the rest byte for byte.
+type Notice struct {
+	Key         string       `json:"key" example:"app1:orders:paid:4711"`
+	ID          string       `json:"id" doc:"The webhook-id of its callbacks."`
+	Route       string       `json:"route" doc:"The name of its route."`
+	State       notice.State `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead"`
+	Due         stamp        `json:"due" doc:"When the coming (or last) attempt is (was) due."`
+	Attempt     int          `json:"attempt" doc:"The number of the coming attempt, from 1."`
+	MaxAttempts int          `json:"max_attempts" doc:"The attempts it may have in all."`
+	URL         string       `json:"url,omitempty" doc:"Its own address, without a password."`
+	Method      string       `json:"method,omitempty" enum:"POST,PUT,GET"`
+	ContentType string       `json:"content_type,omitempty"`
+	Retry       []string     `json:"retry,omitempty" doc:"Its own ladder, if it brought one."`
+	CreatedAt   stamp        `json:"created_at"`
+	SettledAt   *stamp       `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
+	Reason      string       `json:"reason,omitempty" doc:"Why it is dead."`
+	Attempts    []Attempt    `json:"attempts" doc:"The last 20 attempts."`
+	Body        any          `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
+	BodyBase64  string       `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
+}
+
+// Attempt is one attempt of a notice.
+type Attempt struct {
+	N          int    `json:"n"`
+	At         stamp  `json:"at"`
+	Status     int    `json:"status,omitempty" doc:"The HTTP status of the answer; absent if there was none."`
+	DurationMS int64  `json:"duration_ms"`
+	Reason     string `json:"reason,omitempty" doc:"Why it was no delivery."`
+	Response   string `json:"response,omitempty" doc:"The first 512 bytes of the answer, or the error."`
+}
+
+// view shows a notice without its body.
+func (a *api) view(f store.Found) Notice {
+	n := f.Notice
+	v := Notice{
+		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: n.Coming(), MaxAttempts: 1 + n.Redriven,
+		URL: redacted(n.URL), Method: n.Method, ContentType: n.EffectiveType(), CreatedAt: stamp(n.Made),
+		SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), Attempts: make([]Attempt, len(n.Attempts)),
+	}
+	ladder := n.Ladder
+	if r := a.routes.Prefix(n.Route); r != nil {
+		v.Route = r.Name
+		if ladder == nil {
+			ladder = r.Ladder
+		}
+	}
+	v.MaxAttempts += len(ladder)
+	if n.Ladder != nil {
+		v.Retry = make([]string, len(n.Ladder))
+		for i, d := range n.Ladder {
+			v.Retry[i] = notice.Short(d)
+		}
+	}
+	for i, at := range n.Attempts {
+		v.Attempts[i] = Attempt{N: at.N, At: stamp(at.At), Status: at.Status, DurationMS: at.Duration.Milliseconds(),
+			Reason: string(at.Reason), Response: at.Response}
+	}
+	return v
+}
+
+// redacted takes the password out of an address.
+func redacted(address string) string {
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return address
+}
+
+// appendNotice appends the notice, its body included, and then more members
+// (without the comma before them).
+func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
+	b = appendJSON(b, a.view(f))
+	b = b[:len(b)-1] // the closing brace
+	switch {
+	case len(f.Body) == 0:
+	case f.InlineJSON():
+		b = append(append(b, `,"body":`...), f.Body...)
+	default:
+		b = append(b, `,"body_base64":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, f.Body), '"')
+	}
+	if more != "" {
+		b = append(append(b, ','), more...)
+	}
+	return append(b, '}')
+}
+
+// appendJSON appends v, which is one of this package's own types.
+func appendJSON(b []byte, v any) []byte {
+	buf := bytes.NewBuffer(b)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("api: " + err.Error()) // a type that JSON cannot hold: a defect
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	return writeRaw(w, status, "application/json", append(appendJSON(nil, v), '\n'))
+}
+
+// writeRaw answers. An error of the connection is nobody's to handle: the
+// caller has gone.
+func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte) error {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data)
+	return nil
+}
