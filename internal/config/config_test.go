@@ -1,0 +1,355 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// secret is 24 bytes in base64; hidden is what must never be printed.
+const (
+	hidden = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
+	secret = "whsec_" + hidden
+	token  = "hunter2-hunter2-hunter2"
+)
+
+// base is an environment that is right; tests change one thing of it.
+func base() map[string]string {
+	return map[string]string{
+		"NOTIFIER_ROUTES":              "orders",
+		"NOTIFIER_ROUTE_ORDERS_PREFIX": "app1:trans",
+		"NOTIFIER_ROUTE_ORDERS_TARGET": "https://merchant.example/hook",
+	}
+}
+
+func with(changes ...string) map[string]string {
+	env := base()
+	for _, c := range changes {
+		name, value, _ := strings.Cut(c, "=")
+		name = "NOTIFIER_" + name
+		if value == "-" {
+			delete(env, name)
+		} else {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+var files = map[string]string{"/run/url": "redis://u:" + hidden + "@r:6379/2\n", "/run/token": token + "\n", "/run/empty": "\n", "/run/none.pem": "x"}
+
+func readFile(name string) ([]byte, error) {
+	if s, ok := files[name]; ok {
+		return []byte(s), nil
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+func load(env map[string]string) (*Config, error) {
+	var environ []string
+	for k, v := range env {
+		environ = append(environ, k+"="+v)
+	}
+	return Load(envconfig.MapLookuper(env), environ, readFile)
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := load(base())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Routes[0]
+	for what, ok := range map[string]bool{
+		"redis":       c.Redis == Redis{"redis://127.0.0.1:6379/0", Standalone},
+		"namespace":   c.Namespace == "notifier" && c.Shards == 1,
+		"listen":      c.Listen == "127.0.0.1:8080" && len(c.Clients) == 0,
+		"limits":      c.Concurrency == 512 && c.Grace == 50*time.Millisecond && c.MaxBody == 256<<10,
+		"retention":   c.Retention == 24*time.Hour && c.Retain == 100_000,
+		"rest":        c.ConfigureRedis && c.ShutdownTimeout == 25*time.Second && c.LogLevel == "info" && c.LogFormat == "json",
+		"instance":    regexp.MustCompile(`^[A-Za-z0-9_.~-]+-[a-z0-9]{6}$`).MatchString(c.Instance),
+		"route":       r.Name == "orders" && r.Prefix == "app1:trans" && r.Target.URL == "https://merchant.example/hook",
+		"ladder":      slices.Equal(r.Ladder, notice.DefaultLadder) && r.Ack.Kind == route.Ack2xx && r.Timeout == 10*time.Second,
+		"concurrency": r.Concurrency == 64 && r.HostConcurrency == 16 && r.Rate == 0 && r.Jitter == 0,
+		"switches":    !r.Adopt && !r.HTTPSOnly && r.Method == "POST" && r.Secrets == nil && r.Headers == nil,
+	} {
+		if !ok {
+			t.Errorf("%s: %+v, %+v", what, c, r)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	first := func(c *Config) *route.Route { return c.Routes[0] }
+	for _, v := range []struct {
+		env []string
+		ok  func(c *Config) bool
+	}{
+		{[]string{"REDIS_URL_FILE=/run/url"}, func(c *Config) bool { return c.Redis.URL == "redis://u:"+hidden+"@r:6379/2" }},
+		{[]string{"REDIS_URL=unix:///run/redis.sock?db=1"}, func(c *Config) bool { return c.Redis.Where() == "unix:///run/redis.sock?•••" }},
+		{[]string{"REDIS_MODE=cluster", "REDIS_URL=redis://a:1?addr=b:2"}, func(c *Config) bool { return c.Redis.Mode == Cluster }},
+		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=redis://a:1/3?master_name=m"}, func(c *Config) bool { return c.Redis.Mode == Sentinel }},
+		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1"}, func(c *Config) bool {
+			return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1"
+		}},
+		{[]string{"LISTEN=[::1]:0"}, func(c *Config) bool { return true }},
+		{[]string{"LISTEN=localhost:1"}, func(c *Config) bool { return true }},
+		{[]string{"MAX_BODY=1MiB"}, func(c *Config) bool { return c.MaxBody == 1<<20 }},
+		{[]string{"MAX_BODY=65536"}, func(c *Config) bool { return c.MaxBody == 65536 }},
+		{[]string{"RETENTION=0", "RETAIN=0"}, func(c *Config) bool { return c.Retention == 0 && c.Retain == 0 }},
+		{[]string{"GRACE=0.1"}, func(c *Config) bool { return c.Grace == 100*time.Millisecond }},
+		{[]string{"GRACE="}, func(c *Config) bool { return c.Grace == 50*time.Millisecond }}, // empty = not set
+		{[]string{"CONFIGURE_REDIS=no"}, func(c *Config) bool { return !c.ConfigureRedis }},
+		{[]string{"URL=http://x", "TOKEN=t", "TOKEN_FILE=/x", "TEST_REDIS_URL=redis://x"}, func(c *Config) bool { return true }},
+		{[]string{"SERVICE_HOST=10.0.0.1", "PORT=tcp://10.0.0.1:80", "PORT_80_TCP_ADDR=10.0.0.1", "WEB_SERVICE_PORT_HTTP=80"},
+			func(c *Config) bool { return true }},
+		{[]string{"ROUTE_ORDERS_RETRY=wechat"}, func(c *Config) bool {
+			r := first(c)
+			return slices.Equal(r.Ladder, notice.WeChatLadder) && r.Ack.String() == "status:200,204" && r.Timeout == 5*time.Second
+		}},
+		{[]string{"ROUTE_ORDERS_RETRY=alipay", "ROUTE_ORDERS_TIMEOUT=3s", "ROUTE_ORDERS_ACK=2xx"}, func(c *Config) bool {
+			r := first(c)
+			return slices.Equal(r.Ladder, notice.AlipayLadder) && r.Ack.Kind == route.Ack2xx && r.Timeout == 3*time.Second
+		}},
+		{[]string{"ROUTE_ORDERS_RETRY=none"}, func(c *Config) bool { return first(c).Ladder != nil && len(first(c).Ladder) == 0 }},
+		{[]string{"ROUTE_ORDERS_RETRY=1s, 2s"}, func(c *Config) bool { return len(first(c).Ladder) == 2 }},
+		{[]string{"ROUTE_ORDERS_CONCURRENCY=4"}, func(c *Config) bool { return first(c).Concurrency == 4 && first(c).HostConcurrency == 4 }},
+		{[]string{"ROUTE_ORDERS_RATE=120/m"}, func(c *Config) bool { return first(c).Rate == 2 }},
+		{[]string{"ROUTE_ORDERS_SECRET=" + secret + ", " + secret}, func(c *Config) bool {
+			return len(first(c).Secrets) == 2 && string(first(c).Secrets[0]) == "secretsecretsecretsecret"
+		}},
+		{[]string{"ROUTE_ORDERS_HEADERS=authorization=Bearer x=y,x-env=prod"}, func(c *Config) bool {
+			return slices.Equal(first(c).Headers, []notice.Header{{Name: "authorization", Value: "Bearer x=y"}, {Name: "x-env", Value: "prod"}})
+		}},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_ALLOW=10.0.0.0/8, fd00::1,hook.internal"}, func(c *Config) bool {
+			return len(first(c).Allow) == 3
+		}},
+		{[]string{"ROUTE_ORDERS_TARGET=stream:events", "ROUTE_ORDERS_MAXLEN=1000"}, func(c *Config) bool {
+			return first(c).Target == route.Target{Kind: route.KindStream, Key: "events", MaxLen: 1000}
+		}},
+		{[]string{"ROUTES=my-route", "ROUTE_MY_ROUTE_PREFIX=a", "ROUTE_MY_ROUTE_TARGET=log", "ROUTE_MY_ROUTE_ADOPT=true",
+			"ROUTE_ORDERS_PREFIX=-", "ROUTE_ORDERS_TARGET=-"}, func(c *Config) bool { return first(c).Name == "my-route" && first(c).Adopt }},
+	} {
+		c, err := load(with(v.env...))
+		if err != nil || !v.ok(c) {
+			t.Errorf("%q: %v\n%+v", v.env, err, c)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for _, v := range []struct{ env, want string }{
+		{"ROUTES=-", "NOTIFIER_ROUTES: is missing"},
+		{"ROUTES=or ders", `"or ders" is no name`},
+		{"ROUTES=orders,ORDERS", "name each once"},
+		{"ROUTE_ORDERS_PREFIX=-", "NOTIFIER_ROUTE_ORDERS_PREFIX: is missing"},
+		{"ROUTE_ORDERS_PREFIX=a:b:c:d", "want app, app:module or app:module:type"},
+		{"ROUTE_ORDERS_PREFIX=notifier:x", "own namespace"},
+		{"ROUTE_ORDERS_TARGET=-", "NOTIFIER_ROUTE_ORDERS_TARGET: is missing"},
+		{"ROUTE_ORDERS_TARGET=ftp://x", "want http(s)://…, notice, list:<key>"},
+		{"ROUTE_ORDERS_TARGET=list:notifier:meta", "this service's own"},
+		{"ROUTE_ORDERS_TARGET=list:app1:trans:notice:1", "a key that a notice may have"},
+		{"ROUTE_ORDERS_RETRY=15s,soon", `"soon" is no duration`},
+		{"ROUTE_ORDERS_RETRY=wechatt", "standard, wechat, alipay or none"},
+		{"ROUTE_ORDERS_JITTER=0.6", "0 to 0.5"},
+		{"ROUTE_ORDERS_JITTER=NaN", "0 to 0.5"},
+		{"ROUTE_ORDERS_TIMEOUT=0", "from 1ms to 10m"},
+		{"ROUTE_ORDERS_ACK=3xx", "want 2xx, status:200,204"},
+		{"ROUTE_ORDERS_CONCURRENCY=0", "from 1 to 100000"},
+		{"ROUTE_ORDERS_HOST_CONCURRENCY=65", "is more than NOTIFIER_ROUTE_ORDERS_CONCURRENCY (64)"},
+		{"ROUTE_ORDERS_RATE=fast", "100/s"},
+		{"ROUTE_ORDERS_RATE=0/s", "100/s"},
+		{"ROUTE_ORDERS_SECRET=" + hidden, "does not begin with whsec_"},
+		{"ROUTE_ORDERS_SECRET=" + secret + ",whsec_c2hvcnQ=", "secret 2 has 5 bytes"},
+		{"ROUTE_ORDERS_SECRET=whsec_*" + hidden, "not base64"},
+		{"ROUTE_ORDERS_HEADERS=" + hidden, "entry 1 has no '='"},
+		{"ROUTE_ORDERS_HEADERS=webhook-id=" + hidden, "reserved"},
+		{"ROUTE_ORDERS_HEADERS=a=" + hidden + "\n", "NOTIFIER"}, // trimmed: right; see below
+		{"ROUTE_ORDERS_ALLOW=10.0.0.0/8", "for the target notice"},
+		{"ROUTE_ORDERS_ALLOW=10.0.0.0/33", "a network such as"},
+		{"ROUTE_ORDERS_HTTPS_ONLY=maybe", "true or false"},
+		{"ROUTE_ORDERS_METHOD=PATCH", "POST, PUT or GET"},
+		{"ROUTE_ORDERS_PROXY=" + hidden, "http://host:port"},
+		{"ROUTE_ORDERS_CA_FILE=/run/no.pem", "file does not exist"},
+		{"ROUTE_ORDERS_CA_FILE=/run/none.pem", "certificates in PEM"},
+		{"ROUTE_ORDERS_CERT_FILE=/run/none.pem", "NOTIFIER_ROUTE_ORDERS_KEY_FILE: is missing"},
+		{"ROUTE_ORDERS_KEY_FILE=/run/none.pem", "NOTIFIER_ROUTE_ORDERS_CERT_FILE: is missing"},
+		{"ROUTE_ORDERS_MAXLEN=5", "only a stream target has a length"},
+		{"ROUTE_ORDERS_ADOPT=x", "true or false"},
+		{"REDIS_URL=http://" + hidden, "rediss://"},
+		{"REDIS_URL=redis://u:" + hidden + "@h:x/0", "not shown"},
+		{"REDIS_URL_FILE=/run/missing", "file does not exist"},
+		{"REDIS_URL_FILE=/run/empty", "not empty"},
+		{"REDIS_MODE=single", "standalone, sentinel or cluster"},
+		{"NAMESPACE=a:b", "1 to 64"},
+		{"INSTANCE=a b", "1 to 64"},
+		{"SHARDS=0", "1 to 1024"},
+		{"SHARDS=1025", "1 to 1024"},
+		{"GRACE=0", "1ms to 10s"},
+		{"GRACE=11s", "1ms to 10s"},
+		{"MAX_BODY=1GiB", "a size from"},
+		{"MAX_BODY=17MiB", "to 16MiB"},
+		{"MAX_BODY=-1", "a size from"},
+		{"CONCURRENCY=many", "whole number"},
+		{"RETENTION=-1s", "a duration from"},
+		{"RETAIN=-1", "whole number"},
+		{"CONFIGURE_REDIS=perhaps", "true or false"},
+		{"SHUTDOWN_TIMEOUT=1h", "10m"},
+		{"LOG_LEVEL=loud", "debug, info, warn or error"},
+		{"LOG_FORMAT=xml", "json or console"},
+		{"LISTEN=:8080", "clients with tokens"},
+		{"LISTEN=0.0.0.0:8080", "clients with tokens"},
+		{"LISTEN=8080", "host:port"},
+		{"LISTEN=127.0.0.1:http", "host:port"},
+		{"CLIENTS=shop", "NOTIFIER_CLIENT_SHOP_TOKEN: is missing"},
+		{"GRACEFUL=1", "did you mean NOTIFIER_GRACE?"},
+		{"REDIS_ULR=x", "did you mean NOTIFIER_REDIS_URL?"},
+		{"ROUTE_ORDER_PREFIX=x", "did you mean NOTIFIER_ROUTE_ORDERS_PREFIX?"},
+		{"ROUTE_REFUNDS_PREFIX=x", "missing from NOTIFIER_ROUTES?"},
+		{"CLIENT_SHOP_TOKEN=" + hidden, "missing from NOTIFIER_CLIENTS?"},
+		{"SOMETHING_ELSE=" + hidden, "is not known"},
+	} {
+		c, err := load(with(v.env))
+		if strings.HasSuffix(v.env, "\n") {
+			if err != nil {
+				t.Errorf("%q: %v", v.env, err)
+			}
+			continue
+		}
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) != 1 || !strings.Contains(err.Error(), v.want) {
+			t.Errorf("%q: want one problem with %q, have\n%v\n%+v", v.env, v.want, err, c)
+		}
+		if err != nil && strings.Contains(err.Error(), hidden) {
+			t.Errorf("%.30q: the secret is in the error: %v", v.env, err)
+		}
+	}
+}
+
+func TestProblemsOfMoreThanOneVariable(t *testing.T) {
+	shop := []string{"CLIENTS=shop", "CLIENT_SHOP_TOKEN=" + token}
+	for _, v := range []struct {
+		env  []string
+		want string
+	}{
+		{append(shop, "CLIENT_SHOP_TOKEN_FILE=/run/token"), "not both"},
+		{append(shop, "CLIENT_SHOP_TOKEN=short"), "16 to 512"},
+		{append(shop, "CLIENT_SHOP_PREFIX=a:"), "segment module is empty"},
+		{append(shop, "CLIENTS=shop,till", "CLIENT_TILL_TOKEN="+token), "is the token of client shop too"},
+		{[]string{"ROUTES=orders,b", "ROUTE_B_PREFIX=app1:trans", "ROUTE_B_TARGET=log"}, "is the prefix of route orders too"},
+		{[]string{"ROUTES=orders,a,a_host", "ROUTE_A_PREFIX=a", "ROUTE_A_TARGET=notice", "ROUTE_A_HOST_PREFIX=b", "ROUTE_A_HOST_TARGET=notice"},
+			"would share the variable NOTIFIER_ROUTE_A_HOST_CONCURRENCY"},
+		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SECRET=" + secret}, "is for HTTP targets"},
+		{[]string{"ROUTE_ORDERS_TARGET=http://h/", "ROUTE_ORDERS_HTTPS_ONLY=true"}, "is not https"},
+		{[]string{"ROUTE_ORDERS_CERT_FILE=/run/none.pem", "ROUTE_ORDERS_KEY_FILE=/run/none.pem"}, "want a certificate in PEM"},
+		{[]string{"REDIS_MODE=cluster", "REDIS_URL=redis://h:1/2"}, "a cluster has no other"},
+		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=redis://h:1/2"}, "master_name"},
+	} {
+		_, err := load(with(v.env...))
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) != 1 || !strings.Contains(err.Error(), v.want) {
+			t.Errorf("%q: want one problem with %q, have\n%v", v.env, v.want, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), hidden) || strings.Contains(err.Error(), token)) {
+			t.Errorf("the secret is in the error: %v", err)
+		}
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	_, err := load(with("GRACE=x", "SHARDS=x", "ROUTE_ORDERS_TARGET=x", "ROUTES=orders,b", "TYPO=x", "LISTEN=:1"))
+	want := []string{"NOTIFIER_GRACE=", "NOTIFIER_LISTEN=", "NOTIFIER_ROUTE_B_PREFIX:", "NOTIFIER_ROUTE_B_TARGET:", "NOTIFIER_ROUTE_ORDERS_TARGET=",
+		"NOTIFIER_SHARDS=", "NOTIFIER_TYPO:"}
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%v", len(lines), len(want), err)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(lines[i], w) {
+			t.Errorf("line %d is %q, want %s…", i, lines[i], w)
+		}
+	}
+}
+
+func TestConfigPrintsNoSecret(t *testing.T) {
+	c, err := load(with("REDIS_URL=redis://u:"+hidden+"@h:1/0", "CLIENTS=shop", "CLIENT_SHOP_TOKEN="+token, "ROUTE_ORDERS_SECRET="+secret,
+		"ROUTE_ORDERS_TARGET=https://u:"+hidden+"@h/p?key="+hidden))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := json.Marshal([]any{c.Redis, c.Clients})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{fmt.Sprintf("%v %+v %#v", *c, *c, *c), string(j), strings.Join(Describe(c), "\n")} {
+		for _, bad := range []string{hidden, token, "secretsecret"} {
+			if strings.Contains(s, bad) {
+				t.Errorf("%s is in %s", bad, s)
+			}
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	c, err := load(with("ROUTES=orders,q", "ROUTE_Q_PREFIX=app2", "ROUTE_Q_TARGET=list:todo", "ROUTE_Q_RETRY=none", "ROUTE_ORDERS_JITTER=0.1",
+		"CLIENTS=shop", "CLIENT_SHOP_TOKEN="+token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"redis redis://127.0.0.1:6379/0 (standalone), namespace notifier, 1 shard",
+		"route orders: app1:trans to https://merchant.example/hook, 9 retries over 25h13m15s (15s,3m,10m,30m,30m,1h,2h,6h,15h ± 10 %), " +
+			"acknowledged by 2xx within 10s, 64 at a time and 16 a host, unsigned",
+		"route q: app2 to list:todo, no retry, within 10s, 64 at a time",
+		"client shop: may see and touch everything",
+	}
+	if got := Describe(c); !slices.Equal(got, want) {
+		t.Errorf("have\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestTableAndTextsMatch(t *testing.T) {
+	left := maps.Clone(texts)
+	for _, v := range Variables() {
+		if v.Text == "" {
+			t.Errorf("%s has no text", v.Name)
+		}
+		delete(left, strings.TrimPrefix(v.Name, Prefix))
+	}
+	if len(left) > 0 {
+		t.Errorf("texts without a variable: %v", left)
+	}
+}
+
+func TestDocument(t *testing.T) {
+	b, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b) != Document() {
+		t.Error("docs/configuration.md is not what the table says; run go generate ./internal/config")
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "ab", 1}, {"kitten", "sitting", 3}, {"abcdef", "uvwxyz", 4}, {"a", "abcdefgh", 4}} {
+		if got := distance(c.a, c.b, 4); got != c.want {
+			t.Errorf("distance(%s, %s) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// What a route has that says nothing else.
+const (
+	defaultTimeout = 10 * time.Second
+	defaultPerHost = 16
+	maxTimeout     = 10 * time.Minute
+	minToken       = 16
+	maxToken       = 512
+)
+
+func (r *reader) clients(value string) []Client {
+	var out []Client
+	tokens := map[string]string{}
+	for _, name := range r.names(Prefix+"CLIENTS", value) {
+		var raw clientVars
+		p := clientPrefix(name)
+		found := len(r.errs)
+		r.fill(p, &raw)
+		switch {
+		case raw.Token == "" && len(r.errs) == found:
+			r.add(p+"TOKEN", "", "is missing; want a token, or "+p+"TOKEN_FILE with the name of a file that holds it")
+		case raw.Token != "" && !tokenOK(raw.Token):
+			r.add(p+"TOKEN", "", fmt.Sprintf("(not shown) want %d to %d printable characters without blanks", minToken, maxToken))
+		case raw.Token != "" && tokens[raw.Token] != "":
+			r.add(p+"TOKEN", "", "(not shown) is the token of client "+tokens[raw.Token]+" too; want one of its own")
+		}
+		tokens[raw.Token] = name
+		if raw.Prefix != "" {
+			if err := keys.CheckPrefix(raw.Prefix); err != nil {
+				r.add(p+"PREFIX", raw.Prefix, err.Error())
+			}
+		}
+		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix})
+	}
+	return out
+}
+
+func tokenOK(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) >= minToken && len(s) <= maxToken
+}
+
+func (r *reader) routes(value string, c *Config) []*route.Route {
+	names := r.names(Prefix+"ROUTES", value)
+	if len(names) == 0 && !r.errs.of(Prefix+"ROUTES") {
+		r.add(Prefix+"ROUTES", "", "is missing; want the names of one route or more, such as orders,refunds")
+	}
+	var out []*route.Route
+	variables := map[string]string{}
+	for _, name := range names {
+		for f := range fields(routeVars{}) {
+			v := routePrefix(name) + f.name
+			if other := variables[v]; other != "" {
+				r.add(Prefix+"ROUTES", value, fmt.Sprintf("routes %s and %s would share the variable %s; rename one", other, name, v))
+			}
+			variables[v] = name
+		}
+		out = append(out, r.route(name, c))
+	}
+	return out
+}
+
+// routeReader reads the variables of one route.
+type routeReader struct {
+	*reader
+	prefix string // of its variables
+	raw    routeVars
+	rt     *route.Route
+}
+
+func (r *reader) route(name string, c *Config) *route.Route {
+	rr := &routeReader{reader: r, prefix: routePrefix(name), rt: &route.Route{Name: name}}
+	r.fill(rr.prefix, &rr.raw)
+	rr.place(c)
+	rr.retry()
+	rr.limits()
+	rr.calls()
+	return rr.rt
+}
+
+func (rr *routeReader) bad(name, value, text string) { rr.add(rr.prefix+name, value, text) }
+
+// place reads prefix and target.
+func (rr *routeReader) place(c *Config) {
+	raw, rt := &rr.raw, rr.rt
+	rt.Prefix = raw.Prefix
+	if raw.Prefix == "" {
+		rr.bad("PREFIX", "", "is missing; want app, app:module or app:module:type")
+	} else if err := keys.CheckPrefix(raw.Prefix); err != nil {
+		rr.bad("PREFIX", raw.Prefix, err.Error())
+	} else if app, _, _ := strings.Cut(raw.Prefix, ":"); app == c.Namespace {
+		rr.bad("PREFIX", raw.Prefix, fmt.Sprintf("%s is this service's own namespace; want another app, or another %sNAMESPACE", app, Prefix))
+	}
+	rt.Adopt = rr.booleanAs(rr.prefix+"ADOPT", raw.Adopt)
+
+	if raw.Target == "" {
+		rr.bad("TARGET", "", "is missing; want http(s)://…, notice, list:<key>, stream:<key> or log")
+		return
+	}
+	t, err := route.ParseTarget(raw.Target)
+	if err != nil {
+		// What looks like an address may hold a password.
+		rr.bad("TARGET", shownTarget(raw.Target), err.Error())
+		return
+	}
+	rt.Target = t
+	if t.Key != "" && (t.Key == c.Namespace || strings.HasPrefix(t.Key, c.Namespace+":")) {
+		rr.bad("TARGET", raw.Target, fmt.Sprintf("keys that begin with %s: are this service's own; want another", c.Namespace))
+	}
+	n := rr.integerAs(rr.prefix+"MAXLEN", raw.MaxLen, 0, 1_000_000_000)
+	if n > 0 && t.Kind != route.KindStream {
+		rr.bad("MAXLEN", raw.MaxLen, "only a stream target has a length; want none for "+string(t.Kind))
+	}
+	rt.Target.MaxLen = int64(n)
+}
+
+// shownTarget is a target that could not be read, as far as it may be shown.
+func shownTarget(s string) string {
+	if strings.ContainsAny(s, "@?") {
+		return ""
+	}
+	return s
+}
+
+// retry reads ladder, acknowledgement and timeout. A preset gives all three, and
+// what is given beside it wins.
+func (rr *routeReader) retry() {
+	raw, rt := &rr.raw, rr.rt
+	rt.Ladder, rt.Ack, rt.Timeout = notice.DefaultLadder, route.Ack{Kind: route.Ack2xx}, defaultTimeout
+	if p := route.FindPreset(strings.ToLower(raw.Retry)); p != nil {
+		rt.Ladder, rt.Ack, rt.Timeout = p.Ladder, p.Ack, p.Timeout
+	} else if raw.Retry != "" {
+		l, err := notice.ParseLadder(raw.Retry)
+		if err != nil {
+			rr.bad("RETRY", raw.Retry, fmt.Sprintf("%v; want steps such as 15s,3m,10m, or one of %s", err, list(presetNames())))
+		}
+		rt.Ladder = l
+	}
+	if raw.Ack != "" {
+		a, err := route.ParseAck(raw.Ack)
+		if err != nil {
+			rr.bad("ACK", raw.Ack, err.Error())
+		}
+		rt.Ack = a
+	}
+	if raw.Timeout != "" {
+		rt.Timeout = rr.durationAs(rr.prefix+"TIMEOUT", raw.Timeout, time.Millisecond, maxTimeout)
+	}
+	j, err := strconv.ParseFloat(raw.Jitter, 64)
+	if err != nil || !(j >= 0 && j <= 0.5) {
+		rr.bad("JITTER", raw.Jitter, "want a share from 0 to 0.5")
+	}
+	rt.Jitter = j
+}
+
+func presetNames() []string {
+	var names []string
+	for _, p := range route.Presets {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func (rr *routeReader) limits() {
+	raw, rt := &rr.raw, rr.rt
+	rt.Concurrency = rr.integerAs(rr.prefix+"CONCURRENCY", raw.Concurrency, 1, 100_000)
+	rt.HostConcurrency = min(defaultPerHost, rt.Concurrency)
+	if raw.HostConcurrency != "" {
+		rt.HostConcurrency = rr.integerAs(rr.prefix+"HOST_CONCURRENCY", raw.HostConcurrency, 1, 100_000)
+		if rt.HostConcurrency > rt.Concurrency {
+			rr.bad("HOST_CONCURRENCY", raw.HostConcurrency, fmt.Sprintf("is more than %sCONCURRENCY (%d); want at most that", rr.prefix, rt.Concurrency))
+		}
+	}
+	if raw.Rate != "" {
+		rate, err := parseRate(raw.Rate)
+		if err != nil {
+			rr.bad("RATE", raw.Rate, err.Error())
+		}
+		rt.Rate = rate
+	}
+}
+
+// calls reads what only an HTTP target has.
+func (rr *routeReader) calls() {
+	raw, rt := &rr.raw, rr.rt
+	if rt.Target.Kind != "" && !http(rt.Target.Kind) {
+		for name, set := range map[string]bool{"ACK": raw.Ack != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
+			"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
+			"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": raw.Method != "POST",
+			"HTTPS_ONLY": raw.HTTPSOnly != "false"} {
+			if set {
+				rr.bad(name, "", "is for HTTP targets; the target of this route is "+string(rt.Target.Kind)+". Remove it")
+			}
+		}
+		return
+	}
+	var err error
+	if raw.Secret != "" {
+		if rt.Secrets, err = parseSecrets(raw.Secret); err != nil {
+			rr.bad("SECRET", "", fmt.Sprintf("(not shown) %v; want whsec_ and 24 to 64 bytes in base64, several comma-separated", err))
+		}
+	}
+	if raw.Headers != "" {
+		if rt.Headers, err = parseHeaders(raw.Headers); err != nil {
+			rr.bad("HEADERS", "", "(not shown) "+err.Error())
+		}
+	}
+	if raw.Allow != "" {
+		if rt.Allow, err = parseAllow(raw.Allow); err != nil {
+			rr.bad("ALLOW", raw.Allow, err.Error())
+		} else if rt.Target.Kind == route.KindFixed {
+			rr.bad("ALLOW", raw.Allow, "is for the target notice: an address that the configuration gives is called wherever it is. Remove it")
+		}
+	}
+	rt.HTTPSOnly = rr.booleanAs(rr.prefix+"HTTPS_ONLY", raw.HTTPSOnly)
+	if rt.HTTPSOnly && strings.HasPrefix(rt.Target.URL, "http://") {
+		rr.bad("TARGET", redact(rt.Target.URL), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
+	}
+	if rt.Method = strings.ToUpper(raw.Method); !slices.Contains([]string{"POST", "PUT", "GET"}, rt.Method) {
+		rr.bad("METHOD", raw.Method, "want POST, PUT or GET")
+	}
+	if raw.Proxy != "" {
+		u, err := url.Parse(raw.Proxy)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
+			rr.bad("PROXY", "", "(not shown) want http://host:port, https://host:port or socks5://host:port")
+		}
+		rt.Proxy = raw.Proxy
+	}
+	rr.certificates()
+}
+
+// certificates are read here, so that a wrong file is found at start and not in
+// the first handshake.
+func (rr *routeReader) certificates() {
+	raw, rt := &rr.raw, rr.rt
+	rt.CAFile, rt.CertFile, rt.KeyFile = raw.CAFile, raw.CertFile, raw.KeyFile
+	if raw.CAFile != "" {
+		if b, ok := rr.file("CA_FILE", raw.CAFile); ok && !x509.NewCertPool().AppendCertsFromPEM(b) {
+			rr.bad("CA_FILE", raw.CAFile, "want a file with certificates in PEM")
+		}
+	}
+	switch {
+	case raw.CertFile == "" && raw.KeyFile == "":
+	case raw.KeyFile == "":
+		rr.bad("KEY_FILE", "", "is missing; "+rr.prefix+"CERT_FILE needs its key")
+	case raw.CertFile == "":
+		rr.bad("CERT_FILE", "", "is missing; "+rr.prefix+"KEY_FILE needs its certificate")
+	default:
+		cert, ok1 := rr.file("CERT_FILE", raw.CertFile)
+		key, ok2 := rr.file("KEY_FILE", raw.KeyFile)
+		if ok1 && ok2 {
+			if _, err := tls.X509KeyPair(cert, key); err != nil {
+				rr.bad("CERT_FILE", raw.CertFile, "want a certificate in PEM, and in "+rr.prefix+"KEY_FILE its key")
+			}
+		}
+	}
+}
+
+func (rr *routeReader) file(name, path string) ([]byte, bool) {
+	b, err := rr.readFile(path)
+	if err != nil {
+		rr.bad(name, path, "want the name of a file that can be read ("+cause(err)+")")
+		return nil, false
+	}
+	return b, true
+}

@@ -1,0 +1,226 @@
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/notice"
+)
+
+var (
+	segment = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}$`)
+	named   = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?$`)
+	host    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
+)
+
+func elem(target any) any { return reflect.ValueOf(target).Elem().Interface() }
+
+// cause is an error without the path, which is shown already.
+func cause(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+func (r *reader) integer(name, s string, least, most int) int {
+	return r.integerAs(Prefix+name, s, least, most)
+}
+
+func (r *reader) integerAs(variable, s string, least, most int) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		r.add(variable, s, fmt.Sprintf("want a whole number from %d to %d", least, most))
+		return least
+	}
+	return n
+}
+
+func (r *reader) duration(name, s string, least, most time.Duration) time.Duration {
+	return r.durationAs(Prefix+name, s, least, most)
+}
+
+func (r *reader) durationAs(variable, s string, least, most time.Duration) time.Duration {
+	d, err := notice.ParseDuration(s)
+	if err != nil || d < least || d > most {
+		r.add(variable, s, fmt.Sprintf("want a duration from %s to %s, such as 15s, 3m, 1h30m", notice.Short(least), notice.Short(most)))
+		return least
+	}
+	return d
+}
+
+func (r *reader) boolean(name, s string) bool { return r.booleanAs(Prefix+name, s) }
+
+func (r *reader) booleanAs(variable, s string) bool {
+	switch strings.ToLower(s) {
+	case "true", "1", "yes", "on":
+		return true
+	case "false", "0", "no", "off":
+		return false
+	}
+	r.add(variable, s, "want true or false")
+	return false
+}
+
+func (r *reader) oneOf(name, s string, options ...string) string {
+	if !slices.Contains(options, s) {
+		r.wrong(name, s, list(options))
+	}
+	return s
+}
+
+// list joins words with commas and a last "or".
+func list(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// size reads a number of bytes with an optional unit.
+func (r *reader) size(name, s string, least, most int64) int64 {
+	n, ok := parseSize(s)
+	if !ok || n < least || n > most {
+		r.wrong(name, s, fmt.Sprintf("a size from %d to %s, such as 65536, 64KiB or 1MiB", least, spellSize(most)))
+		return least
+	}
+	return n
+}
+
+func parseSize(s string) (int64, bool) {
+	end := strings.IndexFunc(s, func(c rune) bool { return (c < '0' || c > '9') && c != '.' })
+	unit := ""
+	if end >= 0 {
+		s, unit = s[:end], strings.ToLower(strings.TrimSpace(s[end:]))
+	}
+	scale, ok := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}[unit]
+	n, err := strconv.ParseFloat(s, 64)
+	if !ok || err != nil || n*scale > math.MaxInt32 {
+		return 0, false
+	}
+	return int64(n * scale), true
+}
+
+func spellSize(n int64) string {
+	if n >= 1<<20 && n%(1<<20) == 0 {
+		return strconv.FormatInt(n>>20, 10) + "MiB"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// parseRate reads 100/s, 600/m, 5000/h as attempts a second.
+func parseRate(s string) (float64, error) {
+	count, unit, _ := strings.Cut(s, "/")
+	per, ok := map[string]float64{"s": 1, "m": 60, "h": 3600}[strings.TrimSpace(unit)]
+	n, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
+	if !ok || err != nil || !(n > 0 && n <= 1e6) {
+		return 0, errors.New("want a rate such as 100/s, 600/m or 5000/h")
+	}
+	return n / per, nil
+}
+
+// parseSecrets reads signing secrets. Its error says which of them is wrong and
+// nothing of what it holds.
+func parseSecrets(s string) ([]Secret, error) {
+	var secrets []Secret
+	for i, part := range strings.Split(s, ",") {
+		encoded, ok := strings.CutPrefix(strings.TrimSpace(part), "whsec_")
+		if !ok {
+			return nil, fmt.Errorf("secret %d does not begin with whsec_", i+1)
+		}
+		b, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			if b, err = base64.RawStdEncoding.DecodeString(encoded); err != nil {
+				return nil, fmt.Errorf("secret %d: what follows whsec_ is not base64", i+1)
+			}
+		}
+		if len(b) < 24 || len(b) > 64 {
+			return nil, fmt.Errorf("secret %d has %d bytes, want 24 to 64", i+1, len(b))
+		}
+		secrets = append(secrets, b)
+	}
+	return secrets, nil
+}
+
+// parseHeaders reads Name=value,…. Its error says nothing of the values: one may
+// be a password.
+func parseHeaders(s string) ([]notice.Header, error) {
+	var hs []notice.Header
+	for i, part := range strings.Split(s, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		name = strings.TrimSpace(name)
+		if !ok {
+			return nil, fmt.Errorf("entry %d has no '='; want Name=value,…", i+1)
+		}
+		hs = append(hs, notice.Header{Name: name, Value: strings.TrimSpace(value)})
+	}
+	return hs, notice.CheckHeaders(hs)
+}
+
+// parseAllow reads networks, addresses and hosts.
+func parseAllow(s string) ([]string, error) {
+	var out []string
+	for part := range strings.SplitSeq(s, ",") {
+		part = strings.TrimSpace(part)
+		_, neterr := netip.ParsePrefix(part)
+		_, addrerr := netip.ParseAddr(part)
+		if neterr != nil && addrerr != nil && (!host.MatchString(part) || strings.Contains(part, "..")) {
+			return nil, fmt.Errorf("%q is none of: a network such as 10.0.0.0/8, an address, a host's name", part)
+		}
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+// redact is a URL without what may be secret in it: the user's part, and the
+// values of its query.
+func redact(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" {
+		return "(not shown)"
+	}
+	text := u.Scheme + "://"
+	if u.User != nil {
+		text += "•••@"
+	}
+	text += u.Host + u.EscapedPath()
+	if u.RawQuery != "" {
+		text += "?•••"
+	}
+	return text
+}
+
+// names reads a comma-separated list of names, in lower case.
+func (r *reader) names(variable, s string) []string {
+	var out []string
+	seen := map[string]string{}
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name := strings.ToLower(part)
+		if !named.MatchString(name) {
+			r.add(variable, s, fmt.Sprintf("%q is no name; want 1 to 32 letters, digits, '_' and '-', the first and last a letter or digit", part))
+			continue
+		}
+		if other, twice := seen[spelt(name)]; twice {
+			r.add(variable, s, fmt.Sprintf("%s and %s have the same variables; name each once", other, name))
+			continue
+		}
+		seen[spelt(name)] = name
+		out = append(out, name)
+	}
+	return out
+}
