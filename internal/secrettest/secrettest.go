@@ -1,0 +1,96 @@
+// Package secrettest is the one check of every package's tests that no secret
+// reaches a log, an error or an answer.
+package secrettest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// reporter is what of a testing.TB the check needs.
+type reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Check fails the test for each of the texts that holds one of the secrets, as
+// it is or in a form that any reader could undo: base64 (at any offset, so also
+// within a Basic authorization), hex, URL-, JSON-, Go- or HTML-escaped, or as the
+// list of its bytes that %v prints.
+//
+// A whsec_ secret stands for the text and for the key that it encodes.
+func Check(t reporter, secrets []string, texts ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		if secret == "" {
+			t.Errorf("secrettest: an empty secret is in every text")
+			continue
+		}
+		for form, needle := range forms(secret) {
+			for i, text := range texts {
+				if at := strings.Index(text, needle); at >= 0 {
+					t.Errorf("text %d holds a secret (%s) at byte %d of %d", i+1, form, at, len(text))
+				}
+			}
+		}
+	}
+}
+
+// forms are the spellings of a secret by name.
+func forms(secret string) map[string]string {
+	out := map[string]string{}
+	add(out, "", secret)
+	if enc, ok := strings.CutPrefix(secret, "whsec_"); ok {
+		out["without whsec_"] = enc
+		if key, err := base64.StdEncoding.DecodeString(enc); err == nil {
+			add(out, "decoded ", string(key))
+		}
+	}
+	return out
+}
+
+func add(out map[string]string, what, secret string) {
+	out[what+"as it is"] = secret
+	out[what+"in hex"] = hex.EncodeToString([]byte(secret))
+	out[what+"in upper-case hex"] = strings.ToUpper(hex.EncodeToString([]byte(secret)))
+	out[what+"query-escaped"] = url.QueryEscape(secret)
+	out[what+"path-escaped"] = url.PathEscape(secret)
+	out[what+"user-escaped"] = url.User(secret).String()
+	out[what+"HTML-escaped"] = html.EscapeString(secret)
+	out[what+"Go-quoted"] = trim(strconv.Quote(secret))
+	if j, err := json.Marshal(secret); err == nil {
+		out[what+"JSON-quoted"] = trim(string(j))
+	}
+	out[what+"as bytes"] = trim(fmt.Sprint([]byte(secret)))
+	out[what+"as Go bytes"] = strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(secret)), "[]byte{"), "}")
+	// Base64 spells the same bytes in three ways, after their offset. What
+	// depends on the neighbours is left out of the search.
+	for off := range 3 {
+		padded := append(bytes.Repeat([]byte{0}, off), secret...)
+		for name, enc := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+			s := enc.EncodeToString(padded)
+			from, to := (off*8+5)/6, len(padded)*8/6
+			if to-from >= minBase64 {
+				out[fmt.Sprintf("%sin %s at offset %d", what, name, off)] = s[from:to]
+			}
+		}
+	}
+}
+
+// minBase64 is the shortest stretch of base64 that is no chance hit.
+const minBase64 = 6
+
+// trim takes off the quotes or brackets.
+func trim(s string) string {
+	if len(s) < 2 {
+		return s
+	}
+	return s[1 : len(s)-1]
+}
