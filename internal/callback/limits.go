@@ -61,8 +61,11 @@ type host struct {
 	allowed float64
 	slowed  time.Time // when it was slowed last
 	opened  time.Time // when the breaker opened last
-	served  counter   // answers, and exchanges that broke
 	refused counter
+	// latency is the running mean of how long exchanges took; moved is when one
+	// ended last, or began when none was under way.
+	latency time.Duration
+	moved   time.Time
 }
 
 // errSlow is what a breaker is told.
@@ -95,11 +98,11 @@ func (l *limits) enter(name string) (*pass, *notice.Result) {
 	}
 	h.used = now
 	if limit := h.limit(l.max); limit > 0 && h.inflight >= limit {
-		return nil, l.refuse(h, now, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name))
+		return nil, h.refuse(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name))
 	}
 	done, err := h.breaker.Allow()
 	if err != nil {
-		return nil, l.refuse(h, now, notice.ReasonBreaker, h.opened.Add(breakerOpen).Sub(now),
+		return nil, h.refuse(now, 1, notice.ReasonBreaker, h.opened.Add(breakerOpen).Sub(now),
 			fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", name, breakerFailures))
 	}
 	if l.limiter != nil && !l.limiter.AllowN(now, 1) {
@@ -107,7 +110,9 @@ func (l *limits) enter(name string) (*pass, *notice.Result) {
 		res := notice.DeferredResult(notice.ReasonBusy, l.lineUp(now), fmt.Sprintf("the route's rate of %g/s is used up", float64(l.limiter.Limit())))
 		return nil, &res
 	}
-	h.inflight++
+	if h.inflight++; h.inflight == 1 {
+		h.moved = now
+	}
 	return &pass{l: l, h: h, done: done, at: now}, nil
 }
 
@@ -120,8 +125,8 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	defer p.l.mu.Unlock()
 	h := p.h
 	h.inflight--
-	h.used = now
-	h.served.add(now)
+	h.used, h.moved = now, now
+	h.measure(now.Sub(p.at))
 	switch {
 	case res.Status == 429 || res.Status == 503:
 		h.slow(p.at, now)
@@ -170,22 +175,43 @@ func (h *host) recover(most int) {
 	}
 }
 
+// measure keeps the running mean of how long exchanges take.
+func (h *host) measure(took time.Duration) {
+	if h.latency == 0 {
+		h.latency = took
+	}
+	h.latency += (took - h.latency) / 4
+}
+
+// perSecond estimates how many calls the host can take with that many slots.
+// What has not ended for a while counts as slow before it ends.
+func (h *host) perSecond(now time.Time, slots int) float64 {
+	latency := max(h.latency, minLatency)
+	if h.inflight > 0 {
+		latency = max(latency, now.Sub(h.moved))
+	}
+	return float64(slots) / latency.Seconds()
+}
+
+// minLatency is what a host of which nothing is known yet is taken to need.
+const minLatency = 20 * time.Millisecond
+
 // refuse puts off: about as long as the host needs for those refused lately,
 // spread by half of it to either side.
-func (l *limits) refuse(h *host, now time.Time, r notice.Reason, atLeast time.Duration, detail string) *notice.Result {
+func (h *host) refuse(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) *notice.Result {
 	h.refused.add(now)
-	perSecond := max(h.served.perSecond(now), 0.1)
-	after := time.Duration(min(h.refused.perSecond(now)/perSecond, maxAfter.Seconds()) * float64(time.Second))
-	after = spread(max(after, atLeast, minAfter))
-	if after < atLeast { // an open breaker lets nobody in earlier
-		after = atLeast + rand.N(atLeast/2+1)
-	}
-	res := notice.DeferredResult(r, min(after, maxAfter), detail)
+	atLeast = max(atLeast, minAfter)
+	// Two thirds of the room, with the spread all of it: a cut-off at the end would
+	// bring all those beyond it back at one instant.
+	room := (maxAfter - atLeast) * 2 / 3
+	need := min(h.refused.perSecond(now)/h.perSecond(now, slots), room.Seconds())
+	res := notice.DeferredResult(r, atLeast+spread(time.Duration(need*float64(time.Second))), detail)
 	return &res
 }
 
+// spread is from half of d to one and a half.
 func spread(d time.Duration) time.Duration {
-	return max(minAfter, d/2+rand.N(d))
+	return d/2 + rand.N(d+1)
 }
 
 // lineUp is when a notice refused for the rate may come back.

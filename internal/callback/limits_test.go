@@ -1,0 +1,341 @@
+package callback
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"notifier/internal/notice"
+)
+
+func testLimits(slots int, rate float64) *limits {
+	return newLimits(slots, rate, time.Now, func(string, gobreaker.State, gobreaker.State) {})
+}
+
+var (
+	good    = notice.DeliveredResult(200)
+	timeout = notice.RetryResult(notice.ReasonTimeout, "")
+	refused = notice.RetryResult(notice.ReasonConnect, "")
+)
+
+func status(code int) notice.Result {
+	return notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonStatus4xx, Status: code}
+}
+
+// must enters or ends the test.
+func must(t *testing.T, l *limits, host string) *pass {
+	t.Helper()
+	p, res := l.enter(host)
+	if res != nil {
+		t.Fatalf("refused: %+v", *res)
+	}
+	return p
+}
+
+func refusal(t *testing.T, l *limits, host string, why notice.Reason) notice.Result {
+	t.Helper()
+	p, res := l.enter(host)
+	if res == nil {
+		p.end(good, false)
+		t.Fatal("let in")
+	}
+	expect(t, *res, notice.OutcomeDeferred, why)
+	if res.After < minAfter || res.After > maxAfter {
+		t.Errorf("put off for %s", res.After)
+	}
+	return *res
+}
+
+func TestSlotsPerDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(3, 0)
+		var ps []*pass
+		for range 3 {
+			ps = append(ps, must(t, l, "a:443"))
+		}
+		refusal(t, l, "a:443", notice.ReasonBusy)
+		must(t, l, "b:443").end(good, false)
+		ps[0].end(good, false)
+		must(t, l, "a:443").end(good, false)
+		none := testLimits(0, 0)
+		for range 1000 {
+			must(t, none, "a:443")
+		}
+	})
+}
+
+func TestBreakerOpensOnSlowFailuresOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(16, 0)
+		for range 100 { // quick failures keep to the ladder
+			must(t, l, "a:80").end(refused, false)
+			must(t, l, "a:80").end(status(500), false)
+		}
+		fail := func(slow time.Duration, res notice.Result, timedOut bool) {
+			p := must(t, l, "a:80")
+			time.Sleep(slow)
+			p.end(res, timedOut)
+		}
+		for range 9 {
+			fail(10*time.Second, timeout, true)
+		}
+		fail(0, good, false) // nine in a row, and then an answer
+		for range 5 {
+			fail(2*time.Second, status(500), false)
+		}
+		for range 4 {
+			fail(10*time.Second, timeout, true)
+		}
+		must(t, l, "a:80").end(notice.DeferredResult(notice.ReasonShutdown, 0, ""), false) // counts for nothing
+		fail(time.Millisecond, timeout, true)
+		res := refusal(t, l, "a:80", notice.ReasonBreaker)
+		if res.After < breakerOpen {
+			t.Errorf("comes back after %s, before the breaker lets anybody in", res.After)
+		}
+		must(t, l, "b:80").end(good, false)
+		time.Sleep(breakerOpen + time.Millisecond)
+		probe := must(t, l, "a:80")
+		refusal(t, l, "a:80", notice.ReasonBreaker) // one try at a time
+		time.Sleep(10 * time.Second)
+		probe.end(timeout, true)
+		refusal(t, l, "a:80", notice.ReasonBreaker)
+		time.Sleep(breakerOpen + time.Millisecond)
+		must(t, l, "a:80").end(status(404), false) // it answers: the breaker has done its work
+		for range 16 {
+			must(t, l, "a:80")
+		}
+	})
+}
+
+func TestBreakerProbeThatWasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(16, 0)
+		for range breakerFailures {
+			must(t, l, "a:80").end(timeout, true)
+		}
+		time.Sleep(breakerOpen + time.Millisecond)
+		// A probe that shutting down or the guard ended says nothing of the host, and
+		// must not use up the permission to probe.
+		must(t, l, "a:80").end(notice.RetryResult(notice.ReasonBlocked, ""), false)
+		must(t, l, "a:80").end(good, false)
+		must(t, l, "a:80").end(good, false)
+	})
+}
+
+func TestHostSlowsDownAndRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(16, 0)
+		slots := func() int { return l.hosts["a:80"].limit(l.max) }
+		round := func(res notice.Result) {
+			var ps []*pass
+			for range slots() {
+				ps = append(ps, must(t, l, "a:80"))
+			}
+			refusal(t, l, "a:80", notice.ReasonBusy)
+			time.Sleep(100 * time.Millisecond)
+			for _, p := range ps {
+				p.end(res, false)
+			}
+		}
+		must(t, l, "a:80").end(good, false)
+		if slots() != 16 {
+			t.Fatalf("%d slots at first", slots())
+		}
+		var got []int
+		for range 5 {
+			round(status(429)) // the calls of one round slow it once
+			got = append(got, slots())
+		}
+		if want := []int{8, 4, 2, 1, 1}; !slices.Equal(got, want) {
+			t.Errorf("slots after rounds of 429: %v, want %v", got, want)
+		}
+		rounds := 0
+		for l.hosts["a:80"].allowed > 0 && rounds < 100 {
+			round(good)
+			rounds++
+		}
+		if rounds < 10 || rounds > 40 {
+			t.Errorf("recovered after %d good rounds; one slot a round was wanted", rounds)
+		}
+		round(status(503))
+		if slots() != 8 {
+			t.Errorf("%d slots after 503", slots())
+		}
+		must(t, l, "b:80").end(good, false)
+		if n := l.hosts["b:80"].limit(l.max); n != 16 {
+			t.Errorf("the other host has %d slots", n)
+		}
+	})
+}
+
+func TestRateLinesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(0, 100)
+		for range 10 { // a tenth of a second's worth
+			must(t, l, "a:80").end(good, false)
+		}
+		var last time.Duration
+		for i := range 500 {
+			res := refusal(t, l, fmt.Sprint("host", i), notice.ReasonBusy)
+			if want := max(minAfter, time.Duration(i+1)*10*time.Millisecond); res.After != want {
+				t.Fatalf("the %dth comes back after %s, want %s", i+1, res.After, want)
+			}
+			last = res.After
+		}
+		time.Sleep(last)
+		must(t, l, "a:80").end(good, false)
+		for range 100000 {
+			l.enter("a:80")
+		}
+		refusal(t, l, "a:80", notice.ReasonBusy)
+		slow := testLimits(0, 0.01) // one in 100 s
+		must(t, slow, "a:80").end(good, false)
+		refusal(t, slow, "a:80", notice.ReasonBusy)
+	})
+}
+
+func TestIdleHostsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(1, 0)
+		held := must(t, l, "held:80")
+		for i := range 10000 {
+			must(t, l, fmt.Sprintf("h%d:80", i)).end(good, false)
+		}
+		time.Sleep(2 * hostIdle)
+		must(t, l, "x:80").end(good, false)
+		if n := len(l.hosts); n != 2 {
+			t.Errorf("%d hosts are kept", n)
+		}
+		held.end(good, false)
+	})
+}
+
+// queue orders notices by when they come (back).
+type queue []*visitor
+
+type visitor struct {
+	due, back time.Time
+	host      string
+}
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].back.Before(q[j].back) }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(*visitor)) }
+func (q *queue) Pop() any {
+	x := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return x
+}
+
+// hangingMerchant plays a minute of one route with 64 slots in which 100
+// notices a second go to good merchants that answer in 20 ms; with hanging > 0,
+// that many are due at the start for one that hangs for its 10 s. It returns how
+// long the good ones waited for a slot, sorted, and the refusals of each second.
+func hangingMerchant(t *testing.T, hanging int) (waits []time.Duration, churn map[int]int) {
+	t.Helper()
+	churn = map[int]int{}
+	const slots, seconds, answer, hang = 64, 60, 20 * time.Millisecond, 10 * time.Second
+	l := testLimits(16, 0)
+	start := time.Now()
+	var q queue
+	for range hanging {
+		q = append(q, &visitor{start, start, "hangs:443"})
+	}
+	for i := range 100 * seconds {
+		at := start.Add(time.Duration(i) * 10 * time.Millisecond)
+		q = append(q, &visitor{at, at, fmt.Sprintf("good%d:443", i%50)})
+	}
+	heap.Init(&q)
+	type running struct {
+		p   *pass
+		end time.Time
+		v   *visitor
+	}
+	var run []running
+	for time.Since(start) < seconds*time.Second {
+		now := time.Now()
+		run = slices.DeleteFunc(run, func(r running) bool {
+			if r.end.After(now) {
+				return false
+			}
+			if r.v.host == "hangs:443" {
+				r.p.end(timeout, true)
+			} else {
+				r.p.end(good, false)
+			}
+			return true
+		})
+		for q.Len() > 0 && !q[0].back.After(now) && len(run) < slots {
+			v := heap.Pop(&q).(*visitor)
+			p, res := l.enter(v.host)
+			if res != nil {
+				churn[int(now.Sub(start)/time.Second)]++
+				v.back = now.Add(res.After)
+				heap.Push(&q, v)
+				continue
+			}
+			took := answer
+			if v.host == "hangs:443" {
+				took = hang
+			} else {
+				waits = append(waits, now.Sub(v.due))
+			}
+			run = append(run, running{p, now.Add(took), v})
+		}
+		time.Sleep(time.Millisecond)
+	}
+	slices.Sort(waits)
+	return waits, churn
+}
+
+// TestABurstForAFastHostIsPutOffBriefly: a host that is only busy is not treated
+// as a slow one, known or not.
+func TestABurstForAFastHostIsPutOffBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(16, 0)
+		for range 2 {
+			var ps []*pass
+			for range 16 {
+				ps = append(ps, must(t, l, "a:80"))
+			}
+			var most time.Duration
+			for range 500 {
+				most = max(most, refusal(t, l, "a:80", notice.ReasonBusy).After)
+			}
+			if most > 3*time.Second {
+				t.Errorf("put off for up to %s", most)
+			}
+			time.Sleep(20 * time.Millisecond)
+			for _, p := range ps {
+				p.end(good, false)
+			}
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
+// TestAHangingMerchantDelaysNobody: 100,000 notices of one merchant that hangs
+// for its full timeout do not keep the others of its route waiting, and those
+// put off do not churn.
+func TestAHangingMerchantDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		without, _ := hangingMerchant(t, 0)
+		with, churn := hangingMerchant(t, 100_000)
+		p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
+		if len(with) != len(without) || p99(with) > max(2*p99(without), 2*time.Millisecond) {
+			t.Errorf("%d good notices waited %s (p99), %d waited %s without the hanging one", len(with), p99(with), len(without), p99(without))
+		}
+		t.Logf("p99 wait of %d good notices: %s with, %s without", len(with), p99(with), p99(without))
+		for s := 15; s < 60; s++ { // once the host is known to be slow
+			if churn[s] > 10_000 {
+				t.Errorf("%d refusals in second %d", churn[s], s)
+			}
+		}
+	})
+}
