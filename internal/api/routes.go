@@ -203,11 +203,11 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request, _ site) error {
 // serveMetrics serves GET /metrics, which tells of all routes: a client with a
 // scope may not read it.
 func (a *api) serveMetrics(w http.ResponseWriter, r *http.Request, at site) error {
-	if a.metrics == nil {
-		return wrongPath("/metrics")
-	}
 	if at.prefix != "" {
 		return problem(http.StatusForbidden, "the metrics tell of all routes; use the token of a client without a prefix")
+	}
+	if a.metrics == nil {
+		return wrongPath("/metrics")
 	}
 	a.metrics.ServeHTTP(w, r)
 	return nil

@@ -366,3 +366,14 @@ func (e *Engine) Ready(context.Context) api.Readiness {
 	defer e.mu.Unlock()
 	return e.ready
 }
+
+// All yields a copy of each notice by its key.
+func (e *Engine) All() map[string]store.Found {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make(map[string]store.Found, len(e.kept))
+	for key, f := range e.kept {
+		out[key] = e.copy(f)
+	}
+	return out
+}
