@@ -129,6 +129,8 @@ type Notice struct {
 	Made   time.Time
 	Due    time.Time // when the coming (or last) attempt is (was) due
 	Locked int       // times put off because of a lock, since the last attempt
+	// Handed: a list or stream has it, and its consumer's report is awaited.
+	Handed bool
 
 	Content
 

@@ -30,6 +30,9 @@ func (n *Notice) AppendTail(b []byte) []byte {
 	if n.Locked > 0 {
 		b = appendInt(b, "locked", int64(n.Locked))
 	}
+	if n.Handed {
+		b = append(b, `,"handed":true`...)
+	}
 	if n.Used > 0 {
 		b = appendInt(b, "n", int64(n.Used))
 	}
@@ -224,6 +227,7 @@ type record struct {
 	Trace    string          `json:"trace"`
 	Lost     bool            `json:"lost"`
 	Locked   int             `json:"locked"`
+	Handed   bool            `json:"handed"`
 	N        int             `json:"n"`
 	Redriven int             `json:"redriven"`
 	Again    bool            `json:"again"` // appended by the redrive script
@@ -248,7 +252,7 @@ func Decode(key, route string, data []byte) (*Notice, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrRecord, key, err)
 	}
 	n := &Notice{
-		Key: key, Route: route, Made: time.UnixMilli(r.Made).UTC(), Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked,
+		Key: key, Route: route, Made: time.UnixMilli(r.Made).UTC(), Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, Handed: r.Handed,
 		Used: r.N, Redriven: r.Redriven, Reason: r.Reason,
 		Content: Content{URL: r.URL, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Lost: r.Lost},
 	}

@@ -62,6 +62,9 @@ const (
 	AckStatus AckKind = "status"
 	AckBody   AckKind = "body"
 	AckJSON   AckKind = "json"
+	// AckReport is of lists and streams: the consumer reports within the
+	// route's timeout. Otherwise a push is a delivery.
+	AckReport AckKind = "report"
 )
 
 // Ack is a route's rule of acknowledgement.
@@ -73,13 +76,16 @@ type Ack struct {
 	Value  string   // of AckJSON
 }
 
-// ParseAck reads 2xx, status:200,204, body:success and json:code=SUCCESS.
+// ParseAck reads 2xx, status:200,204, body:success, json:code=SUCCESS and
+// report.
 func ParseAck(s string) (Ack, error) {
 	bad := fmt.Errorf("%q is no acknowledgement; want 2xx, status:200,204, body:success or json:code=SUCCESS", s)
 	kind, rest, has := strings.Cut(s, ":")
 	switch {
 	case s == "2xx":
 		return Ack{Kind: Ack2xx}, nil
+	case s == "report":
+		return Ack{Kind: AckReport}, nil
 	case kind == "status" && has:
 		var codes []int
 		for f := range strings.SplitSeq(rest, ",") {
@@ -119,6 +125,9 @@ func (a Ack) String() string {
 		return "body:" + a.Body
 	case AckJSON:
 		return "json:" + strings.Join(a.Path, ".") + "=" + a.Value
+	}
+	if a.Kind == AckReport {
+		return "report"
 	}
 	return "2xx"
 }

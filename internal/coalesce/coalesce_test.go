@@ -1,0 +1,66 @@
+package coalesce
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
+	release := make(chan struct{})
+	sizes := make(chan int, 100)
+	b := New(1, 10, func(items []int) {
+		sizes <- len(items)
+		<-release
+	})
+	b.Add(0)
+	if n := <-sizes; n != 1 {
+		t.Fatalf("the first batch has %d items, want 1 at once", n)
+	}
+	for i := range 25 {
+		b.Add(i)
+	}
+	close(release)
+	b.Wait()
+	for _, want := range []int{10, 10, 5} {
+		if n := <-sizes; n != want {
+			t.Errorf("batch of %d, want %d", n, want)
+		}
+	}
+	if b.Len() != 0 {
+		t.Errorf("%d left", b.Len())
+	}
+}
+
+func TestEveryItemIsSentOnce(t *testing.T) {
+	var seen [10000]atomic.Int32
+	b := New(3, 7, func(items []int) {
+		for _, i := range items {
+			seen[i].Add(1)
+		}
+	})
+	var wg sync.WaitGroup
+	for w := range 10 {
+		wg.Go(func() {
+			for i := range 1000 {
+				b.Add(w*1000 + i)
+			}
+		})
+	}
+	wg.Wait()
+	b.Wait()
+	for i := range seen {
+		if n := seen[i].Load(); n != 1 {
+			t.Fatalf("item %d was sent %d times", i, n)
+		}
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	b.ReportAllocs()
+	x := New(2, 128, func([]int) {})
+	for i := range b.N {
+		x.Add(i)
+	}
+	x.Wait()
+}

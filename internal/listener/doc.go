@@ -1,0 +1,22 @@
+// Package listener turns Redis's expired events into hints.
+//
+// # What it promises
+//
+// Nothing about events: they are pub/sub, lost on a disconnect and dropped
+// when a queue is full. It promises that a subscription that is dead is
+// replaced within some seconds, and that whoever relies on it is told each time
+// one begins, so that everything can be swept at once.
+//
+// # Life of a subscription
+//
+// One connection to each master follows the expired events and the wake
+// channel. go-redis never waits for the answer to its PINGs, so a silent
+// connection would look alive for many minutes: instead a beat is published on
+// the wake channel every second, and a subscription that has not heard it for
+// three seconds is closed and made anew. On each beginning, and every few
+// seconds after, the node's role and its notify flags are looked at: flags are
+// per node, neither persisted nor replicated.
+//
+// The reader of the connection never blocks: it hands each event over and goes
+// on. Who takes it over drops it when there is no room.
+package listener

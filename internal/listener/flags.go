@@ -1,0 +1,103 @@
+package listener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+)
+
+var errNotMaster = errors.New("not a master any more")
+
+// check looks at a node's role and at its notify flags, and adds what is
+// missing if that is wanted and allowed.
+func (l *Listener) check(ctx context.Context, c *redis.Client) error {
+	if role, err := c.Do(ctx, "ROLE").Slice(); err == nil && len(role) > 0 && role[0] != "master" {
+		return fmt.Errorf("%w: %s is a %v", errNotMaster, c.Options().Addr, role[0])
+	} else if err != nil && !refused(err) {
+		return fmt.Errorf("role: %w", err)
+	}
+	have, err := c.ConfigGet(ctx, "notify-keyspace-events").Result()
+	if err != nil {
+		if !refused(err) {
+			return fmt.Errorf("notify flags: %w", err)
+		}
+		// Whether events come is not to be known; the sweep has it covered.
+		l.events(c, false, "CONFIG is forbidden, so the notify flags are unknown", err)
+		return nil
+	}
+	flags := have["notify-keyspace-events"]
+	missing := Missing(flags, l.needs)
+	if missing == "" {
+		l.events(c, true, "", nil)
+		return nil
+	}
+	if !l.o.Configure {
+		l.events(c, false, "notify-keyspace-events lacks "+missing+" and NOTIFIER_CONFIGURE_REDIS is false", nil)
+		return nil
+	}
+	if err := c.ConfigSet(ctx, "notify-keyspace-events", flags+missing).Err(); err != nil {
+		if !refused(err) {
+			return fmt.Errorf("set notify flags: %w", err)
+		}
+		l.events(c, false, "notify-keyspace-events lacks "+missing+" and cannot be set", err)
+		return nil
+	}
+	l.o.Logger.Info("added flags to notify-keyspace-events", zap.String("redis", c.Options().Addr), zap.String("were", flags), zap.String("added", missing))
+	l.events(c, true, "", nil)
+	return nil
+}
+
+// refused tells an answer of Redis from a failure to reach it.
+func refused(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	text := err.Error()
+	return !strings.HasPrefix(text, "LOADING") && !strings.HasPrefix(text, "MASTERDOWN") && !strings.HasPrefix(text, "CLUSTERDOWN")
+}
+
+// Missing is which of the needed notify flags are not among those set; A
+// stands for g$lshzxetd.
+func Missing(set, needed string) string {
+	if strings.Contains(set, "A") {
+		set += "g$lshzxetd"
+	}
+	var missing strings.Builder
+	for _, f := range needed {
+		if !strings.ContainsRune(set, f) {
+			missing.WriteRune(f)
+		}
+	}
+	return missing.String()
+}
+
+// events notes whether a node sends events; what it says when it does not is
+// said once.
+func (l *Listener) events(c *redis.Client, ok bool, why string, err error) {
+	l.mu.Lock()
+	l.flags[c.Options().Addr] = ok
+	all := true
+	for _, f := range l.flags {
+		all = all && f
+	}
+	l.mu.Unlock()
+	if !ok && l.said.CompareAndSwap(false, true) {
+		l.o.Logger.Warn("no expired events: the sweep alone delivers, up to the grace later",
+			zap.String("why", why), zap.String("remedy", "set notify-keyspace-events to "+l.needs+" in redis.conf"), zap.Error(err))
+	}
+	if l.o.Events != nil {
+		l.o.Events(all)
+	}
+}
+
+// forget drops what is known of a node that is no longer followed.
+func (l *Listener) forget(c *redis.Client) {
+	l.mu.Lock()
+	delete(l.flags, c.Options().Addr)
+	l.mu.Unlock()
+}

@@ -1,0 +1,346 @@
+package listener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+	"notifier/internal/route"
+)
+
+// Observer hears what happens.
+type Observer interface {
+	Event(result string)
+	Subscription()
+}
+
+// Results of an event, for metrics.
+const (
+	Dispatched = "dispatched" // handed over
+	Unrouted   = "unrouted"   // a notice key that no route covers
+	Foreign    = "foreign"    // somebody else's key
+	Dropped    = "dropped"    // no room; the sweep finds it
+)
+
+// Options of a Listener. The functions must not block.
+type Options struct {
+	Client redis.UniversalClient
+	// Masters calls f for each master of a cluster; nil outside a cluster.
+	Masters func(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	DB      int
+	Space   keys.Space
+	Routes  *route.Table
+	// Configure: add Ex (and what adoption needs) to notify-keyspace-events.
+	Configure bool
+	// Hint hands over a key that has expired; false if there is no room.
+	Hint func(r *route.Route, key string) bool
+	// Wake tells that a notice of a shard and prefix is due at an instant
+	// that may be earlier than what was known.
+	Wake func(shard int, prefix string, due time.Time)
+	// Paused tells that the set of paused routes has changed.
+	Paused func()
+	// Keyspace, if not nil, hears of events on keys of routes that adopt.
+	Keyspace func(r *route.Route, key, event string)
+	// Begun tells that a subscription has begun: everything may have been
+	// missed before.
+	Begun func()
+	// Events tells whether events are known to come (true) or known not to.
+	Events   func(ok bool)
+	Observer Observer
+	Logger   *zap.Logger
+
+	// Beat is how often a subscription must hear itself, and Silence how long
+	// it may not; zero = 1 s and 3 s. Check is how often role and flags are
+	// looked at; zero = 5 s.
+	Beat, Silence, Check time.Duration
+}
+
+// Listener follows the events of all masters. Use New.
+type Listener struct {
+	o        Options
+	channels []string
+	patterns []string
+	needs    string // flags
+	alive    atomic.Int32
+	said     atomic.Bool // that events are off
+	mu       sync.Mutex
+	flags    map[string]bool // address → events come
+}
+
+// New makes a Listener.
+func New(o Options) *Listener {
+	o.Beat, o.Silence, o.Check = orElse(o.Beat, time.Second), orElse(o.Silence, 3*time.Second), orElse(o.Check, 5*time.Second)
+	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flags: map[string]bool{}}
+	for _, r := range o.Routes.All() {
+		if r.Adopt {
+			l.patterns = append(l.patterns, keys.Keyspace(o.DB, r.Prefix))
+		}
+	}
+	if len(l.patterns) > 0 {
+		l.needs = "KEg$x"
+	}
+	return l
+}
+
+func orElse(d, e time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return e
+}
+
+// Alive is how many subscriptions hear their own beat.
+func (l *Listener) Alive() int { return int(l.alive.Load()) }
+
+// Run follows events until ctx ends. It returns nil then.
+func (l *Listener) Run(ctx context.Context) error {
+	if l.o.Masters == nil {
+		c, ok := l.o.Client.(*redis.Client)
+		if !ok {
+			return fmt.Errorf("listener: %T needs Masters", l.o.Client)
+		}
+		l.follow(ctx, c)
+		return nil
+	}
+	return l.runCluster(ctx)
+}
+
+// runCluster keeps one follower for each master, as masters come and go.
+func (l *Listener) runCluster(ctx context.Context) error {
+	type follower struct {
+		cancel context.CancelFunc
+		done   chan struct{}
+		client *redis.Client
+	}
+	running := map[string]*follower{}
+	stop := func(addr string) {
+		running[addr].cancel()
+		<-running[addr].done
+		delete(running, addr)
+	}
+	defer func() {
+		for addr := range running {
+			stop(addr)
+		}
+	}()
+	for {
+		seen := map[string]*redis.Client{}
+		var mu sync.Mutex
+		err := l.o.Masters(ctx, func(_ context.Context, c *redis.Client) error {
+			mu.Lock()
+			seen[c.Options().Addr] = c
+			mu.Unlock()
+			return nil
+		})
+		if err == nil {
+			for addr, f := range running {
+				if seen[addr] != f.client {
+					stop(addr)
+				}
+			}
+		}
+		for addr, c := range seen {
+			if running[addr] != nil {
+				continue
+			}
+			fctx, cancel := context.WithCancel(ctx)
+			f := &follower{cancel: cancel, done: make(chan struct{}), client: c}
+			running[addr] = f
+			go func() {
+				defer close(f.done)
+				l.follow(fctx, c)
+			}()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(l.o.Beat):
+		}
+	}
+}
+
+// follow keeps a subscription on one node until ctx ends.
+func (l *Listener) follow(ctx context.Context, c *redis.Client) {
+	defer l.forget(c)
+	wait := time.Duration(0)
+	for {
+		err := l.subscribe(ctx, c, func() { wait = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		wait = min(max(2*wait, 50*time.Millisecond), time.Second)
+		l.o.Logger.Warn("subscription ended; it is made anew", zap.String("redis", c.Options().Addr), zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+var errSilent = errors.New("the subscription does not hear its own beat")
+
+// subscribe runs one subscription until it fails or ctx ends.
+func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := l.check(ctx, c); err != nil {
+		return err
+	}
+	ps := c.Subscribe(ctx, l.channels...)
+	defer func() { _ = ps.Close() }()
+	if len(l.patterns) > 0 {
+		if err := ps.PSubscribe(ctx, l.patterns...); err != nil {
+			return err
+		}
+	}
+	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
+	var heard atomic.Int64
+	heard.Store(time.Now().UnixNano())
+
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := l.watch(ctx, c, beat, &heard); err != nil {
+			cancel(err)
+		}
+	})
+	// Close is what ends a Receive that waits for a silent connection.
+	wg.Go(func() {
+		<-ctx.Done()
+		_ = ps.Close()
+	})
+	defer wg.Wait()
+	defer cancel(nil)
+
+	confirmed, up := 0, false
+	defer func() {
+		if up {
+			l.alive.Add(-1)
+		}
+	}()
+	for {
+		m, err := ps.Receive(ctx)
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return err
+		}
+		switch m := m.(type) {
+		case *redis.Subscription:
+			if confirmed++; confirmed == len(l.channels)+len(l.patterns) {
+				up = true
+				l.alive.Add(1)
+				l.o.Observer.Subscription()
+				l.o.Logger.Info("subscribed", zap.String("redis", c.Options().Addr))
+				begun()
+				l.o.Begun()
+			}
+		case *redis.Message:
+			if m.Payload == beat {
+				heard.Store(time.Now().UnixNano())
+				continue
+			}
+			l.message(m)
+		}
+	}
+}
+
+var ids atomic.Uint64 //nolint:gochecknoglobals // tells this process's subscriptions apart
+
+// watch publishes the beat and looks for its echo; it ends with an error when
+// the subscription must be made anew.
+func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *atomic.Int64) error {
+	tick := time.NewTicker(l.o.Beat)
+	defer tick.Stop()
+	checked := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if silence := time.Since(time.Unix(0, heard.Load())); silence > l.o.Silence {
+			return fmt.Errorf("%w for %s", errSilent, silence.Round(time.Millisecond))
+		}
+		pctx, cancel := context.WithTimeout(ctx, l.o.Silence)
+		err := c.Publish(pctx, l.o.Space.Wake(), beat).Err()
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("publish the beat: %w", err)
+		}
+		if time.Since(checked) >= l.o.Check {
+			checked = time.Now()
+			if err := l.check(ctx, c); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+// message hands one message over.
+func (l *Listener) message(m *redis.Message) {
+	switch {
+	case m.Pattern != "":
+		key, ok := keys.KeyspaceKey(m.Channel)
+		if r := l.routeOf(key); ok && r != nil && r.Adopt && l.o.Keyspace != nil {
+			l.o.Keyspace(r, key, m.Payload)
+		}
+	case m.Channel == l.o.Space.Wake():
+		l.wake(m.Payload)
+	default:
+		l.expired(m.Payload)
+	}
+}
+
+func (l *Listener) routeOf(key string) *route.Route {
+	if !keys.Valid(key) {
+		return nil
+	}
+	return l.o.Routes.Match(key)
+}
+
+func (l *Listener) expired(key string) {
+	if !keys.Valid(key) || keys.HasPrefix(key, l.o.Space.Namespace) {
+		l.o.Observer.Event(Foreign)
+		return
+	}
+	r := l.o.Routes.Match(key)
+	switch {
+	case r == nil:
+		l.o.Observer.Event(Unrouted)
+	case l.o.Hint(r, key):
+		l.o.Observer.Event(Dispatched)
+	default:
+		l.o.Observer.Event(Dropped)
+	}
+}
+
+// wake reads "<due ms> <shard> <prefix>" and "paused <prefix>". Others are
+// other instances' beats, or nobody's.
+func (l *Listener) wake(text string) {
+	first, rest, _ := strings.Cut(text, " ")
+	if first == "paused" {
+		l.o.Paused()
+		return
+	}
+	ms, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return
+	}
+	shard, prefix, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(shard)
+	if err != nil || n < 0 || n >= max(l.o.Space.Shards, 1) {
+		return
+	}
+	l.o.Wake(n, prefix, time.UnixMilli(ms))
+}
