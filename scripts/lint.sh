@@ -14,15 +14,14 @@ go vet ./...
 go vet -tags fault ./...
 go tool -modfile=tools/go.mod staticcheck -tags fault ./...
 
-# The database of vulnerabilities is on the network. Where it cannot be reached
-# there is nothing to check by; where it can, its finding counts.
+# The database of vulnerabilities is on the network and changes by itself: what
+# it finds is shown, and does not make yesterday's commit fail today.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if timeout 300 go tool -modfile=tools/go.mod govulncheck ./... >"$log" 2>&1; then
 	tail -n 1 "$log"
 elif grep -q '^Vulnerability #' "$log"; then
-	cat "$log" >&2
-	exit 1
+	cat "$log"
 else
 	echo "govulncheck: its database was not reached; not checked ($(tail -n 1 "$log" | cut -c 1-120))"
 fi
