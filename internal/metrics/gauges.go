@@ -1,0 +1,133 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// patience is how long a scrape waits for what Redis holds. Prometheus itself
+// waits 10 s by default.
+const patience = 5 * time.Second
+
+// Gauges is what stands at one moment, as far as it is known.
+type Gauges struct {
+	Routes []RouteGauges
+	// Orphaned notices lie under a prefix that no route has.
+	Orphaned int64
+	// Subscribed: expired events arrive. Without them the reconciler works
+	// alone, a grace late.
+	Subscribed bool
+}
+
+// RouteGauges is what Redis holds of one route, and what this process works on.
+type RouteGauges struct {
+	Route    string // its name
+	Pending  int64  // scheduled and claimed
+	Overdue  int64  // due, and claimed by nobody
+	Dead     int64
+	Settled  int64
+	InFlight int64 // in this process
+	Paused   bool
+}
+
+type observer struct {
+	ask atomic.Pointer[func(context.Context) (Gauges, error)]
+}
+
+// Observe sets who is asked for the gauges whenever somebody scrapes. An error
+// leaves them out and shows notifier_redis_up as 0.
+func (m *Metrics) Observe(ask func(context.Context) (Gauges, error)) {
+	if m == nil {
+		return
+	}
+	m.observe.ask.Store(&ask)
+}
+
+var (
+	upDesc         = desc("notifier_redis_up", "Whether Redis answered this scrape.")
+	subscribedDesc = desc("notifier_subscribed", "Whether expired events arrive at this process.")
+	orphanedDesc   = desc("notifier_orphaned", "Notices under a prefix that no route has: nobody delivers them.")
+	pendingDesc    = desc("notifier_pending", "Notices scheduled and claimed.", "route")
+	overdueDesc    = desc("notifier_overdue", "Notices that are due and claimed by nobody.", "route")
+	deadDesc       = desc("notifier_dead", "Dead letters.", "route")
+	settledDesc    = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
+	inflightDesc   = desc("notifier_inflight", "Handlers that run in this process.", "route")
+	pausedDesc     = desc("notifier_paused", "Whether the route is paused.", "route")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Page answers GET /metrics.
+func (m *Metrics) Page() http.Handler {
+	if m == nil {
+		return http.NotFoundHandler()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		promhttp.HandlerFor(m.gatherer(r.Context()), promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
+	})
+}
+
+// gatherer puts the gauges of this moment beside what was counted.
+func (m *Metrics) gatherer(ctx context.Context) prometheus.Gatherer {
+	now := prometheus.NewRegistry()
+	now.MustRegister(m.moment(ctx))
+	return prometheus.Gatherers{m.registry, now}
+}
+
+// moment asks for the gauges, once.
+func (m *Metrics) moment(ctx context.Context) snapshot {
+	ask := m.observe.ask.Load()
+	if ask == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	g, err := (*ask)(ctx)
+	if err != nil {
+		m.RedisError("stats")
+		return snapshot{value(upDesc, 0)}
+	}
+	s := snapshot{value(upDesc, 1), value(subscribedDesc, truth(g.Subscribed)), value(orphanedDesc, float64(g.Orphaned))}
+	for _, r := range g.Routes {
+		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
+			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
+			value(inflightDesc, float64(r.InFlight), r.Route), value(pausedDesc, truth(r.Paused), r.Route))
+	}
+	return s
+}
+
+func value(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// snapshot is a Collector of values that are there already.
+type snapshot []prometheus.Metric
+
+// Describe promises the gauges, whether or not they could be had.
+func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{upDesc, subscribedDesc, orphanedDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, inflightDesc,
+		pausedDesc} {
+		ch <- d
+	}
+}
+
+// Collect hands them over.
+func (s snapshot) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range s {
+		ch <- m
+	}
+}
