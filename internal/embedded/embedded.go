@@ -1,0 +1,104 @@
+// Package embedded runs a Redis for demonstrations and development: a
+// redis-server found on PATH, in a folder that is thrown away, or else an
+// emulation within this process. Neither keeps anything; payments need a real
+// Redis.
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a running Redis.
+type Server struct {
+	// URL is what go-redis reads.
+	URL string
+	// Kind says what it is: "redis-server 7.0.15 (/usr/bin/redis-server)" or
+	// "emulated in this process".
+	Kind string
+	// Emulated tells whether it is the emulation.
+	Emulated bool
+
+	close func()
+}
+
+// Close ends it; what it held is gone.
+func (s *Server) Close() { s.close() }
+
+// Start runs a redis-server from PATH or, without one or if it does not start,
+// the emulation.
+func Start(ctx context.Context) (*Server, error) {
+	if path, err := exec.LookPath("redis-server"); err == nil {
+		if s, err := startProcess(ctx, path); err == nil {
+			return s, nil
+		}
+	}
+	return StartEmulated()
+}
+
+func startProcess(ctx context.Context, path string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "notifier-redis-")
+	if err != nil {
+		return nil, err
+	}
+	// A socket in a fresh folder cannot clash with anybody's port.
+	socket := filepath.Join(dir, "s")
+	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "no",
+		"--notify-keyspace-events", "KEg$x", "--maxmemory-policy", "noeviction", "--daemonize", "no")
+	setProcess(cmd)
+	if err := cmd.Start(); err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	stop := func() {
+		_ = cmd.Process.Kill()
+		<-done
+		_ = os.RemoveAll(dir)
+	}
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for {
+		info, err := c.InfoMap(ctx, "server").Result()
+		if err == nil {
+			version := info["Server"]["redis_version"]
+			return &Server{URL: "unix://" + socket, Kind: "redis-server " + version + " (" + path + ")", close: stop}, nil
+		}
+		select {
+		case <-done:
+			_ = os.RemoveAll(dir)
+			return nil, fmt.Errorf("%s ended at once", path)
+		case <-ctx.Done():
+			stop()
+			return nil, fmt.Errorf("%s does not answer: %w", path, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	a, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return "", fmt.Errorf("no TCP address")
+	}
+	return "127.0.0.1:" + strconv.Itoa(a.Port), nil
+}

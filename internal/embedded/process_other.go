@@ -1,0 +1,7 @@
+//go:build !linux
+
+package embedded
+
+import "os/exec"
+
+func setProcess(*exec.Cmd) {}
