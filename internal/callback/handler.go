@@ -271,6 +271,7 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, u *url.URL,
 		}
 	}
 	f.err, f.stage, f.now = err, tr.stage(), now()
+	f.expired = errors.Is(ctx.Err(), context.DeadlineExceeded)
 	f.cancelled = errors.Is(outer.Err(), context.Canceled)
 	return f
 }

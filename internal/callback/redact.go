@@ -132,20 +132,33 @@ func routeSecrets(r *route.Route, target, proxy *url.URL) scrubber {
 	return s
 }
 
-// printable makes bytes from outside fit to be shown: what is no UTF-8 text
-// becomes \x escapes, control characters but line ends and tabs too, and the
-// result is cut to what is kept of a response.
+// printable makes bytes from outside fit to be shown, cut to what is kept of a
+// response. What is no UTF-8 text as a whole is shown in ASCII with \x escapes: a
+// chance letter amid another encoding would only mislead. Control characters but
+// line ends and tabs are escaped likewise.
 func printable(b []byte) string {
-	b = b[:min(len(b), notice.KeptResponse+utf8.UTFMax)]
+	if len(b) > notice.KeptResponse {
+		b = b[:notice.KeptResponse]
+		for i := 1; i < utf8.UTFMax; i++ { // not amid a rune
+			if c := b[len(b)-i]; utf8.RuneStart(c) {
+				if !utf8.FullRune(b[len(b)-i:]) {
+					b = b[:len(b)-i]
+				}
+				break
+			}
+		}
+	}
+	text := utf8.Valid(b)
 	out := make([]byte, 0, len(b))
-	for len(b) > 0 && len(out) < notice.KeptResponse+utf8.UTFMax {
-		r, n := utf8.DecodeRune(b)
+	for len(b) > 0 {
+		r, n := rune(b[0]), 1
+		if text {
+			r, n = utf8.DecodeRune(b)
+		}
 		switch {
-		case r == utf8.RuneError && n == 1 && !utf8.FullRune(b):
-			return notice.Kept(string(out)) // cut amid a rune
-		case r == utf8.RuneError && n == 1, r < 0x20 && r != '\n' && r != '\t' && r != '\r', r == 0x7f:
+		case r < 0x20 && r != '\n' && r != '\t' && r != '\r', r == 0x7f, r >= 0x80 && !text:
 			out = append(out, '\\', 'x', hexDigits[b[0]>>4], hexDigits[b[0]&15])
-		case r >= 0x80 && !unicode.IsPrint(r):
+		case r >= 0x80 && !unicode.IsPrint(r) && !unicode.IsSpace(r):
 			out = append(out, "\ufffd"...) // direction marks and the like could forge what is shown
 		default:
 			out = append(out, b[:n]...)

@@ -42,6 +42,8 @@ type facts struct {
 	err     error  // no answer came, and why
 	stage   stage  // how far it got
 	timeout time.Duration
+	// expired: the whole call's timeout has passed.
+	expired bool
 	// cancelled: the caller gave up; the instance is stopping.
 	cancelled bool
 	locked    int // how often the notice was put off by a lock
@@ -53,7 +55,11 @@ type facts struct {
 // stands in facts.
 func verdict(ack *route.Ack, f *facts) notice.Result {
 	if f.status == 0 {
-		return failure(f, f.err, 0)
+		err := f.err
+		if err == nil { // "HTTP/1.1 000" is read without complaint
+			err = errNoStatus
+		}
+		return failure(f, err, 0)
 	}
 	res := notice.Result{Outcome: notice.OutcomeRetry, Status: f.status}
 	body := f.body
@@ -106,6 +112,8 @@ func verdict(ack *route.Ack, f *facts) notice.Result {
 	}
 	return control(f, res)
 }
+
+var errNoStatus = errors.New("status 000")
 
 // control applies what the receiver says beside its status.
 func control(f *facts, res notice.Result) notice.Result {
@@ -208,8 +216,9 @@ func classify(f *facts, err error) (notice.Reason, string) {
 	case isTimeout(err) && f.stage == stageDNS:
 		return notice.ReasonDNS, "the name could not be looked up in time"
 	case isTimeout(err):
-		return notice.ReasonTimeout, timeoutDetail(f, err)
-	case errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify), errors.As(err, &unknown), f.stage == stageTLS:
+		return notice.ReasonTimeout, timeoutDetail(f)
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"), // alerts, of a type that is not exported
+		errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify), errors.As(err, &unknown), f.stage == stageTLS:
 		return notice.ReasonTLS, "tls: " + err.Error()
 	case errors.As(err, &proxy):
 		return notice.ReasonConnect, proxy.Error()
@@ -237,8 +246,8 @@ func isTimeout(err error) bool {
 
 // timeoutDetail names the timeout that fired: the whole call's, or the one of
 // the step it was in.
-func timeoutDetail(f *facts, err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
+func timeoutDetail(f *facts) string {
+	if f.expired {
 		return fmt.Sprintf("timeout (total, %s) %s", f.timeout, f.stage.while())
 	}
 	switch f.stage {

@@ -1,0 +1,226 @@
+package callback
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// talk is what a receiver does with one connection. It must end when stop is
+// closed or the connection is.
+type talk func(c net.Conn, in *bufio.Reader, stop <-chan struct{})
+
+// listen serves every connection with f. It ends, and has waited for all of
+// them, before the test does.
+func listen(t testing.TB, conf *tls.Config, f talk) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		conns []net.Conn
+		stop  = make(chan struct{})
+	)
+	t.Cleanup(func() {
+		close(stop)
+		_ = l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+			wg.Go(func() {
+				defer func() { _ = c.Close() }()
+				if conf != nil {
+					tc := tls.Server(c, conf)
+					if tc.Handshake() != nil {
+						return
+					}
+					f(tc, bufio.NewReader(tc), stop)
+					_ = tc.Close()
+					return
+				}
+				f(c, bufio.NewReader(c), stop)
+			})
+		}
+	})
+	return l.Addr().String()
+}
+
+// readRequest reads one request with its body.
+func readRequest(in *bufio.Reader) error {
+	req, err := http.ReadRequest(in)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, req.Body)
+	return err
+}
+
+// say reads a request, writes text and closes.
+func say(text string) talk {
+	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+		if readRequest(in) == nil {
+			_, _ = io.WriteString(c, text)
+		}
+	}
+}
+
+// hold reads a request, writes text and keeps the connection open.
+func hold(text string) talk {
+	return func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
+		if readRequest(in) == nil {
+			_, _ = io.WriteString(c, text)
+			<-stop
+		}
+	}
+}
+
+// reset reads a request, writes text and resets the connection.
+func reset(text string) talk {
+	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+		if readRequest(in) != nil {
+			return
+		}
+		_, _ = io.WriteString(c, text)
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+	}
+}
+
+// flood reads a request, writes head and then chunk for ever.
+func flood(head, chunk string) talk {
+	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+		if readRequest(in) != nil {
+			return
+		}
+		if _, err := io.WriteString(c, head); err != nil {
+			return
+		}
+		for {
+			if _, err := io.WriteString(c, chunk); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// drip reads a request and writes text over and over, a byte at a time with
+// pauses.
+func drip(text string) talk {
+	return func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
+		if readRequest(in) != nil {
+			return
+		}
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			if _, err := c.Write([]byte{text[min(i, len(text)-1)]}); err != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	}
+}
+
+// authority is a CA made for a test.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string // its certificate in PEM form
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	a := &authority{}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.key = newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, a.key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.file = writePEM(t, "CERTIFICATE", der)
+	return a
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func writePEM(t testing.TB, typ string, der []byte) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), typ[:4]+".pem")
+	if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// issue makes a certificate for 127.0.0.1; change may spoil it.
+func (a *authority) issue(t testing.TB, change func(*x509.Certificate)) tls.Certificate {
+	t.Helper()
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "receiver"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	if change != nil {
+		change(tmpl)
+	}
+	key := newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// files writes a certificate and its key.
+func files(t testing.TB, c tls.Certificate) (cert, key string) {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writePEM(t, "CERTIFICATE", c.Certificate[0]), writePEM(t, "PRIVATE KEY", der)
+}
