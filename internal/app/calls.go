@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"notifier/internal/api"
 	"notifier/internal/dispatch"
+	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
 	"notifier/internal/route"
@@ -126,7 +128,7 @@ func (e *Engine) reportHanded(ctx context.Context, r *route.Route, f store.Found
 		return store.Change{}, err
 	}
 	if !done[0].Stale {
-		observer{e.o.Metrics, e.stats}.Attempt(r.Name, res.Outcome, res.Reason)
+		e.o.Metrics.Attempt(r.Name, res.Outcome, res.Reason)
 	}
 	return store.Change{Found: after, Before: notice.Claimed, Done: !done[0].Stale}, nil
 }
@@ -160,3 +162,45 @@ func (e *Engine) Counts(ctx context.Context) ([]store.Counts, error) {
 	}
 	return out, nil
 }
+
+// Stats says what this instance did since it began.
+func (e *Engine) Stats() []api.RouteStats {
+	var out []api.RouteStats
+	for _, r := range e.o.Routes.All() {
+		s := e.o.Metrics.Stats(r.Name)
+		out = append(out, api.RouteStats{Prefix: r.Prefix, InFlight: e.dispatch.InFlight(r.Prefix), Outcomes: s.Outcomes,
+			LatenessP50: s.LatenessP50, LatenessP99: s.LatenessP99})
+	}
+	return out
+}
+
+// gauges is what a scrape asks for.
+func (e *Engine) gauges(ctx context.Context) (metrics.Gauges, error) {
+	counts, err := e.Counts(ctx)
+	if err != nil {
+		return metrics.Gauges{}, err
+	}
+	g := metrics.Gauges{Orphaned: e.keeper.Orphans(), Subscribed: e.listener.Alive() > 0 && e.events.Load()}
+	for _, c := range counts {
+		r := e.o.Routes.Prefix(c.Prefix)
+		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
+			Settled: c.Settled, InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused})
+	}
+	return g, nil
+}
+
+// observer tells the metrics what dispatch does.
+type observer struct{ m *metrics.Metrics }
+
+func (o observer) Claims(source, result string, n int) {
+	if n > 0 {
+		o.m.Claim(source, result, n)
+	}
+}
+
+func (o observer) Attempt(route string, out notice.Outcome, r notice.Reason) {
+	o.m.Attempt(route, out, r)
+}
+func (o observer) Lateness(route, source string, d time.Duration) { o.m.Lateness(route, source, d) }
+func (o observer) HandlerTime(route string, d time.Duration)      { o.m.Handler(route, d) }
+func (o observer) Unsettled(route string, n int)                  { o.m.Unsettled(route, n) }

@@ -16,10 +16,11 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"notifier/internal/api"
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
 	"notifier/internal/listener"
-	"notifier/internal/notice"
+	"notifier/internal/metrics"
 	"notifier/internal/reconcile"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
@@ -41,21 +42,8 @@ type EngineOptions struct {
 	// Drain is how long a stop waits for running handlers.
 	Drain time.Duration
 	// Metrics may be nil.
-	Metrics Metrics
+	Metrics *metrics.Metrics
 	Logger  *zap.Logger
-}
-
-// Metrics is what an Engine counts; see package metrics.
-type Metrics interface {
-	Scheduled(route string, n int)
-	Attempt(route string, o notice.Outcome, r notice.Reason)
-	Claim(source, result string, n int)
-	Lateness(route, source string, d time.Duration)
-	Handler(route string, d time.Duration)
-	Event(result string)
-	Subscription()
-	RedisError(op string)
-	Unsettled(route string, n int)
 }
 
 // Engine schedules, delivers and answers questions about notices.
@@ -67,7 +55,6 @@ type Engine struct {
 	listener *listener.Listener
 	keeper   *reconcile.Keeper
 	sweepers map[string][]*reconcile.Sweeper // by prefix, then shard
-	stats    *tally
 
 	events  atomic.Bool // expired events are known to come
 	checked atomic.Bool // layout is right
@@ -77,16 +64,13 @@ type Engine struct {
 
 // NewEngine makes an Engine. It can schedule at once; Run delivers.
 func NewEngine(o EngineOptions) *Engine {
-	if o.Metrics == nil {
-		o.Metrics = none{}
-	}
-	e := &Engine{o: o, sweepers: map[string][]*reconcile.Sweeper{}, stats: newTally(o.Routes), ready: make(chan struct{})}
+	e := &Engine{o: o, sweepers: map[string][]*reconcile.Sweeper{}, ready: make(chan struct{})}
 	e.events.Store(true)
 	e.store = store.New(store.Options{Client: o.Conn.UniversalClient, Space: o.Space, Cluster: o.Conn.Masters != nil,
 		Retention: o.Retention, Retain: o.Retain, OnError: o.Metrics.RedisError})
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: o.Space.Shards, Shard: o.Space.Shard,
 		Handler: o.Handler, Total: o.Concurrency, Instance: o.Instance, Grace: o.Grace,
-		Observer: observer{o.Metrics, e.stats}, Logger: o.Logger})
+		Observer: observer{o.Metrics}, Logger: o.Logger})
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: o.Space,
 		Due:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
 		Scheduled: o.Metrics.Scheduled})
@@ -207,16 +191,9 @@ func (e *Engine) check(ctx context.Context) error {
 // Store is the engine's Redis.
 func (e *Engine) Store() *store.Store { return e.store }
 
-// Readiness says whether an engine delivers, and what is in its way.
-type Readiness struct {
-	Ready    bool
-	Degraded bool
-	Reasons  []string
-}
-
 // Ready asks Redis and the subscription.
-func (e *Engine) Ready(ctx context.Context) Readiness {
-	r := Readiness{Ready: true}
+func (e *Engine) Ready(ctx context.Context) api.Readiness {
+	r := api.Readiness{Ready: true}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := e.o.Conn.Ping(ctx).Err(); err != nil {

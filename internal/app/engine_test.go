@@ -14,6 +14,7 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
+	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
@@ -96,13 +97,17 @@ func start(t *testing.T, srv *redistest.Server, h dispatch.Handler, change func(
 	if err != nil {
 		t.Fatal(err)
 	}
+	var names []string
+	for _, r := range routes {
+		names = append(names, r.Name)
+	}
 	conn, err := store.Open("standalone", srv.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := EngineOptions{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
 		Handler: func(*route.Route) dispatch.Handler { return h }, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
-		Retention: time.Hour, Retain: 100000, ConfigureRedis: true, Drain: 10 * time.Second,
+		Metrics: metrics.New("test", names), Retention: time.Hour, Retain: 100000, ConfigureRedis: true, Drain: 10 * time.Second,
 		Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))}
 	if change != nil {
 		change(&o)
@@ -158,8 +163,8 @@ func TestDeliversOnTimeAmongManyOthers(t *testing.T) {
 	s.await(t, 1000)
 	w.stop()
 	s.once(t, 1000)
-	c := w.stats.by["r"]
-	t.Logf("lateness p50 %s, p99 %s", c.quantile(.5), c.quantile(.99))
+	st := w.Stats()[0]
+	t.Logf("lateness p50 %s, p99 %s", st.LatenessP50, st.LatenessP99)
 }
 
 func TestAtOnceAndLater(t *testing.T) {

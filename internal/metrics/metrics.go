@@ -57,7 +57,8 @@ var (
 )
 
 // Operations on Redis whose errors are counted.
-var operations = []string{"schedule", "claim", "settle", "sweep", "touch", "read", "list", "change", "subscribe", "queue", "stats", "meta"}
+var operations = []string{"schedule", "claim", "settle", "look", "touch", "find", "page", "amend", "arm", "adopt", "info", "meta",
+	"register", "routes", "forget", "paused", "pause", "resume", "publish", "trim", "kept", "rehome", "counts", "push", "stats"}
 
 // Metrics counts. Its methods may be called at the same time.
 type Metrics struct {
@@ -72,6 +73,7 @@ type Metrics struct {
 	events    *prometheus.CounterVec
 	subs      prometheus.Counter
 	redis     *prometheus.CounterVec
+	unsettled *prometheus.CounterVec
 
 	observe observer
 }
@@ -102,12 +104,13 @@ func New(version string, routes []string) *Metrics {
 		events: counter("notifier_events_total", "Expired events received, by what became of them.", "result"),
 		subs: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_subscriptions_total",
 			Help: "Subscriptions made to expired events; each beyond the first means that one was lost."}),
-		redis: counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for.", "op"),
+		unsettled: counter("notifier_unsettled_total", "Attempts whose settle Redis did not take at once; it is repeated.", "route"),
+		redis:     counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for.", "op"),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, build,
+	m.registry.MustRegister(m.scheduled, m.attempts, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.foresee(routes)
 	return m
@@ -234,6 +237,15 @@ func (m *Metrics) Subscription() {
 		return
 	}
 	m.subs.Inc()
+}
+
+// Unsettled counts attempts whose settle failed and is repeated.
+func (m *Metrics) Unsettled(route string, n int) {
+	if m == nil {
+		return
+	}
+	_, name := m.of(route)
+	m.unsettled.WithLabelValues(name).Add(float64(n))
 }
 
 // RedisError counts a command that failed.
