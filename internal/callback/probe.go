@@ -3,6 +3,7 @@ package callback
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,10 +27,23 @@ type Exchange struct {
 	Status          int             `json:"status,omitempty"`
 	ResponseHeaders []notice.Header `json:"response_headers,omitempty"`
 	ResponseBody    string          `json:"response_body,omitempty"` // its beginning
-	Duration        time.Duration   `json:"duration"`
-	Result          notice.Result   `json:"result"`
+	Duration        time.Duration   `json:"-"`
+	Result          notice.Result   `json:"-"`
 
-	proxied http.Header
+	answered http.Header
+}
+
+// MarshalJSON spells the verdict in the API's words.
+func (x Exchange) MarshalJSON() ([]byte, error) {
+	type plain Exchange
+	return json.Marshal(struct {
+		plain
+		Milliseconds int64          `json:"duration_ms"`
+		Outcome      notice.Outcome `json:"outcome"`
+		Reason       notice.Reason  `json:"reason,omitempty"`
+		Detail       string         `json:"detail,omitempty"`
+		AfterMS      int64          `json:"after_ms,omitempty"`
+	}{plain(x), x.Duration.Milliseconds(), x.Result.Outcome, x.Result.Reason, x.Result.Response, x.Result.After.Milliseconds()})
 }
 
 // Probe makes one signed callback at once, past all limits, and shows it.
@@ -54,7 +68,7 @@ func (h *Handler) Probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 	x.Result = s.finish(n, u, verdict(&r.Ack, f))
 	if f.status != 0 {
 		x.ResponseBody = s.finish(n, u, notice.Result{Response: printable(decoded(f))}).Response
-		x.ResponseHeaders = s.shown(n, x.proxied)
+		x.ResponseHeaders = s.shown(n, x.answered)
 	}
 	if p := tr.remote.Load(); p != nil {
 		x.Remote = *p
@@ -74,7 +88,7 @@ func (x *Exchange) request(s *routeState, n *notice.Notice, req *http.Request) {
 }
 
 func (x *Exchange) answer(resp *http.Response) {
-	x.Proto, x.Status, x.proxied = resp.Proto, resp.StatusCode, resp.Header
+	x.Proto, x.Status, x.answered = resp.Proto, resp.StatusCode, resp.Header
 }
 
 // shown are headers fit to be shown, by name. The signature is none of the
