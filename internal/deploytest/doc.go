@@ -1,0 +1,3 @@
+// Package deploytest checks what is under deploy/ against the service and a
+// real Redis. It holds tests only.
+package deploytest

@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+)
+
+// families are the names of this service's metrics, as Prometheus knows them.
+func families(t *testing.T) map[string]bool {
+	t.Helper()
+	m := New("v1", []string{"orders"})
+	m.Observe(func(context.Context) (Gauges, error) { return Gauges{Routes: []RouteGauges{{Route: "orders"}}}, nil })
+	all, err := m.gatherer(t.Context()).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, f := range all {
+		if name := f.GetName(); strings.HasPrefix(name, "notifier_") {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+var metricName = regexp.MustCompile(`\bnotifier_[a-z_]+`)
+
+// used are the names that a text speaks of, without a histogram's suffixes.
+func used(text string, known map[string]bool) map[string]bool {
+	names := map[string]bool{}
+	for _, n := range metricName.FindAllString(text, -1) {
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base, cut := strings.CutSuffix(n, suffix); cut && known[base] {
+				n = base
+			}
+		}
+		names[n] = true
+	}
+	return names
+}
+
+type rules struct {
+	Groups []struct {
+		Name  string `yaml:"name"`
+		Rules []struct {
+			Alert       string            `yaml:"alert"`
+			Expr        string            `yaml:"expr"`
+			For         string            `yaml:"for"`
+			Labels      map[string]string `yaml:"labels"`
+			Annotations map[string]string `yaml:"annotations"`
+		} `yaml:"rules"`
+	} `yaml:"groups"`
+}
+
+const alerts = "../../deploy/prometheus/alerts.yaml"
+
+func TestAlerts(t *testing.T) {
+	b, err := os.ReadFile(alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r rules
+	d := yaml.NewDecoder(strings.NewReader(string(b)))
+	d.KnownFields(true)
+	if err := d.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := families(t)
+	for _, g := range r.Groups {
+		for _, a := range g.Rules {
+			for n := range used(a.Expr, known) {
+				if !known[n] {
+					t.Errorf("%s speaks of %s, which is no metric", a.Alert, n)
+				}
+			}
+			if s := a.Labels["severity"]; s != "page" && s != "ticket" {
+				t.Errorf("%s: severity %q", a.Alert, s)
+			}
+			if a.Annotations["runbook_url"] != "docs/operations.md#"+strings.ToLower(a.Alert) || a.Annotations["summary"] == "" {
+				t.Errorf("%s: %v", a.Alert, a.Annotations)
+			}
+			if !strings.Contains(string(page), "\n### "+a.Alert+"\n") {
+				t.Errorf("docs/operations.md has no heading ### %s", a.Alert)
+			}
+		}
+	}
+	// Prometheus's own checker, where it is installed.
+	if promtool, err := exec.LookPath("promtool"); err == nil {
+		if out, err := exec.Command(promtool, "check", "rules", "--lint-fatal", alerts).CombinedOutput(); err != nil {
+			t.Errorf("promtool: %v\n%s", err, out)
+		}
+	}
+}
+
+func TestDashboard(t *testing.T) {
+	b, err := os.ReadFile("../../deploy/grafana/notifier.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			ID      int    `json:"id"`
+			Type    string `json:"type"`
+			Title   string `json:"title"`
+			Targets []struct {
+				Expr string `json:"expr"`
+			} `json:"targets"`
+		} `json:"panels"`
+	}
+	if err := json.Unmarshal(b, &board); err != nil {
+		t.Fatal(err)
+	}
+	known := families(t)
+	shown := used(string(b), known)
+	for n := range shown {
+		if !known[n] {
+			t.Errorf("the dashboard speaks of %s, which is no metric", n)
+		}
+	}
+	for n := range known {
+		if !shown[n] {
+			t.Errorf("%s is not on the dashboard", n)
+		}
+	}
+	ids := map[int]bool{}
+	for _, p := range board.Panels {
+		if ids[p.ID] || p.Title == "" || p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("panel %d %q: its number is taken, or it shows nothing", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+	}
+}
