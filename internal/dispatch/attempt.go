@@ -172,7 +172,7 @@ func (l *lane) settle(shard int, list []ending) {
 				l.failing--
 				l.mu.Unlock()
 			}
-			l.report(list, done)
+			l.report(l.refused(list, done))
 			return
 		}
 		if !failed {
@@ -194,6 +194,34 @@ func (l *lane) settle(shard int, list []ending) {
 			return
 		}
 	}
+}
+
+// refused sends those whose list or stream did not take their entry to the
+// settle once more, as failed attempts, and returns the others.
+func (l *lane) refused(list []ending, done []store.Settled) ([]ending, []store.Settled) {
+	some := false
+	for i := range done {
+		some = some || done[i].Refused != ""
+	}
+	if !some {
+		return list, done
+	}
+	var rest []ending
+	var settled []store.Settled
+	for i := range list {
+		if done[i].Refused == "" {
+			rest, settled = append(rest, list[i]), append(settled, done[i])
+			continue
+		}
+		e := list[i]
+		// The record in memory holds the attempt as a success; as with one
+		// that was handed over, its end is written into it.
+		e.Claim.Handed = true
+		e.result = notice.RetryResult(notice.ReasonQueue, done[i].Refused)
+		e.Settlement = Decide(l.r, &e.Claim, e.result, e.at, e.took)
+		l.settles[e.Claim.Shard].Add(e)
+	}
+	return rest, settled
 }
 
 func (l *lane) report(list []ending, done []store.Settled) {

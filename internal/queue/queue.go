@@ -22,6 +22,7 @@ import (
 // Handler makes the entries. Push, if not nil, is called to push at once, for
 // targets that lie in another slot.
 type Handler struct {
+	// Push is store.Store's Push in a cluster, nil otherwise.
 	Push func(ctx context.Context, p *notice.Push) error
 }
 
@@ -46,8 +47,8 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // Envelope is a list's element: {"id","key","attempt","due","content_type",
-// "body"}. The body stands as it is when it is JSON, as a string when it is
-// text, and under "body_base64" otherwise.
+// "body"}. The body stands byte for byte as it is when it is JSON, as a string
+// when it is text, and under "body_base64" otherwise.
 func Envelope(n *notice.Notice) []byte {
 	e := struct {
 		ID         string          `json:"id"`
@@ -61,8 +62,11 @@ func Envelope(n *notice.Notice) []byte {
 	}{ID: n.ID(), Key: n.Key, Attempt: n.Coming(), Due: n.Due.UTC().Format(timeFormat), Type: n.EffectiveType(), Lost: n.Lost}
 	switch {
 	case len(n.Body) == 0:
-	case n.EffectiveType() == "application/json" && json.Valid(n.Body):
-		e.Body = n.Body
+	case n.EffectiveType() == "application/json" && n.InlineJSON():
+		// Marshal would write it anew: without blanks, < and > escaped.
+		b, _ := json.Marshal(e)
+		b = append(append(b[:len(b)-1], `,"body":`...), n.Body...)
+		return append(b, '}')
 	case utf8.Valid(n.Body):
 		e.Body, _ = json.Marshal(string(n.Body))
 	default:

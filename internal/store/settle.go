@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifier/internal/notice"
 )
 
@@ -41,13 +43,16 @@ type Settlement struct {
 type Settled struct {
 	// Stale: the claim was no longer ours and nothing was written.
 	Stale bool
+	// Refused is why the list or stream did not take the entry: nothing was
+	// written, and the claim waits for another ending.
+	Refused string
 	// Due is when it is due again; zero if it is settled or handed.
 	Due time.Time
 }
 
 // Settle ends claims of one route and shard in one call. After an error it is
-// unknown which were written; calling again is safe for all but pushes, which
-// may then be doubled.
+// unknown which were written; calling again is safe: what was written the first
+// time, pushes included, is stale the second time.
 func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Settlement) ([]Settled, error) {
 	ks := s.four(shard, prefix)
 	args := make([]any, 0, 5+10*len(list))
@@ -72,7 +77,7 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 			coming = n.Used // the report is on the attempt just counted
 		}
 		push := ""
-		if p := t.Push; p != nil {
+		if p := t.Push; pushes(p) {
 			var at int
 			ks, at = addKey(ks, p.Key)
 			push = strconv.Itoa(at-4) + " L"
@@ -82,7 +87,7 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 		}
 		args = append(args, n.Key, t.Claim.token, t.Claim.score, t.Claim.before, made, string(t.Ending), (t.After.Nanoseconds()+999_999)/1_000_000,
 			coming, buf[from:len(buf):len(buf)], push)
-		if p := t.Push; p != nil {
+		if p := t.Push; pushes(p) {
 			args = append(args, len(p.Entry))
 			for _, e := range p.Entry {
 				args = append(args, e)
@@ -100,7 +105,9 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 	out := make([]Settled, len(list))
 	var timers []timer
 	for i := range list {
-		switch ms, _ := v[i+1].(int64); {
+		switch ms, counted := v[i+1].(int64); {
+		case !counted:
+			out[i].Refused = fmt.Sprint(v[i+1])
 		case ms < 0:
 			out[i].Stale = true
 		case ms > 0:
@@ -112,6 +119,29 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 	}
 	s.arm(ctx, timers, now)
 	return out, nil
+}
+
+// pushes tells whether the settle has something to push: one without an entry
+// was pushed before.
+func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
+
+// Push hands an entry to a list or stream that lies in another slot than its
+// notice, where the settle cannot do it.
+func (s *Store) Push(ctx context.Context, p *notice.Push) error {
+	var err error
+	if p.Stream {
+		values := make([]any, len(p.Entry))
+		for i, e := range p.Entry {
+			values[i] = e
+		}
+		err = s.c.XAdd(ctx, &redis.XAddArgs{Stream: p.Key, MaxLen: p.MaxLen, Approx: p.MaxLen > 0, Values: values}).Err()
+	} else {
+		err = s.c.RPush(ctx, p.Key, p.Entry[0]).Err()
+	}
+	if err != nil {
+		return s.fail("push", err)
+	}
+	return nil
 }
 
 // addKey appends k to ks unless it is there, and says where it is, from 1.

@@ -11,7 +11,7 @@
 --         push       "" or "<n> L" / "<n> S <maxlen>": to KEYS[4+n], with the entry in the arguments that follow the ten,
 --                    counted by the first of them
 -- Reply {now us, answer…}: due ms of what is scheduled again, 0 for what is settled, -1 = the claim is no longer ours and
---       nothing was written
+--       nothing was written, an error's text = the push was refused, nothing was written and the claim is still ours
 -- Bound the number of claims given.
 -- The token decides. Where the claim is gone but the score is as our claim left it or found it, nobody has claimed since
 -- (the lease lapsed, or a restarted Redis forgot it): that settles as well, if it is still the same notice.
@@ -47,19 +47,24 @@ while i <= #ARGV do
   if not ours then
     reply[#reply + 1] = -1
   else
-    local answer = 0
+    local answer, refused = 0, nil
     if entry then
       local n, kind, maxlen = string.match(push, '^(%d+) (%a) ?(%d*)$')
       local target = KEYS[4 + tonumber(n)]
+      -- Whatever stands in the way at the target's key must not undo what the others of this call have coming.
+      local done
       if kind == 'L' then
-        redis.call('RPUSH', target, entry[1])
+        done = redis.pcall('RPUSH', target, entry[1])
       elseif maxlen ~= '0' then
-        redis.call('XADD', target, 'MAXLEN', '~', maxlen, '*', unpack(entry))
+        done = redis.pcall('XADD', target, 'MAXLEN', '~', maxlen, '*', unpack(entry))
       else
-        redis.call('XADD', target, '*', unpack(entry))
+        done = redis.pcall('XADD', target, '*', unpack(entry))
       end
+      refused = type(done) == 'table' and done.err
     end
-    if op == 'd' or op == 'x' then
+    if refused then
+      answer = refused
+    elseif op == 'd' or op == 'x' then
       redis.call('ZREM', KEYS[1], key)
       if op == 'x' then
         redis.call('HSET', KEYS[2], key, record)
