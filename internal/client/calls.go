@@ -48,6 +48,16 @@ type Notice struct {
 	InFlight bool   `json:"in_flight"`
 }
 
+// UnmarshalJSON reads a notice and keeps its bytes.
+func (n *Notice) UnmarshalJSON(b []byte) error {
+	type plain Notice
+	if err := json.Unmarshal(b, (*plain)(n)); err != nil {
+		return err
+	}
+	n.keep(bytes.Clone(b))
+	return nil
+}
+
 // Attempt is one attempt.
 type Attempt struct {
 	N          int       `json:"n"`
@@ -75,8 +85,8 @@ type Request struct {
 	OnDuplicate string            `json:"on_duplicate,omitempty"`
 }
 
-// MarshalJSON puts the body in byte for byte: the encoder would take its white
-// space out.
+// MarshalJSON puts the body in. Package json then takes the white space out of
+// it; [Client.Schedule] does not.
 func (r Request) MarshalJSON() ([]byte, error) { return r.encode() }
 
 func (r Request) encode() ([]byte, error) {

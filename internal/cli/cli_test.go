@@ -1,0 +1,407 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"notifier/internal/api"
+	"notifier/internal/api/apitest"
+	"notifier/internal/config"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// desk is a command line before a service.
+type desk struct {
+	t      *testing.T
+	engine *apitest.Engine
+	env    []string
+	stdin  string
+	deps   Deps
+	wrap   func(http.Handler) http.Handler
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	table, err := route.NewTable([]*route.Route{
+		{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList}, Ladder: notice.DefaultLadder},
+		{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{t: t, engine: apitest.New(table)}
+	inner := api.New(api.Options{Engine: d.engine, Routes: table, Clients: []api.Client{{Name: "a", Token: "hunter2hunter2hunter2"}}})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.wrap != nil {
+			d.wrap(inner).ServeHTTP(w, r)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	d.env = []string{"NOTIFIER_URL=" + s.URL, "NOTIFIER_TOKEN=hunter2hunter2hunter2"}
+	return d
+}
+
+// run runs a command line, checks its exit code, and returns what it printed.
+func (d *desk) run(want int, args ...string) (stdout, stderr string) {
+	d.t.Helper()
+	return d.runContext(d.t.Context(), want, args...)
+}
+
+func (d *desk) runContext(ctx context.Context, want int, args ...string) (string, string) {
+	d.t.Helper()
+	var out, errs bytes.Buffer
+	got := Main(ctx, Process{Args: args, Environ: d.env, Stdin: strings.NewReader(d.stdin), Stdout: &out, Stderr: &errs, Version: "1.2.3"}, d.deps)
+	if got != want {
+		d.t.Fatalf("notifier %s exits with %d, want %d:\n%s%s", strings.Join(args, " "), got, want, out.String(), errs.String())
+	}
+	if strings.Contains(out.String()+errs.String(), "hunter2") {
+		d.t.Errorf("notifier %s prints the token", strings.Join(args, " "))
+	}
+	return out.String(), errs.String()
+}
+
+func contains(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("%q is missing in:\n%s", w, got)
+		}
+	}
+}
+
+func TestNoticeCommands(t *testing.T) {
+	d := newDesk(t)
+	const key = "app1:jobs:t:1"
+	out, _ := d.run(0, "schedule", key, "--delay", "1h", "--body", `{"a" : 1}`, "--header", "x-a=1", "--retry", "1s,2s")
+	contains(t, out, key+": scheduled, due 20")
+	out, _ = d.run(0, "schedule", key, "--delay", "1h", "--body", `{"a" : 1}`, "--header", "x-a=1", "--retry", "1s,2s")
+	contains(t, out, "kept already")
+	_, errs := d.run(1, "schedule", key, "--body-text", "other")
+	contains(t, errs, "409 Conflict", "body")
+	out, _ = d.run(0, "get", key)
+	contains(t, out, "scheduled", "1 of 3", `{"a" : 1}`, "jobs")
+	out, _ = d.run(0, "get", key, "--json")
+	if !json.Valid([]byte(out)) {
+		t.Errorf("no JSON: %s", out)
+	}
+	out, _ = d.run(0, "reschedule", key, "--due", "2031-01-01T00:00:00Z")
+	contains(t, out, "rescheduled, due 2031-01-01T00:00:00.000Z")
+	d.run(0, "fire", key)
+	d.engine.Move(key, notice.Claimed, "")
+	out, _ = d.run(0, "defer", key, "--attempt", "1", "--after", "5s")
+	contains(t, out, "put off")
+	d.engine.Move(key, notice.Claimed, "")
+	d.run(0, "nack", key, "--attempt", "1", "--permanent", "--response", "no \x1b[2Jstock")
+	out, _ = d.run(0, "get", key)
+	contains(t, out, "dead", "rejected", "no �[2Jstock", "ATTEMPT")
+	out, _ = d.run(0, "list", "--state", "dead", "--since", "1h")
+	contains(t, out, key, "rejected")
+	out, _ = d.run(0, "redrive", "--route", "jobs", "--dry-run")
+	contains(t, out, "1 dead letters of route jobs fit")
+	out, _ = d.run(0, "redrive", "--route", "jobs", "--json")
+	contains(t, out, `"redriven": 1`)
+	d.engine.Move(key, notice.Dead, notice.ReasonDNS)
+	d.run(0, "redrive", key)
+	d.engine.Move(key, notice.Claimed, "")
+	out, _ = d.run(0, "cancel", key)
+	contains(t, out, "may still reach")
+	out, _ = d.run(0, "cancel", key)
+	contains(t, out, "is cancelled already")
+	_, errs = d.run(1, "fire", key, "app1:jobs:t:none")
+	contains(t, errs, "409", "404")
+	out, _ = d.run(0, "pause", "jobs")
+	contains(t, out, "route jobs is paused")
+	out, _ = d.run(0, "stats")
+	contains(t, out, "jobs (paused)", "PENDING")
+	out, _ = d.run(0, "resume", "jobs")
+	contains(t, out, "running")
+	_, errs = d.run(1, "ack", key, "--attempt", "9")
+	contains(t, errs, "attempt 9")
+}
+
+func TestListGoesThroughAllPages(t *testing.T) {
+	d := newDesk(t)
+	for i := range 7 {
+		d.run(0, "schedule", fmt.Sprintf("app1:jobs:t:%d", i))
+	}
+	out, errs := d.run(0, "list", "--limit", "3")
+	if strings.Count(out, "app1:jobs") != 3 || !strings.Contains(errs, "--cursor") {
+		t.Errorf("%s%s", out, errs)
+	}
+	out, _ = d.run(0, "list", "--limit", "3", "--all", "--json")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 7 || !json.Valid([]byte(lines[6])) {
+		t.Errorf("%q", lines)
+	}
+}
+
+func TestBodyForms(t *testing.T) {
+	d := newDesk(t)
+	file := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(file, []byte("{\"a\":1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.stdin = "from stdin\xff"
+	for i, c := range []struct{ flag, value, want string }{
+		{"--body-file", file, "{\"a\":1}\n"}, {"--body-file", "-", "from stdin\xff"}, {"--body-text", "", ""}, {"--body", "null", "null"},
+	} {
+		key := fmt.Sprintf("app1:jobs:b:%d", i)
+		d.run(0, "schedule", key, c.flag, c.value)
+		if f, _ := d.engine.Find(t.Context(), key); string(f.Body) != c.want {
+			t.Errorf("%s %s: %q", c.flag, c.value, f.Body)
+		}
+	}
+}
+
+func TestWrongUse(t *testing.T) {
+	d := newDesk(t)
+	for line, want := range map[string]string{
+		"shedule x":                       "schedule",
+		"schedule":                        "accepts 1 arg",
+		"schedule k --dely 1s":            "did you mean --delay?",
+		"schedule k --delay 1s --due x":   "none of the others",
+		"schedule k --body {":             "--body is not JSON",
+		"schedule k --header x":           "want name=value",
+		"redrive":                         "want the keys",
+		"redrive k --route r":             "not both",
+		"reschedule k":                    "at least one",
+		"ack k":                           "attempt",
+		"import /nonexistent/file":        "no such file",
+		"bench --prefix a:b":              "want app:module:type",
+		"get k --api localhost:8080":      "cannot be read",
+		"receive --status 200":            "want 300",
+		"receive --secret-file /nonesuch": "secret-file",
+		"demo --notices 0":                "--notices",
+		"serve --embeded":                 "did you mean --embedded?",
+	} {
+		_, errs := d.run(2, strings.Fields(line)...)
+		contains(t, errs, want)
+	}
+	d.env = nil
+	_, errs := d.run(2, "serve")
+	contains(t, errs, "NOTIFIER_ROUTES")
+	d.env = []string{"NOTIFIER_SHARDS=x", "NOTIFIER_GRACE=never"}
+	for _, command := range []string{"serve", "routes"} {
+		_, errs = d.run(2, command)
+		contains(t, errs, "NOTIFIER_SHARDS", "NOTIFIER_GRACE")
+	}
+}
+
+func TestEveryCommandTeachesByExample(t *testing.T) {
+	a := &app{Process: Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
+	for _, c := range a.root().Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		if c.Example == "" || c.Short == "" || !strings.Contains(c.Example, "notifier "+c.Name()) && c.Name() != "stats" {
+			t.Errorf("%s has no example of itself", c.Name())
+		}
+	}
+	d := newDesk(t)
+	out, _ := d.run(0, "--help")
+	contains(t, out, "schedule", "doctor", "Exit codes")
+	out, _ = d.run(0, "completion", "bash")
+	contains(t, out, "notifier")
+	out, _ = d.run(0, "version")
+	contains(t, out, "notifier 1.2.3")
+	out, _ = d.run(0, "version", "--json")
+	contains(t, out, `"1.2.3"`)
+}
+
+var environ = []string{"NOTIFIER_ROUTES=orders", "NOTIFIER_ROUTE_ORDERS_PREFIX=app1:orders", "NOTIFIER_ROUTE_ORDERS_TARGET=notice"}
+
+func TestRoutes(t *testing.T) {
+	d := newDesk(t)
+	d.env = environ
+	out, _ := d.run(0, "routes")
+	contains(t, out, "9 retries over 25h13m15s", "+15h", "25h13m15s", "unsigned")
+	out, _ = d.run(0, "routes", "orders", "--json")
+	contains(t, out, `"total": "25h13m15s"`)
+	d.run(2, "routes", "nosuch")
+}
+
+func TestServeIsGivenTheConfiguration(t *testing.T) {
+	d := newDesk(t)
+	d.env = environ
+	var got *config.Config
+	var opts ServeOptions
+	d.deps.Serve = func(_ context.Context, c *config.Config, o ServeOptions) error { got, opts = c, o; return nil }
+	d.run(0, "serve", "--embedded")
+	if got == nil || got.Routes[0].Name != "orders" || !opts.Embedded || opts.Version != "1.2.3" {
+		t.Errorf("%+v %+v", got, opts)
+	}
+	d.deps.Serve = func(context.Context, *config.Config, ServeOptions) error { return fmt.Errorf("no redis") }
+	_, errs := d.run(1, "serve")
+	contains(t, errs, "no redis")
+	d.deps.Serve = func(context.Context, *config.Config, ServeOptions) error {
+		return config.Errors{{Variable: "NOTIFIER_X", Want: "y"}}
+	}
+	d.run(2, "serve")
+	d.deps.Demo = func(_ context.Context, o DemoOptions) error { return nil }
+	d.run(0, "demo")
+}
+
+const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+
+// received runs the receiver, waits until it listens, and returns its address
+// and what ends it and tells what it printed.
+func received(t *testing.T, args ...string) (address string, end func() string) {
+	t.Helper()
+	listen := "127.0.0.1:" + freePort(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan string, 1)
+	go func() {
+		var out, errs bytes.Buffer
+		code := Main(ctx, Process{Args: append([]string{"receive", "--listen", listen}, args...), Environ: []string{"RECEIVER_SECRET=" + secret},
+			Stdout: &out, Stderr: &errs}, Deps{})
+		done <- fmt.Sprintln("exit", code, out.String(), errs.String())
+	}()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		conn, err := net.Dial("tcp", listen)
+		if err == nil {
+			_ = conn.Close()
+			return listen, func() string { cancel(); return <-done }
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the receiver does not listen: %v", err)
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestReceiveAndSendTest(t *testing.T) {
+	d := newDesk(t)
+	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SECRET=" + secret, "NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
+
+	address, end := received(t)
+	out, _ := d.run(0, "send-test", "orders", "--to", "http://"+address+"/hook")
+	contains(t, out, "webhook-signature", "200", "= delivered")
+	res, err := http.Post("http://"+address, "application/json", strings.NewReader("{}"))
+	if err != nil || res.StatusCode != 401 {
+		t.Errorf("unsigned: %v, %v", res, err)
+	}
+	_ = res.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	contains(t, end(), "exit 0", "app1:orders:test:test  attempt 1", "signature right", "signature missing")
+
+	address, end = received(t, "--fail", "1", "--status", "503", "--json")
+	out, _ = d.run(1, "send-test", "orders", "--to", "http://"+address+"/hook", "--json")
+	contains(t, out, `"status": 503`)
+	contains(t, end(), `"status":503`, `"signature":"right"`)
+
+	_, errs := d.run(2, "send-test", "orders")
+	contains(t, errs, "want --to")
+	_, errs = d.run(2, "send-test", "nosuch")
+	contains(t, errs, "no route is named")
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	return s.URL[strings.LastIndexByte(s.URL, ':')+1:]
+}
+
+func TestBench(t *testing.T) {
+	d := newDesk(t)
+	out, _ := d.run(0, "bench", "--prefix", "app1:jobs:t", "--count", "100", "--callers", "4")
+	contains(t, out, "100 notices in 100 calls")
+	out, _ = d.run(0, "bench", "--prefix", "app1:jobs:t", "--count", "100", "--batch", "30", "--keep", "--json")
+	contains(t, out, `"calls": 4`)
+	kept := map[notice.State]int{}
+	for _, f := range d.engine.All() {
+		kept[f.State]++
+	}
+	if kept[notice.Cancelled] != 100 || kept[notice.Scheduled] != 100 {
+		t.Errorf("%v", kept)
+	}
+}
+
+func lines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{\"key\":\"app1:jobs:i:%d\",\"body\":{\"n\":%d}}\n", i, i)
+	}
+	return b.String()
+}
+
+func TestImportResumes(t *testing.T) {
+	d := newDesk(t)
+	const n = 10_000
+	file := filepath.Join(t.TempDir(), "notices.ndjson")
+	if err := os.WriteFile(file, []byte(lines(n)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Interrupted amid the work: requests are answered until the seventh, which
+	// is done, but its answer is lost with the process.
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls atomic.Int32
+	d.wrap = func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1) != 7 {
+				h.ServeHTTP(w, r)
+				return
+			}
+			h.ServeHTTP(httptest.NewRecorder(), r)
+			cancel()
+			<-r.Context().Done()
+		})
+	}
+	_, errs := d.runContext(ctx, 1, "import", file)
+	contains(t, errs, "the same command goes on")
+	if _, err := os.Stat(file + ".progress"); err != nil || d.engine.Len() == 0 || d.engine.Len() == n {
+		t.Fatalf("%v; %d are kept", err, d.engine.Len())
+	}
+	d.wrap = nil
+	out, errs := d.run(0, "import", file)
+	contains(t, errs, "going on behind line 2000")
+	contains(t, out, "0 refused")
+	if d.engine.Len() != n || d.engine.Changes() != n {
+		t.Errorf("%d kept by %d writes, want %d", d.engine.Len(), d.engine.Changes(), n)
+	}
+	if _, err := os.Stat(file + ".progress"); !os.IsNotExist(err) {
+		t.Errorf("the progress file is still there: %v", err)
+	}
+	out, _ = d.run(0, "import", file)
+	contains(t, out, "0 created, 10000 kept already")
+}
+
+func TestImportReports(t *testing.T) {
+	d := newDesk(t)
+	d.stdin = lines(2) + "\n{\"key\":\"nonsense\"}\nno json\n" + lines(3)
+	out, errs := d.run(1, "import", "-")
+	contains(t, out, "3 created, 2 kept already, 2 refused")
+	contains(t, errs, "line 4: nonsense", "line 5:")
+	d.stdin = ""
+	out, _ = d.run(0, "import", "-", "--json")
+	contains(t, out, `"created": 0`)
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte(lines(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file+".progress", []byte(`{"offset":5,"head":"another"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs = d.run(1, "import", file)
+	contains(t, errs, "belongs to another file")
+}

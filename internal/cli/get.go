@@ -1,0 +1,20 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"notifier/internal/client"
+)
+
+func (a *app) get() *cobra.Command {
+	return a.withJSON(&cobra.Command{
+		Use:   "get KEY",
+		Short: "Show a notice: state, due time, every attempt and what was answered",
+		Example: `  notifier get app1:orders:paid:4711
+  notifier get app1:orders:paid:4711 --json | jq .attempts`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.one(func(c *client.Client) (*client.Notice, error) { return c.Get(cmd.Context(), args[0]) }, nil)
+		},
+	})
+}

@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"notifier/internal/client"
+)
+
+const (
+	importBatch   = 500     // lines a request
+	importAhead   = 4       // requests at a time
+	importBytes   = 8 << 20 // a request is sent when it holds so much, however few lines
+	shownRefusals = 20
+)
+
+func (a *app) importing() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Schedule the notices of a file, one JSON object a line",
+		Long: `Schedules the notices of FILE, each a line of JSON as POST /v1/notices takes it.
+FILE - reads the standard input.
+
+How far it came is written to FILE.progress. After an interruption the same
+command goes on from there; lines that were sent already are met with "kept
+already", so nothing is scheduled twice. The progress file is removed at the end.
+
+Lines that are refused are reported with their numbers and do not stop the rest;
+the exit code is 1 then. A line that says on_duplicate replace replaces again if
+it is sent again.`,
+		Example: `  notifier import notices.ndjson
+  zcat notices.gz | notifier import -`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.importFile(cmd.Context(), c, args[0])
+		},
+	}
+	return a.withJSON(c)
+}
+
+// progress is what FILE.progress holds. Offset is behind the last line that was
+// answered, all lines before it included.
+type progress struct {
+	Offset  int64  `json:"offset"`
+	Lines   int    `json:"lines"`
+	Head    string `json:"head"` // hash of the file's first bytes, so that another file is not taken for it
+	Created int    `json:"created"`
+	Kept    int    `json:"kept"`
+	Refused int    `json:"refused"`
+}
+
+// importer goes through one file.
+type importer struct {
+	app  *app
+	c    *client.Client
+	in   *bufio.Reader
+	path string // of the progress file; empty = none
+	bar  *progressbar.ProgressBar
+	progress
+	ended bool
+}
+
+func (a *app) importFile(ctx context.Context, c *client.Client, name string) (err error) {
+	im := &importer{app: a, c: c}
+	if name == "-" {
+		im.in, im.bar = bufio.NewReaderSize(a.Stdin, 1<<20), a.bar(-1, "importing")
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return usage("%w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		if err := im.open(f, name+".progress"); err != nil {
+			return err
+		}
+	}
+	for !im.ended {
+		if err := im.window(ctx); err != nil {
+			_ = im.bar.Exit()
+			if im.path != "" {
+				a.complain("import: stopped after %d lines; the same command goes on from there", im.Lines)
+			}
+			return err
+		}
+	}
+	_ = im.bar.Finish()
+	return im.finish()
+}
+
+// open reads the progress file, if there is one that belongs to f.
+func (im *importer) open(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	head := make([]byte, 4096)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	sum := sha256.Sum256(head[:n])
+	im.path, im.Head = path, hex.EncodeToString(sum[:8])
+	raw, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		var p progress
+		if json.Unmarshal(raw, &p) != nil || p.Head != im.Head || p.Offset > info.Size() {
+			return fmt.Errorf("%s belongs to another file, or to this one before it was changed; remove it to begin anew, which is safe", path)
+		}
+		im.progress = p
+		im.app.complain("import: going on behind line %d", p.Lines)
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	if _, err := f.Seek(im.Offset, io.SeekStart); err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	im.in = bufio.NewReaderSize(f, 1<<20)
+	im.bar = im.app.bar(info.Size(), "importing")
+	_ = im.bar.Set64(im.Offset) // only drawing can fail
+	return nil
+}
+
+// batchOf is some lines of the file that go into one request.
+type batchOf struct {
+	lines   [][]byte
+	numbers []int
+	results []client.Result
+	read    int64 // bytes, empty lines included
+	again   bool
+}
+
+// next reads the lines of one request.
+func (im *importer) next(number *int) (b batchOf, err error) {
+	b.again = true
+	size := 0
+	for len(b.lines) < importBatch && size < importBytes {
+		line, err := im.in.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return b, fmt.Errorf("read: %w", err)
+		}
+		b.read += int64(len(line))
+		if len(line) > 0 {
+			*number++
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			b.lines, b.numbers = append(b.lines, line), append(b.numbers, *number)
+			size += len(line)
+			b.again = b.again && !bytes.Contains(line, []byte(`replace`))
+		}
+		if err != nil {
+			im.ended = true
+			return b, nil
+		}
+	}
+	return b, nil
+}
+
+// window sends some requests at a time and then notes how far it came. Only
+// when all of them are answered: the progress file never runs ahead.
+func (im *importer) window(ctx context.Context) error {
+	batches := make([]batchOf, 0, importAhead)
+	number := im.Lines
+	for len(batches) < importAhead && !im.ended {
+		b, err := im.next(&number)
+		if err != nil {
+			return err
+		}
+		batches = append(batches, b)
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for i := range batches {
+		b := &batches[i]
+		if len(b.lines) == 0 {
+			continue
+		}
+		g.Go(func() (err error) {
+			b.results, err = im.c.ScheduleLines(gctx, b.lines, b.again)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i := range batches {
+		b := &batches[i]
+		if err := im.count(b); err != nil {
+			return err
+		}
+		im.Offset += b.read
+		_ = im.bar.Add64(b.read) // only drawing can fail
+	}
+	im.Lines = number
+	return im.save()
+}
+
+func (im *importer) count(b *batchOf) error {
+	for i, r := range b.results {
+		switch {
+		case r.Problem != nil && (r.Status == 503 || r.Status == 507):
+			// For the moment only: the window is sent again by the next run.
+			return fmt.Errorf("line %d: %w", b.numbers[i], r.Problem)
+		case r.Problem != nil:
+			if im.Refused++; im.Refused <= shownRefusals {
+				im.app.complain("line %d: %s: %v", b.numbers[i], clean(r.Key), r.Problem)
+			}
+		case r.Created:
+			im.Created++
+		default:
+			im.Kept++
+		}
+	}
+	return nil
+}
+
+// save writes the progress file whole or not at all.
+func (im *importer) save() error {
+	if im.path == "" {
+		return nil
+	}
+	raw, err := json.Marshal(im.progress)
+	if err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(im.path), filepath.Base(im.path)+".*")
+	if err != nil {
+		return fmt.Errorf("note the progress: %w", err)
+	}
+	_, err = tmp.Write(raw)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), im.path)
+	}
+	if err != nil {
+		return fmt.Errorf("note the progress: %w", errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
+
+func (im *importer) finish() error {
+	if im.path != "" {
+		if err := os.Remove(im.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove the progress file: %w", err)
+		}
+	}
+	if im.Refused > shownRefusals {
+		im.app.complain("and %d more were refused", im.Refused-shownRefusals)
+	}
+	if im.app.json {
+		if err := im.app.sayValue(map[string]int{"created": im.Created, "kept": im.Kept, "refused": im.Refused}); err != nil {
+			return err
+		}
+	} else {
+		im.app.say("%d created, %d kept already, %d refused\n", im.Created, im.Kept, im.Refused)
+	}
+	if im.Refused > 0 {
+		return errQuiet
+	}
+	return nil
+}

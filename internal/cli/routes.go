@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+func (a *app) routes() *cobra.Command {
+	return a.withJSON(&cobra.Command{
+		Use:   "routes [NAME...]",
+		Short: "Show what the configuration comes to, before anything runs",
+		Long: `Reads the environment as serve would, without any connection, and shows each
+route with its ladder: when each attempt is made, counted from the first.`,
+		Example: `  notifier routes
+  notifier routes orders
+  notifier routes --json | jq '.[].total'`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			if len(cfg.Routes) == 0 {
+				return usage("NOTIFIER_ROUTES is empty; want the names of routes")
+			}
+			table, err := route.NewTable(cfg.Routes)
+			if err != nil {
+				return usage("%w", err)
+			}
+			chosen := cfg.Routes
+			if len(args) > 0 {
+				chosen = nil
+				for _, name := range args {
+					r := table.Name(name)
+					if r == nil {
+						return usage("no route is named %q", name)
+					}
+					chosen = append(chosen, r)
+				}
+			}
+			if a.json {
+				out := make([]routeView, len(chosen))
+				for i, r := range chosen {
+					out[i] = viewRoute(r)
+				}
+				return a.sayValue(out)
+			}
+			for i, r := range chosen {
+				if i > 0 {
+					a.say("\n")
+				}
+				a.sayRoute(r)
+			}
+			return nil
+		},
+	})
+}
+
+type routeView struct {
+	Name        string     `json:"name"`
+	Prefix      string     `json:"prefix"`
+	Target      string     `json:"target"`
+	Ack         string     `json:"ack"`
+	Timeout     string     `json:"timeout"`
+	Lease       string     `json:"lease"`
+	Jitter      float64    `json:"jitter"`
+	Concurrency int        `json:"concurrency"`
+	Signed      int        `json:"secrets"`
+	Total       string     `json:"total"`
+	Summary     string     `json:"summary"`
+	Ladder      []stepView `json:"ladder"`
+}
+
+type stepView struct {
+	Attempt int    `json:"attempt"`
+	After   string `json:"after"` // the attempt before
+	At      string `json:"at"`    // from the first attempt
+}
+
+func viewRoute(r *route.Route) routeView {
+	v := routeView{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Ack: r.Ack.String(), Timeout: notice.Short(r.Timeout),
+		Lease: notice.Short(r.Lease()), Jitter: r.Jitter, Concurrency: r.Concurrency, Signed: len(r.Secrets),
+		Total: notice.Short(r.Ladder.Total()), Summary: r.Ladder.Summary(), Ladder: []stepView{{Attempt: 1, After: "0s", At: "0s"}}}
+	var at time.Duration
+	for i, d := range r.Ladder {
+		at += d
+		v.Ladder = append(v.Ladder, stepView{Attempt: i + 2, After: notice.Short(d), At: notice.Short(at)})
+	}
+	return v
+}
+
+func (a *app) sayRoute(r *route.Route) {
+	v := viewRoute(r)
+	a.say("route %s: %s to %s, %s\n", v.Name, v.Prefix, v.Target, v.Summary)
+	detail := fmt.Sprintf("acknowledged by %s within %s, lease %s, %d at a time", v.Ack, v.Timeout, v.Lease, v.Concurrency)
+	if v.Jitter > 0 {
+		detail += fmt.Sprintf(", each step ± %g %%", v.Jitter*100)
+	}
+	switch v.Signed {
+	case 0:
+		detail += ", unsigned"
+	default:
+		detail += fmt.Sprintf(", signed with %d secret(s)", v.Signed)
+	}
+	a.say("  %s\n", detail)
+	rows := []string{"  ATTEMPT\tAFTER\tFROM THE FIRST"}
+	for _, s := range v.Ladder {
+		rows = append(rows, "  "+row(s.Attempt, "+"+s.After, s.At))
+	}
+	rows = append(rows, "  "+row("total", "", v.Total))
+	table(a.Stdout, rows...)
+}

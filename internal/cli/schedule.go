@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"notifier/internal/client"
+)
+
+func (a *app) schedule() *cobra.Command {
+	var r client.Request
+	var body, bodyText, bodyFile, retry string
+	var headers []string
+	c := &cobra.Command{
+		Use:   "schedule KEY",
+		Short: "Schedule a notice",
+		Long: `Schedules a notice under KEY, which is app:module:type:id. Without --delay and
+--due it is due now. Calling again with the same content changes nothing; with
+another content it fails, unless --on-duplicate says keep or replace.`,
+		Example: `  notifier schedule app1:orders:paid:4711 --delay 15s --body '{"paid":true}' --to https://shop.example/hook
+  notifier schedule app1:orders:paid:4712 --due 2026-12-24T18:00:00Z --body-file invoice.json
+  notifier schedule app1:orders:paid:4713 --retry 1m,10m,1h --header x-tenant=7 --body-text 'status=paid' \
+      --content-type application/x-www-form-urlencoded`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Key = args[0]
+			if err := a.fill(&r, cmd, body, bodyText, bodyFile); err != nil {
+				return err
+			}
+			if retry != "" {
+				r.Retry = retry
+			}
+			for _, h := range headers {
+				name, value, ok := strings.Cut(h, "=")
+				if !ok {
+					return usage("--header %q: want name=value", name)
+				}
+				if r.Headers == nil {
+					r.Headers = map[string]string{}
+				}
+				r.Headers[strings.TrimSpace(name)] = value
+			}
+			return a.one(func(c *client.Client) (*client.Notice, error) { return c.Schedule(cmd.Context(), r) }, func(n *client.Notice) string {
+				switch {
+				case n.Replaced:
+					return "replaced"
+				case n.Created:
+					return "scheduled"
+				}
+				return "kept already, unchanged"
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&r.Delay, "delay", "", "time from now: 15s, 3m, 1h30m")
+	f.StringVar(&r.Due, "due", "", "time it is due: 2026-12-24T18:00:00Z")
+	f.StringVar(&body, "body", "", "the body, as JSON")
+	f.StringVar(&bodyText, "body-text", "", "the body, as text")
+	f.StringVar(&bodyFile, "body-file", "", "file that holds the body; - reads the standard input")
+	f.StringVar(&r.ContentType, "content-type", "", "content type of the body (default application/json if it is JSON)")
+	f.StringVar(&r.URL, "to", "", "address to call, if the route's target is notice")
+	f.StringVar(&r.Method, "method", "", "POST, PUT or GET")
+	f.StringArrayVar(&headers, "header", nil, "header of the callback, name=value; may be repeated")
+	f.StringVar(&retry, "retry", "", "ladder of its own: 15s,3m,10m, none, or standard, wechat, alipay")
+	f.StringVar(&r.OnDuplicate, "on-duplicate", "", "reject (the default), keep or replace")
+	c.MarkFlagsMutuallyExclusive("delay", "due")
+	c.MarkFlagsMutuallyExclusive("body", "body-text", "body-file")
+	return a.withJSON(c)
+}
+
+// fill sets the body from the flag that was given.
+func (a *app) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bodyFile string) error {
+	raw := []byte(body)
+	switch {
+	case cmd.Flags().Changed("body"):
+		if !json.Valid(raw) {
+			return usage("--body is not JSON; use --body-text for text")
+		}
+	case cmd.Flags().Changed("body-text"):
+		r.BodyText = &bodyText
+		return nil
+	case bodyFile == "-":
+		var err error
+		if raw, err = io.ReadAll(a.Stdin); err != nil {
+			return err
+		}
+	case bodyFile != "":
+		var err error
+		if raw, err = os.ReadFile(bodyFile); err != nil {
+			return usage("--body-file: %w", err)
+		}
+	default:
+		return nil
+	}
+	if trimmed := strings.TrimSpace(string(raw)); json.Valid(raw) && trimmed == string(raw) {
+		r.Body = raw
+	} else {
+		r.BodyBase64 = raw // byte for byte, the newline at a file's end included
+		if json.Valid(raw) && r.ContentType == "" {
+			r.ContentType = "application/json"
+		}
+	}
+	return nil
+}
+
+// one makes a call about one notice and shows it.
+func (a *app) one(call func(*client.Client) (*client.Notice, error), done func(*client.Notice) string) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	n, err := call(c)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.sayJSON(n.JSON)
+	}
+	if done != nil {
+		a.say("%s: %s, due %s\n", clean(n.Key), done(n), when(n.Due))
+		return nil
+	}
+	a.sayNotice(n)
+	return nil
+}

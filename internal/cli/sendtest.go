@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"notifier/internal/callback"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+func (a *app) sendTest() *cobra.Command {
+	var to, body string
+	c := &cobra.Command{
+		Use:   "send-test ROUTE",
+		Short: "Make one signed callback now and show the whole exchange",
+		Long: `Makes one callback the way the route would, from this machine, past Redis and
+all limits, and shows what was sent and answered, with secrets as dots, and what
+the service would make of the answer.`,
+		Example: `  notifier send-test orders
+  notifier send-test orders --to https://shop.example/hook --body '{"test":true}'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			table, err := route.NewTable(cfg.Routes)
+			if err != nil {
+				return usage("%w", err)
+			}
+			r := table.Name(args[0])
+			switch {
+			case r == nil:
+				return usage("no route is named %q", args[0])
+			case r.Target.Kind != route.KindFixed && r.Target.Kind != route.KindNotice:
+				return usage("the target of route %s is %s, which makes no callback", r.Name, r.Target.Kind)
+			case r.Target.Kind == route.KindNotice && to == "":
+				return usage("the target of route %s is notice; want --to with the address", r.Name)
+			case r.Target.Kind == route.KindFixed && to != "":
+				return usage("route %s has an address of its own; --to is for targets that are notice", r.Name)
+			case !json.Valid([]byte(body)):
+				return usage("--body is not JSON")
+			}
+			key := r.Prefix + strings.Repeat(":test", 4-len(strings.Split(r.Prefix, ":")))
+			now := time.Now().UTC().Truncate(time.Millisecond)
+			x, err := a.probe(cmd.Context(), r, &notice.Notice{Key: key, Route: r.Prefix, Made: now, Due: now,
+				Content: notice.Content{URL: to, Body: []byte(body)}})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				if err := a.sayValue(x); err != nil {
+					return err
+				}
+			} else {
+				a.say("%s", x.String())
+			}
+			if x.Result.Outcome != notice.OutcomeDelivered {
+				return errQuiet
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "address to call, if the route's target is notice")
+	c.Flags().StringVar(&body, "body", `{"test":true}`, "the body, as JSON")
+	return a.withJSON(c)
+}
+
+func (a *app) probe(ctx context.Context, r *route.Route, n *notice.Notice) (callback.Exchange, error) {
+	if a.deps.Probe != nil {
+		return a.deps.Probe(ctx, r, n), nil
+	}
+	h := callback.New(callback.Options{UserAgent: "notifier/" + a.Version})
+	defer h.Close()
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	return h.Probe(ctx, r, n), nil
+}

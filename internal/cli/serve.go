@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) serve() *cobra.Command {
+	o := ServeOptions{Version: a.Version, Stdout: a.Stdout, Stderr: a.Stderr}
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the service",
+		Long: `Runs the service until SIGTERM or SIGINT: it stops claiming, lets running
+attempts end, and puts the rest back.
+
+Everything is configured by NOTIFIER_* variables; notifier routes shows what the
+routes come to, notifier doctor checks Redis.`,
+		Example: `  NOTIFIER_ROUTES=orders \
+  NOTIFIER_ROUTE_ORDERS_PREFIX=app1:orders \
+  NOTIFIER_ROUTE_ORDERS_TARGET=notice \
+  notifier serve
+
+  # without a Redis, for development: nothing outlives the process
+  NOTIFIER_ROUTES=dev NOTIFIER_ROUTE_DEV_PREFIX=app1 NOTIFIER_ROUTE_DEV_TARGET=log notifier serve --embedded`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			if len(cfg.Routes) == 0 {
+				return usage("NOTIFIER_ROUTES is empty; want the names of the routes to serve")
+			}
+			if a.deps.Serve == nil {
+				return errors.New("this build cannot serve")
+			}
+			return a.deps.Serve(cmd.Context(), cfg, o)
+		},
+	}
+	c.Flags().BoolVar(&o.Embedded, "embedded", false, "use a Redis within the process, for development; nothing is kept")
+	return c
+}
