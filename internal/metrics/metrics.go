@@ -56,9 +56,12 @@ var (
 	handlerBuckets  = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// Operations on Redis whose errors are counted.
-var operations = []string{"schedule", "claim", "settle", "look", "touch", "find", "page", "amend", "arm", "adopt", "info", "meta",
-	"register", "routes", "forget", "paused", "pause", "resume", "publish", "trim", "kept", "rehome", "counts", "push", "stats"}
+// operations are what commands are for whose errors are counted: the steps that
+// the store names, the subscription, and the scrape's own question.
+var operations = []string{
+	"schedule", "arm", "find", "amend", "claim", "settle", "push", "look", "touch", "page", "trim", "rehome", "counts", "kept",
+	"meta", "register", "routes", "forget", "pause", "resume", "paused", "publish", "info", "subscribe", "stats",
+}
 
 // Metrics counts. Its methods may be called at the same time.
 type Metrics struct {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -168,6 +170,26 @@ func TestQuantileBeyondTheLastBound(t *testing.T) {
 	}
 	if !slices.IsSorted(latenessBuckets) || !slices.IsSorted(handlerBuckets) {
 		t.Error("bounds are out of order")
+	}
+}
+
+// A step that the store names and that is not in the set would be counted as
+// other.
+func TestOperationsAreTheStores(t *testing.T) {
+	files, err := filepath.Glob("../store/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?:newScript|fail)\("([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
+			if !slices.Contains(operations, m[1]) {
+				t.Errorf("%s names the step %s, which is not among the operations", f, m[1])
+			}
+		}
 	}
 }
 
