@@ -59,7 +59,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%v tells what is outside: %s, %s", c, own.raw, absent.raw)
 		}
 	}
-	for _, path := range []string{"/v1/notices", "/v1/notices?prefix=app", "/v1/notices?prefix=app1:", "/v1/notices?prefix=app2:", "/v1/stats", "/v1/routes"} {
+	for _, path := range []string{"/v1/notices", "/v1/notices?prefix=app1", "/v1/notices?prefix=app1:", "/v1/notices?prefix=app2:", "/v1/stats", "/v1/routes"} {
 		for _, c := range []struct{ mine, others, reply string }{
 			{"app2", "app1", two.do("GET", path, "").is(200).raw}, {"app1", "app2", one.do("GET", path, "").is(200).raw},
 		} {

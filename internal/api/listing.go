@@ -20,7 +20,7 @@ type parameter struct{ name, about, example string }
 
 var (
 	paramRoute  = parameter{"route", "The name of a route; without it all routes are listed.", "orders"}
-	paramPrefix = parameter{"prefix", "What the keys begin with.", "app1:orders:paid:"}
+	paramPrefix = parameter{"prefix", "app, app:module or app:module:type: what the keys lie under.", "app1:orders:paid"}
 	paramState  = parameter{"state", "scheduled (the default), claimed, delivered, cancelled or dead.", "dead"}
 	paramReason = parameter{"reason", "Of dead letters: why they died.", "status_5xx"}
 	paramSince  = parameter{"since", "RFC 3339; by due time, or by the time of settling or death.", "2026-11-21T00:00:00Z"}
@@ -74,10 +74,10 @@ func queryOf(r *http.Request, known []parameter) (url.Values, *Problem) {
 func (a *api) filter(q url.Values, f *faults) store.Query {
 	var out store.Query
 	if p := q.Get("prefix"); p != "" {
-		if len(p) > keys.MaxKey || strings.ContainsFunc(p, func(c rune) bool { return c != ':' && keys.CheckPrefix(string(c)) != nil }) {
-			f.add("query.prefix", clip(p, 100), "no key can begin like this")
+		out.Prefix = strings.TrimSuffix(p, ":")
+		if err := keys.CheckPrefix(out.Prefix); err != nil {
+			f.add("query.prefix", clip(p, 100), "%s", clip(err.Error(), 200))
 		}
-		out.Prefix = p
 	}
 	if s := q.Get("reason"); s != "" {
 		if out.Reason = notice.Reason(s); !slices.Contains(notice.Reasons, out.Reason) {
@@ -117,15 +117,11 @@ func join[T ~string](values []T) string {
 // narrow cuts a query to the caller's scope; false means that nothing of it
 // lies inside.
 func (c caller) narrow(q *store.Query) bool {
-	if c.prefix == "" {
-		return true
-	}
-	mine := c.prefix + ":"
 	switch {
-	case strings.HasPrefix(q.Prefix, mine):
+	case c.owns(q.Prefix):
 		return true
-	case strings.HasPrefix(mine, q.Prefix):
-		q.Prefix = mine
+	case q.Prefix == "" || keys.HasPrefix(c.prefix, q.Prefix):
+		q.Prefix = c.prefix
 		return true
 	}
 	return false

@@ -91,14 +91,16 @@ func TestListPages(t *testing.T) {
 	for query, want := range map[string]int{
 		"limit=0": 422, "limit=1001": 422, "limit=x": 422, "state=gone": 422, "reason=bad": 422, "reason=dns": 422, "state=dead&reason=dns": 200,
 		"since=yesterday": 422, "since=2031-01-01T00:00:00Z&until=2030-01-01T00:00:00Z": 422, "until=2031-01-01T00:00:00Z": 200, "route=none": 404,
-		"prefix=a/b": 422, "prefix=app2:a:b:1": 200, "bogus=1": 422, "limit=1&limit=2": 422, "cursor=%21": 422, "a;b": 400, "prefix=%C3%A4": 422,
+		"prefix=a/b": 422, "prefix=app2:a:b:1": 422, "prefix=app2:a:": 200, "prefix=app2": 200, "bogus=1": 422, "limit=1&limit=2": 422, "cursor=%21": 422, "a;b": 400, "prefix=%C3%A4": 422,
 	} {
 		if a := b.do("GET", "/v1/notices?"+query, ""); a.status != want {
 			t.Errorf("%s is answered %d, want %d: %s", query, a.status, want, a.raw)
 		}
 	}
-	if n := strings.Count(b.do("GET", "/v1/notices?prefix=app2:a:b:1", "").raw, `"key"`); n != 10 {
-		t.Errorf("%d keys begin with app2:a:b:1", n)
+	for prefix, want := range map[string]int{"app2:a:b": 25, "app2:a": 25, "app2:aa": 0, "app": 0} {
+		if n := strings.Count(b.do("GET", "/v1/notices?prefix="+prefix, "").raw, `"key"`); n != want {
+			t.Errorf("%d keys lie under %s, want %d", n, prefix, want)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 		Example: `  notifier list                              what is scheduled
   notifier list --state dead --route orders  dead letters
   notifier list --state dead --reason status_5xx --since 24h --all --json
-  notifier list --prefix app1:orders:paid:47`,
+  notifier list --prefix app1:orders:paid`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
@@ -75,7 +75,7 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 // filters adds the flags that list and redrive share.
 func filters(c *cobra.Command, q *client.Query) {
 	f := c.Flags()
-	f.StringVar(&q.Prefix, "prefix", "", "what the keys begin with")
+	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
 	f.StringVar(&q.Reason, "reason", "", "why they are dead: status_5xx, timeout, connect, …")
 	f.StringVar(&q.Since, "since", "", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
 	f.StringVar(&q.Until, "until", "", "before this time, or this long ago")

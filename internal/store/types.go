@@ -89,8 +89,8 @@ type Verdict struct {
 // Query asks for a page of notices.
 type Query struct {
 	Routes []string // prefixes of routes to look in, in order
-	// Prefix is the plain text the keys begin with, not cut at a segment's
-	// border: a client's scope app1 arrives as "app1:". Empty = all.
+	// Prefix is app, app:module or app:module:type: what the keys lie under, at
+	// a segment's border. Empty = all.
 	Prefix string
 	State  notice.State
 	Reason notice.Reason // of dead ones

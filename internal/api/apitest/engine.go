@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -234,7 +233,7 @@ func (e *Engine) matching(q store.Query) ([]string, error) {
 		if !f.SettledAt.IsZero() {
 			at = f.SettledAt
 		}
-		if f.State == q.State && strings.HasPrefix(key, q.Prefix) && slices.Contains(q.Routes, f.Route) && key > after &&
+		if f.State == q.State && keys.HasPrefix(key, q.Prefix) && slices.Contains(q.Routes, f.Route) && key > after &&
 			(q.Reason == "" || f.Reason == q.Reason) && (q.Since.IsZero() || !at.Before(q.Since)) && (q.Until.IsZero() || at.Before(q.Until)) {
 			out = append(out, key)
 		}
