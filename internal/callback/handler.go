@@ -166,7 +166,13 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 	s.secrets = routeSecrets(r, s.fixed, s.proxy)
 	log := h.opts.Logger.With(zap.String("route", r.Name))
 	s.limits = newLimits(r.HostConcurrency, r.Rate, h.opts.Now, func(host string, from, to gobreaker.State) {
-		log.Info("a destination's breaker changed", zap.String("host", host), zap.Stringer("from", from), zap.Stringer("to", to))
+		// The tries between are left out: a dead host makes one every half a minute.
+		switch {
+		case from == gobreaker.StateClosed:
+			log.Warn("breaker open: the host keeps failing slowly and gets one try at a time", zap.String("host", host))
+		case to == gobreaker.StateClosed:
+			log.Info("breaker closed: the host answers again", zap.String("host", host))
+		}
 	})
 	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile, proxy: r.Proxy}
 	if s.guard != nil {
@@ -217,15 +223,18 @@ func (s *routeState) check(n *notice.Notice) (*url.URL, error) {
 	return u, nil
 }
 
-// hostPort names a destination for its limits.
+// hostPort names a destination for its limits, the same for all the spellings a
+// producer may choose.
 func hostPort(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Host
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
 	}
-	if u.Scheme == "https" {
-		return u.Host + ":443"
-	}
-	return u.Host + ":80"
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
 }
 
 // finish takes secrets out of what is kept of an answer.

@@ -16,7 +16,8 @@ import (
 // Numbers of the limits.
 const (
 	breakerFailures = 10              // slow failures in a row that open a host's breaker
-	breakerOpen     = 5 * time.Second // how long it stays open
+	breakerOpen     = 5 * time.Second // how long it stays open at first; twice as long after each try that failed, …
+	breakerMost     = maxAfter        // … up to this, so that a hundred dead hosts do not fill a route with tries
 	slowFailure     = time.Second     // a failure that took this long counts for the breaker
 	minAfter        = 250 * time.Millisecond
 	maxAfter        = 30 * time.Second
@@ -60,7 +61,8 @@ type host struct {
 	// never slowed.
 	allowed float64
 	slowed  time.Time // when it was slowed last
-	opened  time.Time // when the breaker opened last
+	trips   int       // tries that failed since the breaker opened
+	until   time.Time // nobody is let in before
 	refused counter
 	// latency is the running mean of how long exchanges took; moved is when one
 	// ended last, or began when none was under way.
@@ -100,9 +102,13 @@ func (l *limits) enter(name string) (*pass, *notice.Result) {
 	if limit := h.limit(l.max); limit > 0 && h.inflight >= limit {
 		return nil, h.refuse(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name))
 	}
-	done, err := h.breaker.Allow()
+	var done func(error)
+	err := gobreaker.ErrOpenState
+	if !now.Before(h.until) {
+		done, err = h.breaker.Allow()
+	}
 	if err != nil {
-		return nil, h.refuse(now, 1, notice.ReasonBreaker, h.opened.Add(breakerOpen).Sub(now),
+		return nil, h.refuse(now, 1, notice.ReasonBreaker, h.until.Sub(now),
 			fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", name, breakerFailures))
 	}
 	if l.limiter != nil && !l.limiter.AllowN(now, 1) {
@@ -143,7 +149,11 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	before := h.breaker.State()
 	p.done(err)
 	if after := h.breaker.State(); after == gobreaker.StateOpen && before != after {
-		h.opened = now
+		h.trips++
+		if before == gobreaker.StateClosed {
+			h.trips = 0
+		}
+		h.until = now.Add(min(breakerOpen<<min(h.trips, 8), breakerMost))
 	}
 }
 

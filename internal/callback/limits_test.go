@@ -101,11 +101,15 @@ func TestBreakerOpensOnSlowFailuresOnly(t *testing.T) {
 		time.Sleep(breakerOpen + time.Millisecond)
 		probe := must(t, l, "a:80")
 		refusal(t, l, "a:80", notice.ReasonBreaker) // one try at a time
-		time.Sleep(10 * time.Second)
-		probe.end(timeout, true)
-		refusal(t, l, "a:80", notice.ReasonBreaker)
-		time.Sleep(breakerOpen + time.Millisecond)
-		must(t, l, "a:80").end(status(404), false) // it answers: the breaker has done its work
+		for _, wait := range []time.Duration{2 * breakerOpen, 4 * breakerOpen, breakerMost, breakerMost} {
+			time.Sleep(10 * time.Second)
+			probe.end(timeout, true)
+			time.Sleep(wait - time.Millisecond)
+			refusal(t, l, "a:80", notice.ReasonBreaker)
+			time.Sleep(2 * time.Millisecond)
+			probe = must(t, l, "a:80")
+		}
+		probe.end(status(404), false) // it answers: the breaker has done its work
 		for range 16 {
 			must(t, l, "a:80")
 		}

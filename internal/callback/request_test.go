@@ -173,3 +173,18 @@ func TestNoticeTargets(t *testing.T) {
 		t.Error(req.URL)
 	}
 }
+
+func TestDestinationsHaveOneName(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://Shop.Example/a": "shop.example:80", "http://shop.example.:80": "shop.example:80", "https://u:p@SHOP.example": "shop.example:443",
+		"https://shop.example:8443/x": "shop.example:8443", "http://[::1]/": "[::1]:80", "http://[::1]:81/": "[::1]:81",
+	} {
+		u, err := url.Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hostPort(u); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}

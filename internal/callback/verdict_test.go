@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -206,4 +207,31 @@ func TestRedirectNamesItsTarget(t *testing.T) {
 			t.Errorf("%q: %q, want %q", loc, got.Response, want)
 		}
 	}
+}
+
+// FuzzVerdict: whatever a receiver says, the verdict is one of the closed set
+// and bounded.
+func FuzzVerdict(f *testing.F) {
+	f.Add(200, "2xx", "success", "", "", "")
+	f.Add(200, "body:success", " success", "", "", "gzip")
+	f.Add(503, "json:a.b=0", `{"a":{"b":0}}`, "120", "abort-message", "")
+	f.Add(302, "status:200", "\xff", "Sat, 21 Nov 2026 12:00:00 GMT", "", "x-gzip")
+	f.Fuzz(func(t *testing.T, status int, rule, body, after, delivery, encoding string) {
+		a, err := route.ParseAck(rule)
+		if err != nil || status < 0 || len(body) > maxBody {
+			return
+		}
+		h := http.Header{"Retry-After": {after}, "Webhook-Delivery": {delivery}, "Content-Encoding": {encoding}, "Location": {body}}
+		got := verdict(&a, &facts{status: status, header: h, body: []byte(body), now: made})
+		if !slices.Contains(notice.Outcomes, got.Outcome) || (got.Outcome == notice.OutcomeDelivered) != (got.Reason == "") ||
+			got.Reason != "" && !slices.Contains(notice.Reasons, got.Reason) {
+			t.Errorf("%+v", got)
+		}
+		if got.After < 0 || got.After > maxRetryAfter || len(got.Response) > notice.KeptResponse || !utf8.ValidString(got.Response) {
+			t.Errorf("after %s, %d bytes: %q", got.After, len(got.Response), got.Response)
+		}
+		if got.Outcome == notice.OutcomeDelivered && (status < 200 || status > 299) {
+			t.Errorf("status %d was taken for a delivery", status)
+		}
+	})
 }
