@@ -90,7 +90,8 @@ var forbidden = []string{
 var spellings = []string{
 	"http://2130706433/", "http://0x7f000001/", "http://0x7f.0.0.1/", "http://0177.0.0.1/", "http://127.1/", "http://127.0.1/", "http://0/",
 	"http://127.0.0.1./", "http://10.1/", "http://0xa9fea9fe/", "http://169.254.43518/", "http://localhost/", "http://LOCALHOST:6379/",
-	"http://localhost./", "http://a.localhost/", "http://[::1]:6379/", "http://[::ffff:7f00:1]/", "http://[fe80::1%25eth0]/", "http://[::1%25lo]/",
+	"http://localhost./", "http://a.localhost/", "http://[::1]:6379/", "http://[::ffff:7f00:1]/", "http://[fe80::1%25eth0]/",
+	"http://[::1%25lo]/",
 	"http://127.0.0.1:80/", "http://user:pw@127.0.0.1/", "https://127.0.0.1/", "http://[0:0:0:0:0:0:0:1]/", "http://1.2.3.4.0x7f/",
 	"http://127.0.0.1:6379/%0d%0aFLUSHALL", "http://0x7F000001/", "http://00000000177.0.0.01/",
 }
@@ -161,12 +162,14 @@ func TestForbiddenAddresses(t *testing.T) {
 
 func TestPublicAddressesPass(t *testing.T) {
 	g, _ := newGuard(noticeRoute())
-	for _, s := range []string{"8.8.8.8", "1.1.1.1", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1", "192.167.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "11.0.0.1", "126.0.0.1", "128.0.0.1"} {
+	for _, s := range []string{"8.8.8.8", "1.1.1.1", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1", "192.167.1.1", "2606:4700::1111",
+		"::ffff:8.8.8.8", "11.0.0.1", "126.0.0.1", "128.0.0.1"} {
 		if err := g.checkAddr(netip.MustParseAddr(s)); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
-	for _, s := range []string{"https://shop.example/", "https://127.example/", "https://0x7f.example/x", "https://1.1.1.1/", "https://localhost.example/"} {
+	for _, s := range []string{"https://shop.example/", "https://127.example/", "https://0x7f.example/x", "https://1.1.1.1/",
+		"https://localhost.example/"} {
 		u, _ := url.Parse(s)
 		if err := g.checkURL(u); err != nil {
 			t.Errorf("%s: %v", s, err)
@@ -175,20 +178,23 @@ func TestPublicAddressesPass(t *testing.T) {
 }
 
 func TestAllow(t *testing.T) {
-	g, err := newGuard(noticeRoute("10.1.0.0/16", "192.168.7.7", "fd00::/8", "pay.internal", "*.corp.example", "::ffff:172.16.0.0/108", "64:ff9b::/96", "[::1]"))
+	g, err := newGuard(noticeRoute("10.1.0.0/16", "192.168.7.7", "fd00::/8", "pay.internal", "*.corp.example", "::ffff:172.16.0.0/108",
+		"64:ff9b::/96", "[::1]"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for s, want := range map[string]bool{
 		"10.1.2.3": true, "10.2.0.1": false, "192.168.7.7": true, "192.168.7.8": false, "fd12::1": true, "fe80::1": false, "172.16.5.5": true,
-		"172.32.0.1": true, "::ffff:10.1.0.1": true, "64:ff9b::8.8.8.8": true, "64:ff9b::127.0.0.1": false, "64:ff9b::10.1.0.1": true, "::1": true,
+		"172.32.0.1": true, "::ffff:10.1.0.1": true, "64:ff9b::8.8.8.8": true, "64:ff9b::127.0.0.1": false, "64:ff9b::10.1.0.1": true,
+		"::1": true,
 	} {
 		if err := g.checkAddr(netip.MustParseAddr(s)); (err == nil) != want {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
 	for host, want := range map[string]bool{
-		"pay.internal": true, "PAY.internal.": true, "x.pay.internal": false, "a.corp.example": true, "a.b.corp.example": true, "corp.example": false,
+		"pay.internal": true, "PAY.internal.": true, "x.pay.internal": false, "a.corp.example": true, "a.b.corp.example": true,
+		"corp.example":     false,
 		"evilcorp.example": false, "pay.internal.evil.example": false,
 	} {
 		if g.allowsHost(host) != want {

@@ -165,7 +165,12 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 	}
 	s.secrets = routeSecrets(r, s.fixed, s.proxy)
 	log := h.opts.Logger.With(zap.String("route", r.Name))
-	s.limits = newLimits(r.HostConcurrency, r.Rate, h.opts.Now, func(host string, from, to gobreaker.State) {
+	// A fixed target is one host: there is nobody to keep slots for.
+	doubtful := 0
+	if s.fixed == nil && r.Concurrency > 1 {
+		doubtful = r.Concurrency / 2
+	}
+	s.limits = newLimits(r.HostConcurrency, doubtful, r.Rate, h.opts.Now, func(host string, from, to gobreaker.State) {
 		// The tries between are left out: a dead host makes one every half a minute.
 		switch {
 		case from == gobreaker.StateClosed:

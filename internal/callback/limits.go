@@ -27,21 +27,39 @@ const (
 // limits are those of one route: its rate, and per destination slots, speed and
 // breaker.
 type limits struct {
-	max     int // slots per destination; 0 = unlimited
-	limiter *rate.Limiter
-	now     func() time.Time
-	changed func(host string, from, to gobreaker.State)
+	max int // slots per destination; 0 = unlimited
+	// doubtful is how many calls may be under way to hosts that did not answer last
+	// time or were never called; 0 = unlimited. The rest of the route's slots is
+	// there for hosts that answer, however many others hang.
+	doubtful int
+	limiter  *rate.Limiter
+	now      func() time.Time
+	changed  func(host string, from, to gobreaker.State)
 
 	mu    sync.Mutex
 	hosts map[string]*host
+	held  [hung + 1]int // calls under way, by what was thought of their host when they began
+	crowd pace          // of the doubtful together
 	swept time.Time
 	// turn is when the next notice refused for the rate may come back: they are
 	// lined up at the rate itself.
 	turn time.Time
 }
 
-func newLimits(maxPerHost int, perSecond float64, now func() time.Time, changed func(string, gobreaker.State, gobreaker.State)) *limits {
-	l := &limits{max: maxPerHost, now: now, changed: changed, hosts: map[string]*host{}, swept: now()}
+// standing is what is thought of a host.
+type standing int
+
+const (
+	unknown standing = iota // not called yet, or not for long
+	answers
+	hung // the last call to it failed slowly
+)
+
+// onBreaker hears of a destination's breaker changing.
+type onBreaker func(host string, from, to gobreaker.State)
+
+func newLimits(maxPerHost, doubtful int, perSecond float64, now func() time.Time, changed onBreaker) *limits {
+	l := &limits{max: maxPerHost, doubtful: doubtful, now: now, changed: changed, hosts: map[string]*host{}, swept: now()}
 	if perSecond > 0 {
 		// A tenth of a second's worth may come at once.
 		l.limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond/10)))
@@ -54,8 +72,9 @@ type host struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	// All below is guarded by limits.mu.
-	inflight int
+	pace
 	used     time.Time
+	standing standing
 	// allowed is how many slots the host has now: less than limits.max after it
 	// said 429 or 503; it grows by one with every round of good answers. Zero =
 	// never slowed.
@@ -63,11 +82,30 @@ type host struct {
 	slowed  time.Time // when it was slowed last
 	trips   int       // tries that failed since the breaker opened
 	until   time.Time // nobody is let in before
-	refused counter
-	// latency is the running mean of how long exchanges took; moved is when one
-	// ended last, or began when none was under way.
-	latency time.Duration
-	moved   time.Time
+}
+
+// pace is what is known of how fast calls to a host, or to several, get done.
+type pace struct {
+	inflight int
+	latency  time.Duration // the running mean of how long calls took
+	moved    time.Time     // when one ended last, or began when none was under way
+	refused  counter
+}
+
+func (p *pace) begin(now time.Time) {
+	if p.inflight++; p.inflight == 1 {
+		p.moved = now
+	}
+}
+
+func (p *pace) end(began, now time.Time) {
+	p.inflight--
+	p.moved = now
+	took := now.Sub(began)
+	if p.latency == 0 {
+		p.latency = took
+	}
+	p.latency += (took - p.latency) / 4
 }
 
 // errSlow is what a breaker is told.
@@ -75,10 +113,11 @@ var errSlow = errors.New("slow failure")
 
 // pass is the permission for one exchange. end gives it back.
 type pass struct {
-	l    *limits
-	h    *host
-	done func(error)
-	at   time.Time
+	l     *limits
+	h     *host
+	done  func(error)
+	at    time.Time
+	stood standing // the host, when the call began
 }
 
 // enter asks for permission; if it is refused, the result defers the notice.
@@ -102,6 +141,14 @@ func (l *limits) enter(name string) (*pass, *notice.Result) {
 	if limit := h.limit(l.max); limit > 0 && h.inflight >= limit {
 		return nil, h.refuse(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name))
 	}
+	stood := h.standing
+	if stood == answers && h.inflight > 0 && now.Sub(h.moved) >= slowFailure {
+		stood = unknown // it did answer, but what it has now has not moved for a while
+	}
+	if !l.room(stood) {
+		return nil, l.crowd.refuse(now, l.doubtful, notice.ReasonBusy, 0,
+			fmt.Sprintf("%d calls to hosts that do not answer are under way, and the other slots are kept for those that do", l.doubtful))
+	}
 	var done func(error)
 	err := gobreaker.ErrOpenState
 	if !now.Before(h.until) {
@@ -113,13 +160,28 @@ func (l *limits) enter(name string) (*pass, *notice.Result) {
 	}
 	if l.limiter != nil && !l.limiter.AllowN(now, 1) {
 		done(errExcluded)
-		res := notice.DeferredResult(notice.ReasonBusy, l.lineUp(now), fmt.Sprintf("the route's rate of %g/s is used up", float64(l.limiter.Limit())))
+		res := notice.DeferredResult(notice.ReasonBusy, l.lineUp(now), fmt.Sprintf("the route's rate of %g/s is used up",
+			float64(l.limiter.Limit())))
 		return nil, &res
 	}
-	if h.inflight++; h.inflight == 1 {
-		h.moved = now
+	h.begin(now)
+	l.held[stood]++
+	if stood != answers {
+		l.crowd.begin(now)
 	}
-	return &pass{l: l, h: h, done: done, at: now}, nil
+	return &pass{l: l, h: h, done: done, at: now, stood: stood}, nil
+}
+
+// room tells whether a call to a host of that standing may begin. Of what the
+// doubtful may take, half is for those that are only unknown.
+func (l *limits) room(s standing) bool {
+	if l.doubtful == 0 || s == answers {
+		return true
+	}
+	if s == hung && l.held[hung] >= max(1, l.doubtful/2) {
+		return false
+	}
+	return l.held[unknown]+l.held[hung] < l.doubtful
 }
 
 var errExcluded = errors.New("no exchange")
@@ -130,9 +192,12 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	h := p.h
-	h.inflight--
-	h.used, h.moved = now, now
-	h.measure(now.Sub(p.at))
+	h.used = now
+	h.pace.end(p.at, now)
+	p.l.held[p.stood]--
+	if p.stood != answers {
+		p.l.crowd.end(p.at, now)
+	}
 	switch {
 	case res.Status == 429 || res.Status == 503:
 		h.slow(p.at, now)
@@ -145,6 +210,9 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 		err = errExcluded
 	case timedOut || res.Outcome == notice.OutcomeRetry && now.Sub(p.at) >= slowFailure:
 		err = errSlow
+		h.standing = hung
+	default:
+		h.standing = answers
 	}
 	before := h.breaker.State()
 	p.done(err)
@@ -185,20 +253,12 @@ func (h *host) recover(most int) {
 	}
 }
 
-// measure keeps the running mean of how long exchanges take.
-func (h *host) measure(took time.Duration) {
-	if h.latency == 0 {
-		h.latency = took
-	}
-	h.latency += (took - h.latency) / 4
-}
-
-// perSecond estimates how many calls the host can take with that many slots.
+// perSecond estimates how many calls get done with that many slots.
 // What has not ended for a while counts as slow before it ends.
-func (h *host) perSecond(now time.Time, slots int) float64 {
-	latency := max(h.latency, minLatency)
-	if h.inflight > 0 {
-		latency = max(latency, now.Sub(h.moved))
+func (p *pace) perSecond(now time.Time, slots int) float64 {
+	latency := max(p.latency, minLatency)
+	if p.inflight > 0 {
+		latency = max(latency, now.Sub(p.moved))
 	}
 	return float64(slots) / latency.Seconds()
 }
@@ -206,15 +266,15 @@ func (h *host) perSecond(now time.Time, slots int) float64 {
 // minLatency is what a host of which nothing is known yet is taken to need.
 const minLatency = 20 * time.Millisecond
 
-// refuse puts off: about as long as the host needs for those refused lately,
+// refuse puts off: about as long as those refused lately need,
 // spread by half of it to either side.
-func (h *host) refuse(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) *notice.Result {
-	h.refused.add(now)
+func (p *pace) refuse(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) *notice.Result {
+	p.refused.add(now)
 	atLeast = max(atLeast, minAfter)
 	// Two thirds of the room, with the spread all of it: a cut-off at the end would
 	// bring all those beyond it back at one instant.
 	room := (maxAfter - atLeast) * 2 / 3
-	need := min(h.refused.perSecond(now)/h.perSecond(now, slots), room.Seconds())
+	need := min(p.refused.perSecond(now)/p.perSecond(now, slots), room.Seconds())
 	res := notice.DeferredResult(r, atLeast+spread(time.Duration(need*float64(time.Second))), detail)
 	return &res
 }

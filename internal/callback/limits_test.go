@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 func testLimits(slots int, rate float64) *limits {
-	return newLimits(slots, rate, time.Now, func(string, gobreaker.State, gobreaker.State) {})
+	return newLimits(slots, 0, rate, time.Now, func(string, gobreaker.State, gobreaker.State) {})
 }
 
 var (
@@ -219,6 +220,48 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 	})
 }
 
+// TestHostsThatDoNotAnswerShareHalf: however many hosts hang, those that answer
+// find a slot, and so does one of which nothing is known.
+func TestHostsThatDoNotAnswerShareHalf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(16, 0)
+		l.doubtful = 8
+		must(t, l, "good:80").end(good, false)
+		var first []*pass
+		for i := range 8 {
+			first = append(first, must(t, l, fmt.Sprintf("hangs%d:80", i)))
+		}
+		refusal(t, l, "new:80", notice.ReasonBusy)
+		for range 16 {
+			defer must(t, l, "good:80").end(good, false)
+		}
+		time.Sleep(10 * time.Second)
+		for _, p := range first {
+			p.end(timeout, true)
+		}
+		refusedAt := 0 // the hosts that hang get half of the doubtful half now
+		for refusedAt = range 8 {
+			if _, res := l.enter(fmt.Sprintf("hangs%d:80", refusedAt)); res != nil {
+				break
+			}
+		}
+		if refusedAt != 4 {
+			t.Errorf("%d calls to hosts that hang were let in, want 4", refusedAt)
+		}
+		must(t, l, "new:80").end(good, false)
+		// A host that answered until now and has not moved for a while is doubtful too.
+		must(t, l, "stalls:80").end(good, false)
+		for range 5 {
+			must(t, l, "stalls:80")
+		}
+		time.Sleep(2 * time.Second)
+		for range 4 {
+			must(t, l, "stalls:80")
+		}
+		refusal(t, l, "stalls:80", notice.ReasonBusy)
+	})
+}
+
 // queue orders notices by when they come (back).
 type queue []*visitor
 
@@ -237,19 +280,22 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// hangingMerchant plays a minute of one route with 64 slots in which 100
-// notices a second go to good merchants that answer in 20 ms; with hanging > 0,
-// that many are due at the start for one that hangs for its 10 s. It returns how
-// long the good ones waited for a slot, sorted, and the refusals of each second.
-func hangingMerchant(t *testing.T, hanging int) (waits []time.Duration, churn map[int]int) {
+// hangingMerchants plays two minutes of one route with 64 slots in which 100
+// notices a second go to good merchants that answer in 20 ms. Half a minute in,
+// with merchants > 0, as many notices as told fall due at once for so many
+// merchants that hang for their 10 s. It returns how long the good ones waited
+// for a slot, sorted, and the refusals of each second.
+func hangingMerchants(t *testing.T, merchants, notices int) (waits []time.Duration, churn map[int]int) {
 	t.Helper()
 	churn = map[int]int{}
-	const slots, seconds, answer, hang = 64, 60, 20 * time.Millisecond, 10 * time.Second
+	const slots, seconds, answer, hang = 64, 120, 20 * time.Millisecond, 10 * time.Second
 	l := testLimits(16, 0)
+	l.doubtful = slots / 2
 	start := time.Now()
 	var q queue
-	for range hanging {
-		q = append(q, &visitor{start, start, "hangs:443"})
+	for i := range notices {
+		at := start.Add(30 * time.Second)
+		q = append(q, &visitor{at, at, fmt.Sprintf("hangs%d:443", i%merchants)})
 	}
 	for i := range 100 * seconds {
 		at := start.Add(time.Duration(i) * 10 * time.Millisecond)
@@ -262,13 +308,14 @@ func hangingMerchant(t *testing.T, hanging int) (waits []time.Duration, churn ma
 		v   *visitor
 	}
 	var run []running
+	hangs := func(v *visitor) bool { return strings.HasPrefix(v.host, "hangs") }
 	for time.Since(start) < seconds*time.Second {
 		now := time.Now()
 		run = slices.DeleteFunc(run, func(r running) bool {
 			if r.end.After(now) {
 				return false
 			}
-			if r.v.host == "hangs:443" {
+			if hangs(r.v) {
 				r.p.end(timeout, true)
 			} else {
 				r.p.end(good, false)
@@ -285,7 +332,7 @@ func hangingMerchant(t *testing.T, hanging int) (waits []time.Duration, churn ma
 				continue
 			}
 			took := answer
-			if v.host == "hangs:443" {
+			if hangs(v) {
 				took = hang
 			} else {
 				waits = append(waits, now.Sub(v.due))
@@ -298,47 +345,25 @@ func hangingMerchant(t *testing.T, hanging int) (waits []time.Duration, churn ma
 	return waits, churn
 }
 
-// TestABurstForAFastHostIsPutOffBriefly: a host that is only busy is not treated
-// as a slow one, known or not.
-func TestABurstForAFastHostIsPutOffBriefly(t *testing.T) {
+// TestHangingMerchantsDelayNobody: 100,000 notices of one merchant, or of a
+// hundred, that hang for their full timeout do not keep the others of their
+// route waiting, and those put off do not churn.
+func TestHangingMerchantsDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := testLimits(16, 0)
-		for range 2 {
-			var ps []*pass
-			for range 16 {
-				ps = append(ps, must(t, l, "a:80"))
-			}
-			var most time.Duration
-			for range 500 {
-				most = max(most, refusal(t, l, "a:80", notice.ReasonBusy).After)
-			}
-			if most > 3*time.Second {
-				t.Errorf("put off for up to %s", most)
-			}
-			time.Sleep(20 * time.Millisecond)
-			for _, p := range ps {
-				p.end(good, false)
-			}
-			time.Sleep(10 * time.Second)
-		}
-	})
-}
-
-// TestAHangingMerchantDelaysNobody: 100,000 notices of one merchant that hangs
-// for its full timeout do not keep the others of its route waiting, and those
-// put off do not churn.
-func TestAHangingMerchantDelaysNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		without, _ := hangingMerchant(t, 0)
-		with, churn := hangingMerchant(t, 100_000)
 		p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
-		if len(with) != len(without) || p99(with) > max(2*p99(without), 2*time.Millisecond) {
-			t.Errorf("%d good notices waited %s (p99), %d waited %s without the hanging one", len(with), p99(with), len(without), p99(without))
-		}
-		t.Logf("p99 wait of %d good notices: %s with, %s without", len(with), p99(with), p99(without))
-		for s := 15; s < 60; s++ { // once the host is known to be slow
-			if churn[s] > 10_000 {
-				t.Errorf("%d refusals in second %d", churn[s], s)
+		without, _ := hangingMerchants(t, 0, 0)
+		for _, merchants := range []int{1, 4, 100} {
+			with, churn := hangingMerchants(t, merchants, 100_000)
+			if len(with) != len(without) || p99(with) > max(2*p99(without), 2*time.Millisecond) {
+				t.Errorf("%d hanging: %d good notices waited %s (p99), %d waited %s without", merchants, len(with), p99(with), len(without),
+					p99(without))
+			}
+			t.Logf("%d hanging: p99 wait of %d good notices %s, without %s; most %s", merchants, len(with), p99(with), p99(without),
+				with[len(with)-1])
+			for s := 45; s < 120; s++ { // once the hosts are known to be slow
+				if churn[s] > 10_000 {
+					t.Errorf("%d hanging: %d refusals in second %d", merchants, churn[s], s)
+				}
 			}
 		}
 	})

@@ -24,7 +24,8 @@ func TestProbeShowsTheExchange(t *testing.T) {
 	text := x.String()
 	for _, want := range []string{
 		"> POST " + s.URL + "/n?token=•••\n", "> authorization: •••\n", "> x-env: test\n", "> webhook-signature: v1,", "> webhook-id: msg_",
-		"> notifier-attempt: 1\n", "> content-type: application/json\n", ">\n> {\"a\":1}\n", "* connected to 127.0.0.1:", "< HTTP/1.1 503 Service Unavailable\n",
+		"> notifier-attempt: 1\n", "> content-type: application/json\n", ">\n> {\"a\":1}\n", "* connected to 127.0.0.1:",
+		"< HTTP/1.1 503 Service Unavailable\n",
 		"< x-answer: 42\n", "<\n< later\n< please\n", "= retry (status_5xx) after ",
 	} {
 		if !strings.Contains(text, want) {
@@ -34,7 +35,8 @@ func TestProbeShowsTheExchange(t *testing.T) {
 	if strings.Contains(text, "hunter2") {
 		t.Error(text)
 	}
-	if j, err := json.Marshal(x); err != nil || !strings.Contains(string(j), `"status":503`) || !strings.Contains(string(j), `"reason":"status_5xx"`) {
+	if j, err := json.Marshal(x); err != nil || !strings.Contains(string(j), `"status":503`) || !strings.Contains(string(j),
+		`"reason":"status_5xx"`) {
 		t.Errorf("%s, %v", j, err)
 	}
 }

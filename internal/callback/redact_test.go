@@ -46,7 +46,8 @@ func FuzzRedactURL(f *testing.F) {
 		if err != nil || u.User == nil {
 			return
 		}
-		if pw, ok := u.User.Password(); ok && len(pw) > 8 && strings.Contains(out, pw) && !strings.Contains(u.Host+u.Path+u.Fragment+u.RawQuery+u.Scheme, pw) {
+		if pw, ok := u.User.Password(); ok && len(pw) > 8 && strings.Contains(out, pw) &&
+			!strings.Contains(u.Host+u.Path+u.Fragment+u.RawQuery+u.Scheme, pw) {
 			t.Errorf("%q shows %q", out, pw)
 		}
 	})
@@ -54,7 +55,8 @@ func FuzzRedactURL(f *testing.F) {
 
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain\ttext\r\n": "plain\ttext\r\n", "成功": "成功", "\x00\x1b": `\x00\x1b`, "\xff成": `\xff\xe6\x88\x90`, "a\u202eb": "a\ufffdb", "\ufeffx": "\ufffdx",
+		"plain\ttext\r\n": "plain\ttext\r\n", "成功": "成功", "\x00\x1b": `\x00\x1b`, "\xff成": `\xff\xe6\x88\x90`, "a\u202eb": "a\ufffdb",
+		"\ufeffx": "\ufffdx",
 	} {
 		if got := printable([]byte(in)); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -117,7 +119,8 @@ func TestNoSecretLeaks(t *testing.T) {
 					rt.Headers = []notice.Header{{Name: "X-Api-Key", Value: "Key " + header}}
 					res := h.Handle(background(t), rt, n)
 					x := h.Probe(background(t), rt, n)
-					texts = append(texts, fmt.Sprintf("%+v", res), x.String(), fmt.Sprintf("%+v", x), fmt.Sprintf("%v", h.Prepare(rt)), fmt.Sprintf("%+v", rt.Secrets))
+					texts = append(texts, fmt.Sprintf("%+v", res), x.String(), fmt.Sprintf("%+v", x), fmt.Sprintf("%v", h.Prepare(rt)), fmt.Sprintf("%+v",
+						rt.Secrets))
 				}
 			}
 		}

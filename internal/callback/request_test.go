@@ -114,7 +114,8 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s %s %q", req.Method, req.URL, req.body)
 		}
 	}
-	for body, typ := range map[string]string{"<x/>": "text/xml", "[1]": "application/json", "%zz": "application/x-www-form-urlencoded", "text": ""} {
+	for body, typ := range map[string]string{"<x/>": "text/xml", "[1]": "application/json", "%zz": "application/x-www-form-urlencoded",
+		"text": ""} {
 		n := testNotice(body)
 		n.Method, n.ContentType = "GET", typ
 		expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonInvalid)
@@ -130,7 +131,8 @@ func TestReservedHeadersAndInjection(t *testing.T) {
 		{Name: "notifier-key", Value: "forged"}, {Name: "User-Agent", Value: "x"}, {Name: "X-Ok", Value: "1"}}
 	h.Handle(background(t), r, n)
 	req := <-got
-	if req.Header.Get("Webhook-Id") != n.ID() || req.Host == "evil" || req.Header.Get("Notifier-Key") != n.Key || req.Header.Get("X-Ok") != "1" {
+	if req.Header.Get("Webhook-Id") != n.ID() || req.Host == "evil" || req.Header.Get("Notifier-Key") != n.Key ||
+		req.Header.Get("X-Ok") != "1" {
 		t.Errorf("%v %s", req.Header, req.Host)
 	}
 	for _, v := range []string{"a\r\nX-Evil: 1", "a\nb", "a\x00b"} {

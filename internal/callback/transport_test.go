@@ -203,7 +203,8 @@ func TestProxy(t *testing.T) {
 	r.Proxy = strings.Replace(proxy.URL, "http://", "http://user:hunter2@", 1)
 	expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
 	<-got
-	if a := <-asked; !strings.HasPrefix(a, "POST "+base+"/x ") || !strings.HasSuffix(a, base64.StdEncoding.EncodeToString([]byte("user:hunter2"))) {
+	if a := <-asked; !strings.HasPrefix(a, "POST "+base+"/x ") || !strings.HasSuffix(a,
+		base64.StdEncoding.EncodeToString([]byte("user:hunter2"))) {
 		t.Error(a)
 	}
 	// CONNECT refused.

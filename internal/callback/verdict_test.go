@@ -28,7 +28,8 @@ func ack(t testing.TB, s string) *route.Ack {
 
 // TestEveryStatus names the verdict of every status, per rule.
 func TestEveryStatus(t *testing.T) {
-	rules := map[string]*route.Ack{"2xx": ack(t, "2xx"), "status": ack(t, "status:200,204"), "body": ack(t, "body:success"), "json": ack(t, "json:code=0")}
+	rules := map[string]*route.Ack{"2xx": ack(t, "2xx"), "status": ack(t, "status:200,204"), "body": ack(t, "body:success"), "json": ack(t,
+		"json:code=0")}
 	for code := 100; code <= 599; code++ {
 		for name, rule := range rules {
 			for _, good := range []bool{true, false} {
@@ -88,25 +89,41 @@ func TestReceiverControl(t *testing.T) {
 		r     notice.Reason
 		after time.Duration
 	}{
-		"500 abort":                {facts{status: 500, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDead, notice.ReasonAborted, 0},
-		"400 Abort spelt loosely":  {facts{status: 400, header: head("Webhook-Delivery", " Abort-Message ")}, "2xx", notice.OutcomeDead, notice.ReasonAborted, 0},
-		"302 abort":                {facts{status: 302, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDead, notice.ReasonAborted, 0},
-		"423 abort":                {facts{status: 423, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDead, notice.ReasonAborted, 0},
-		"disable is 410":           {facts{status: 403, header: head("Webhook-Delivery", "disable")}, "2xx", notice.OutcomeDead, notice.ReasonGone, 0},
-		"unknown control":          {facts{status: 403, header: head("Webhook-Delivery", "later")}, "2xx", notice.OutcomeRetry, notice.ReasonStatus4xx, 0},
-		"200 abort is delivered":   {facts{status: 200, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDelivered, "", 0},
-		"200 mismatch abort":       {facts{status: 200, header: head("Webhook-Delivery", "abort-message")}, "body:ok", notice.OutcomeDead, notice.ReasonAborted, 0},
-		"429 retry-after":          {facts{status: 429, header: head("Retry-After", "120")}, "2xx", notice.OutcomeRetry, notice.ReasonStatus4xx, 2 * time.Minute},
-		"503 retry-after date":     {facts{status: 503, now: now, header: head("Retry-After", now.Add(time.Hour).Format(http.TimeFormat))}, "2xx", notice.OutcomeRetry, notice.ReasonStatus5xx, time.Hour},
-		"301 retry-after":          {facts{status: 301, header: head("Retry-After", "7")}, "2xx", notice.OutcomeRetry, notice.ReasonRedirect, 7 * time.Second},
-		"200 mismatch retry-after": {facts{status: 200, header: head("Retry-After", "9"), body: []byte("no")}, "body:ok", notice.OutcomeRetry, notice.ReasonAckMismatch, 9 * time.Second},
-		"410 ignores retry-after":  {facts{status: 410, header: head("Retry-After", "9")}, "2xx", notice.OutcomeDead, notice.ReasonGone, 0},
-		"423 default":              {facts{status: 423, header: head()}, "2xx", notice.OutcomeDeferred, notice.ReasonLocked, 5 * time.Second},
-		"423 retry-after":          {facts{status: 423, header: head("Retry-After", "60")}, "2xx", notice.OutcomeDeferred, notice.ReasonLocked, time.Minute},
-		"423 for the 100th time":   {facts{status: 423, header: head("Retry-After", "60"), locked: 99}, "2xx", notice.OutcomeDeferred, notice.ReasonLocked, time.Minute},
-		"423 bounded":              {facts{status: 423, header: head("Retry-After", "60"), locked: 100}, "2xx", notice.OutcomeRetry, notice.ReasonStatus4xx, time.Minute},
-		"stopping":                 {facts{err: errors.New("context canceled"), cancelled: true}, "2xx", notice.OutcomeDeferred, notice.ReasonShutdown, 0},
-		"answer beats stopping":    {facts{status: 200, cancelled: true}, "2xx", notice.OutcomeDelivered, "", 0},
+		"500 abort": {facts{status: 500, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDead,
+			notice.ReasonAborted, 0},
+		"400 Abort spelt loosely": {facts{status: 400, header: head("Webhook-Delivery", " Abort-Message ")}, "2xx", notice.OutcomeDead,
+			notice.ReasonAborted, 0},
+		"302 abort": {facts{status: 302, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDead,
+			notice.ReasonAborted, 0},
+		"423 abort": {facts{status: 423, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDead,
+			notice.ReasonAborted, 0},
+		"disable is 410": {facts{status: 403, header: head("Webhook-Delivery", "disable")}, "2xx", notice.OutcomeDead,
+			notice.ReasonGone, 0},
+		"unknown control": {facts{status: 403, header: head("Webhook-Delivery", "later")}, "2xx", notice.OutcomeRetry,
+			notice.ReasonStatus4xx, 0},
+		"200 abort is delivered": {facts{status: 200, header: head("Webhook-Delivery", "abort-message")}, "2xx", notice.OutcomeDelivered, "",
+			0},
+		"200 mismatch abort": {facts{status: 200, header: head("Webhook-Delivery", "abort-message")}, "body:ok", notice.OutcomeDead,
+			notice.ReasonAborted, 0},
+		"429 retry-after": {facts{status: 429, header: head("Retry-After", "120")}, "2xx", notice.OutcomeRetry, notice.ReasonStatus4xx,
+			2 * time.Minute},
+		"503 retry-after date": {facts{status: 503, now: now, header: head("Retry-After", now.Add(time.Hour).Format(http.TimeFormat))}, "2xx",
+			notice.OutcomeRetry, notice.ReasonStatus5xx, time.Hour},
+		"301 retry-after": {facts{status: 301, header: head("Retry-After", "7")}, "2xx", notice.OutcomeRetry, notice.ReasonRedirect,
+			7 * time.Second},
+		"200 mismatch retry-after": {facts{status: 200, header: head("Retry-After", "9"), body: []byte("no")}, "body:ok", notice.OutcomeRetry,
+			notice.ReasonAckMismatch, 9 * time.Second},
+		"410 ignores retry-after": {facts{status: 410, header: head("Retry-After", "9")}, "2xx", notice.OutcomeDead, notice.ReasonGone, 0},
+		"423 default":             {facts{status: 423, header: head()}, "2xx", notice.OutcomeDeferred, notice.ReasonLocked, 5 * time.Second},
+		"423 retry-after": {facts{status: 423, header: head("Retry-After", "60")}, "2xx", notice.OutcomeDeferred, notice.ReasonLocked,
+			time.Minute},
+		"423 for the 100th time": {facts{status: 423, header: head("Retry-After", "60"), locked: 99}, "2xx", notice.OutcomeDeferred,
+			notice.ReasonLocked, time.Minute},
+		"423 bounded": {facts{status: 423, header: head("Retry-After", "60"), locked: 100}, "2xx", notice.OutcomeRetry,
+			notice.ReasonStatus4xx, time.Minute},
+		"stopping": {facts{err: errors.New("context canceled"), cancelled: true}, "2xx", notice.OutcomeDeferred,
+			notice.ReasonShutdown, 0},
+		"answer beats stopping": {facts{status: 200, cancelled: true}, "2xx", notice.OutcomeDelivered, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := verdict(ack(t, c.ack), &c.f)
@@ -184,7 +201,8 @@ func TestLargeAndEncodedBodies(t *testing.T) {
 	body := ack(t, "body:success")
 	expect(t, verdict(body, &facts{status: 200, header: gz, body: zip("success")}), notice.OutcomeDelivered, "")
 	expect(t, verdict(body, &facts{status: 200, header: gz, body: []byte("success")}), notice.OutcomeDelivered, "")
-	expect(t, verdict(body, &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 50<<20))}), notice.OutcomeRetry, notice.ReasonTooLarge)
+	expect(t, verdict(body, &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 50<<20))}), notice.OutcomeRetry,
+		notice.ReasonTooLarge)
 	expect(t, verdict(body, &facts{status: 200, body: make([]byte, maxBody), more: true}), notice.OutcomeRetry, notice.ReasonTooLarge)
 	got := verdict(ack(t, "2xx"), &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 50<<20)), more: true})
 	expect(t, got, notice.OutcomeDelivered, "")

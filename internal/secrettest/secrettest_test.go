@@ -53,7 +53,8 @@ func TestCheckFindsEveryForm(t *testing.T) {
 func TestCheckOfASigningSecret(t *testing.T) {
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	key, _ := base64.StdEncoding.DecodeString(secret[6:])
-	for _, text := range []string{secret, secret[6:], string(key), fmt.Sprint(key), hex.EncodeToString(key), base64.RawURLEncoding.EncodeToString(key)} {
+	for _, text := range []string{secret, secret[6:], string(key), fmt.Sprint(key), hex.EncodeToString(key),
+		base64.RawURLEncoding.EncodeToString(key)} {
 		r := &recorder{}
 		if Check(r, []string{secret}, text); len(r.said) == 0 {
 			t.Errorf("not found: %q", text)
@@ -62,7 +63,8 @@ func TestCheckOfASigningSecret(t *testing.T) {
 }
 
 func TestCheckIsQuietWithoutALeak(t *testing.T) {
-	Check(t, []string{"hunter2", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "", "https://•••@host/?token=•••", "hunter3 whsec_", "msg_0123456789abcdef")
+	Check(t, []string{"hunter2", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "", "https://•••@host/?token=•••", "hunter3 whsec_",
+		"msg_0123456789abcdef")
 	r := &recorder{}
 	if Check(r, []string{""}, "x"); len(r.said) != 1 {
 		t.Error("an empty secret must be told")
