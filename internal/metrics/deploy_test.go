@@ -59,7 +59,10 @@ type rules struct {
 	} `yaml:"groups"`
 }
 
-const alerts = "../../deploy/prometheus/alerts.yaml"
+const (
+	alerts     = "../../deploy/prometheus/alerts.yaml"
+	alertTests = "../../deploy/prometheus/alerts_test.yaml"
+)
 
 func TestAlerts(t *testing.T) {
 	b, err := os.ReadFile(alerts)
@@ -97,8 +100,10 @@ func TestAlerts(t *testing.T) {
 	}
 	// Prometheus's own checker, where it is installed.
 	if promtool, err := exec.LookPath("promtool"); err == nil {
-		if out, err := exec.Command(promtool, "check", "rules", "--lint-fatal", alerts).CombinedOutput(); err != nil {
-			t.Errorf("promtool: %v\n%s", err, out)
+		for _, args := range [][]string{{"check", "rules", "--lint-fatal", alerts}, {"test", "rules", alertTests}} {
+			if out, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
+				t.Errorf("promtool %s: %v\n%s", args[0], err, out)
+			}
 		}
 	}
 }
