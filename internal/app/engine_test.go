@@ -282,7 +282,7 @@ func TestThreeInstancesShare(t *testing.T) {
 	var worlds [3]*world
 	for i := range mine {
 		mine[i] = newSink(n)
-		mine[i].answer = func(x *notice.Notice) notice.Result { return all.Handle(nil, nil, x) }
+		mine[i].answer = func(x *notice.Notice) notice.Result { return all.Handle(t.Context(), nil, x) }
 		worlds[i] = start(t, srv, mine[i], nil, testRoute("r", "app1"))
 	}
 	from := time.Now().Add(300 * time.Millisecond)

@@ -261,7 +261,7 @@ func (s *routeState) finish(n *notice.Notice, u *url.URL, res notice.Result) not
 func (s *routeState) exchange(ctx context.Context, n *notice.Notice, u *url.URL, now func() time.Time, tr *tracker, seen *Exchange) *facts {
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: u}
 	outer := ctx
-	cancel := context.CancelFunc(func() {})
+	var cancel context.CancelFunc
 	if s.route.Timeout > 0 {
 		ctx, cancel = context.WithTimeout(ctx, s.route.Timeout)
 	} else {

@@ -200,7 +200,7 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		verify   *tls.CertificateVerificationError
 		unknown  x509.UnknownAuthorityError
 		stream   http2.StreamError
-		goAway   http2.GoAwayError
+		goAway   http2.GoAwayError //lint:ignore SA1019 the transport in use returns it
 		shutdown = "the connection broke off " + f.stage.while()
 	)
 	switch {
