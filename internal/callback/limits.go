@@ -200,7 +200,7 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	}
 	switch {
 	case res.Status == 429 || res.Status == 503:
-		h.slow(p.at, now)
+		h.slow(p.l.max, p.at, now)
 	case res.Outcome == notice.OutcomeDelivered && h.allowed > 0:
 		h.recover(p.l.max)
 	}
@@ -234,11 +234,14 @@ func (h *host) limit(most int) int {
 }
 
 // slow halves the slots, once for all the calls that were under way together.
-func (h *host) slow(began, now time.Time) {
+func (h *host) slow(most int, began, now time.Time) {
 	if began.Before(h.slowed) {
 		return
 	}
 	if h.allowed == 0 {
+		h.allowed = float64(most)
+	}
+	if h.allowed == 0 { // without a limit: of what it had
 		h.allowed = float64(h.inflight + 1)
 	}
 	h.allowed = max(1, h.allowed/2)
