@@ -174,6 +174,16 @@ const Margin = 5 * time.Second
 // reports within the route's timeout, which is its lease likewise.
 func (r *Route) Lease() time.Duration { return r.Timeout + Margin }
 
+// Slots is how many attempts of this route may be under way at once. A fixed
+// target is one host, and what its limit refuses would only be claimed and put
+// off: it stays in the shadow instead, and is on time when a slot is free.
+func (r *Route) Slots() int {
+	if r.Target.Kind == KindFixed && r.HostConcurrency > 0 && (r.Concurrency == 0 || r.HostConcurrency < r.Concurrency) {
+		return r.HostConcurrency
+	}
+	return r.Concurrency
+}
+
 // Table finds the route of a key. It never changes once made.
 type Table struct {
 	routes []*Route // in the order given

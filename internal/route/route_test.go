@@ -75,3 +75,17 @@ func TestSecretDoesNotPrint(t *testing.T) {
 		}
 	}
 }
+
+func TestSlots(t *testing.T) {
+	for _, c := range []struct {
+		kind            Kind
+		all, host, want int
+	}{
+		{KindFixed, 64, 16, 16}, {KindFixed, 64, 0, 64}, {KindFixed, 8, 16, 8}, {KindFixed, 0, 16, 16}, {KindNotice, 64, 16, 64}, {KindList, 64, 16, 64},
+	} {
+		r := Route{Target: Target{Kind: c.kind}, Concurrency: c.all, HostConcurrency: c.host}
+		if got := r.Slots(); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
