@@ -222,7 +222,8 @@ func TestReceivers(t *testing.T) {
 			r.Ack = *ack(t, b.ack)
 		}
 		if b.hangs {
-			r.Timeout = time.Second
+			// Several times what the head takes that drips before a body does.
+			r.Timeout = 5 * time.Second
 		}
 		wg.Go(func() { results[i] = h.Handle(background(t), r, testNotice(`{"paid":true}`)) })
 	}
