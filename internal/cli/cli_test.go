@@ -405,3 +405,23 @@ func TestImportReports(t *testing.T) {
 	_, errs = d.run(1, "import", file)
 	contains(t, errs, "belongs to another file")
 }
+
+func TestDoctor(t *testing.T) {
+	d := newDesk(t)
+	service := d.env
+	d.env = []string{"NOTIFIER_REDIS_URL=redis://u:hunter2@127.0.0.1:1/0"}
+	out, _ := d.run(1, "doctor")
+	contains(t, out, "error    reachability", "→ check NOTIFIER_REDIS_URL", "1 error(s)")
+	out, _ = d.run(1, "doctor", "--json")
+	contains(t, out, `"severity": "error"`)
+	d.env = append(d.env, "NOTIFIER_SHARDS=x")
+	d.run(2, "doctor")
+	d.env = service
+	out, _ = d.run(0, "doctor", "--quick")
+	contains(t, out, "ready")
+	d.engine.SetReady(api.Readiness{Reasons: []string{"redis is not reached"}})
+	out, _ = d.run(1, "doctor", "--quick")
+	contains(t, out, "not ready: redis is not reached")
+	d.env = []string{"NOTIFIER_LISTEN=:1"}
+	d.run(2, "doctor", "--quick", "--fix")
+}

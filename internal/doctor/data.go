@@ -1,0 +1,206 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// command is one that the service needs, with the arguments it is tried with.
+type command struct {
+	args []any
+	// without says what is lost if it is forbidden; empty means that nothing works.
+	without string
+}
+
+// commands lists what the service sends, keys as it names them.
+func (r *run) commands() []command {
+	s := r.space
+	const member = "app:module:type:id"
+	zset, hash := s.Shadow(0, "app"), s.Records(0, "app")
+	list := []command{
+		{args: []any{"EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", 1, zset}}, {args: []any{"EVAL", "return 1", 1, zset}},
+		{args: []any{"TIME"}}, {args: []any{"EXISTS", member}}, {args: []any{"DEL", member}}, {args: []any{"SET", member, "1", "PXAT", "1"}},
+		{args: []any{"PEXPIREAT", member, "1"}}, {args: []any{"SET", s.ClaimPrefix(0) + member, "t", "NX", "PX", "1"}}, {args: []any{"GET", s.ClaimPrefix(0) + member}},
+		{args: []any{"ZADD", zset, "1", member}}, {args: []any{"ZREM", zset, member}}, {args: []any{"ZCARD", zset}}, {args: []any{"ZCOUNT", zset, "0", "1"}},
+		{args: []any{"ZRANGE", zset, "0", "1"}}, {args: []any{"ZRANGEBYSCORE", zset, "0", "1"}}, {args: []any{"ZREVRANGEBYSCORE", zset, "1", "0"}},
+		{args: []any{"ZRANK", zset, member}}, {args: []any{"ZSCORE", zset, member}}, {args: []any{"HSET", hash, member, "{}"}}, {args: []any{"HSETNX", s.Meta(), "layout", "1"}},
+		{args: []any{"HGET", hash, member}}, {args: []any{"HGETALL", s.Meta()}}, {args: []any{"HDEL", hash, member}}, {args: []any{"HEXISTS", hash, member}},
+		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Routes(), "app"}}, {args: []any{"SMEMBERS", s.Routes()}},
+		{args: []any{"SISMEMBER", s.Paused(), "app"}},
+		{args: []any{"PUBLISH", s.Wake(), "x"}}, {args: []any{"SUBSCRIBE", s.Wake()}}, {args: []any{"SUBSCRIBE", keys.Expired(r.conn.DB)}},
+		{args: []any{"INFO"}, without: "version and memory stay unknown"}, {args: []any{"ROLE"}, without: "a master that became a replica is noticed late"},
+		{args: []any{"CONFIG", "GET", "notify-keyspace-events"}, without: "settings stay unknown"},
+		{args: []any{"CONFIG", "SET", "notify-keyspace-events", "Ex"}, without: "the service cannot set the notify flags; set them in redis.conf"},
+	}
+	for _, rt := range r.cfg.Routes {
+		timer := rt.Prefix + strings.Repeat(":x", 3-strings.Count(rt.Prefix, ":"))
+		list = append(list, command{args: []any{"SET", timer, "1", "PXAT", "1"}})
+		switch rt.Target.Kind {
+		case route.KindList:
+			list = append(list, command{args: []any{"RPUSH", rt.Target.Key, "x"}})
+		case route.KindStream:
+			list = append(list, command{args: []any{"XADD", rt.Target.Key, "*", "k", "v"}})
+		}
+		if rt.Adopt {
+			list = append(list, command{args: []any{"PSUBSCRIBE", keys.Keyspace(r.conn.DB, rt.Prefix)}, without: "plain timers are not taken over"})
+		}
+	}
+	return list
+}
+
+// rights tries each command on paper: ACL DRYRUN runs none of them.
+func (r *run) rights(ctx context.Context) {
+	user, err := r.conn.Do(ctx, "ACL", "WHOAMI").Text()
+	if err != nil {
+		r.add(Finding{Check: "rights", Severity: Info, Message: "ACL WHOAMI is refused, so the rights cannot be looked at", Remedy: "deploy/users.acl lists what is needed"})
+		return
+	}
+	var refused, partly []string
+	for _, c := range r.commands() {
+		reply, err := r.conn.Do(ctx, append([]any{"ACL", "DRYRUN", user}, c.args...)...).Text()
+		if err != nil {
+			r.add(Finding{Check: "rights", Severity: Info, Message: fmt.Sprintf("ACL DRYRUN is refused or unknown, so the rights of user %s cannot be looked at", user),
+				Remedy: "deploy/users.acl lists what is needed; Redis 7.0 knows ACL DRYRUN"})
+			return
+		}
+		if reply == "OK" {
+			continue
+		}
+		name := fmt.Sprint(c.args[0])
+		if name == "CONFIG" || name == "SET" || strings.HasSuffix(name, "SUBSCRIBE") || name == "RPUSH" || name == "XADD" || name == "PUBLISH" {
+			name += " " + fmt.Sprint(c.args[1])
+		}
+		if c.without == "" {
+			refused = append(refused, name)
+		} else {
+			partly = append(partly, name+" ("+c.without+")")
+		}
+	}
+	const remedy = "give the user what deploy/users.acl lists, and the keys of routes and of the namespace"
+	if len(refused) > 0 {
+		r.add(Finding{Check: "rights", Severity: Error, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(slices.Compact(refused), ", ")), Remedy: remedy})
+	}
+	if len(partly) > 0 {
+		r.add(Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(partly, ", ")), Remedy: remedy})
+	}
+	if len(refused)+len(partly) == 0 {
+		r.add(Finding{Check: "rights", Severity: OK, Message: fmt.Sprintf("user %s may do all that is needed", user)})
+	}
+}
+
+// layout compares what stands in Redis with what this program writes.
+func (r *run) layout(ctx context.Context) {
+	meta, err := r.conn.HGetAll(ctx, r.space.Meta()).Result()
+	switch {
+	case err != nil:
+		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("%s cannot be read: %v", r.space.Meta(), err), Remedy: "another program may use that key: choose another NOTIFIER_NAMESPACE"})
+	case len(meta) == 0:
+		r.add(Finding{Check: "layout", Severity: OK, Message: "nothing is kept under the namespace yet; the first start writes layout and shards"})
+	case meta["layout"] != strconv.Itoa(store.Layout):
+		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has layout %q, this program writes %d", meta["layout"], store.Layout),
+			Remedy: "run the version that wrote it, or choose another NOTIFIER_NAMESPACE"})
+	case meta["shards"] != strconv.Itoa(r.space.Shards):
+		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has %s shards, NOTIFIER_SHARDS is %d", meta["shards"], r.space.Shards),
+			Remedy: "NOTIFIER_SHARDS=" + meta["shards"]})
+	default:
+		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Layout, r.space.Shards)})
+	}
+}
+
+// prefixes looks for notices that no route covers, and for routes at a standstill.
+func (r *run) prefixes(ctx context.Context) {
+	held, err := r.conn.SMembers(ctx, r.space.Routes()).Result()
+	if err == nil {
+		slices.Sort(held)
+		err = r.orphans(ctx, held)
+	}
+	if err == nil {
+		err = r.paused(ctx)
+	}
+	if err != nil {
+		r.add(Finding{Check: "prefixes", Severity: Error, Message: fmt.Sprintf("what is kept cannot be counted: %v", err)})
+	}
+}
+
+func (r *run) orphans(ctx context.Context, held []string) error {
+	lost := 0
+	for _, prefix := range held {
+		if r.table.Prefix(prefix) != nil {
+			continue
+		}
+		pending, dead, err := r.count(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		if pending+dead == 0 {
+			continue
+		}
+		lost++
+		f := Finding{Check: "prefixes", Severity: Info, Message: fmt.Sprintf("%d pending and %d dead notices lie under the prefix %s, which is configured no more", pending, dead, prefix)}
+		// Any key under the prefix will do: routes of longer prefixes may take some.
+		key := prefix + strings.Repeat(":x", 3-strings.Count(prefix, ":"))
+		switch rt := r.table.Match(key); {
+		case rt != nil:
+			f.Message += fmt.Sprintf("; the service moves them to route %s", rt.Name)
+		case len(r.cfg.Routes) == 0:
+			f.Message += " (no routes are configured here)"
+		default:
+			f.Severity = Error
+			f.Message += ", and no route covers it: they are not delivered"
+			f.Remedy = "configure a route with that prefix, or a shorter one"
+		}
+		r.add(f)
+	}
+	if lost == 0 {
+		r.add(Finding{Check: "prefixes", Severity: OK, Message: "every notice lies under a configured prefix"})
+	}
+	return nil
+}
+
+func (r *run) count(ctx context.Context, prefix string) (pending, dead int64, err error) {
+	for shard := range max(1, r.space.Shards) {
+		p, err := r.conn.ZCard(ctx, r.space.Shadow(shard, prefix)).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return 0, 0, err
+		}
+		d, err := r.conn.ZCard(ctx, r.space.Dead(shard, prefix)).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return 0, 0, err
+		}
+		pending, dead = pending+p, dead+d
+	}
+	return pending, dead, nil
+}
+
+func (r *run) paused(ctx context.Context) error {
+	paused, err := r.conn.SMembers(ctx, r.space.Paused()).Result()
+	if err != nil {
+		return err
+	}
+	slices.Sort(paused)
+	for _, prefix := range paused {
+		pending, _, err := r.count(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		name := prefix
+		if rt := r.table.Prefix(prefix); rt != nil {
+			name = rt.Name
+		}
+		if pending > 0 {
+			r.add(Finding{Check: "prefixes", Severity: Warning, Message: fmt.Sprintf("route %s is paused and holds %d pending notices", name, pending),
+				Remedy: "notifier resume " + name})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"notifier/internal/config"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// good is what deploy/redis.conf comes to.
+var good = []string{"notify-keyspace-events Ex", "appendonly yes", "appendfsync always", "maxmemory 512mb", "maxmemory-policy noeviction",
+	"client-output-buffer-limit pubsub 64mb 16mb 60"}
+
+func configFor(url string) *config.Config {
+	return &config.Config{
+		Redis: config.Redis{URL: url, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, ConfigureRedis: true,
+		Routes: []*route.Route{{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder, Timeout: 10 * time.Second}},
+	}
+}
+
+func examine(t *testing.T, cfg *config.Config, o Options) *Report {
+	t.Helper()
+	r, err := Run(t.Context(), cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// says checks that a check found something of that severity with those words.
+func (r *Report) says(t *testing.T, check string, s Severity, words string) {
+	t.Helper()
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.Check == check && f.Severity == s && strings.Contains(f.Message+" "+f.Remedy, words)
+	}) {
+		t.Errorf("no %s of %s says %q; there are:\n%s", s, check, words, r.text())
+	}
+}
+
+func (r *Report) text() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		b.WriteString(string(f.Severity) + " " + f.Check + ": " + f.Message + " → " + f.Remedy + "\n")
+	}
+	return b.String()
+}
+
+func TestHealthy(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	r := examine(t, configFor(s.URL()), Options{})
+	if r.Errors+r.Warnings > 0 {
+		t.Errorf("a server as deploy/redis.conf has it is found wanting:\n%s", r.text())
+	}
+	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "output buffer", "hz", "clock", "rights", "layout", "prefixes", "lease"} {
+		r.says(t, check, OK, "")
+	}
+}
+
+func TestWrongSettings(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`, "hz 5",
+		"client-output-buffer-limit pubsub 1mb 1mb 60", `notify-keyspace-events ""`))
+	cfg := configFor(s.URL())
+	cfg.ConfigureRedis = false
+	r := examine(t, cfg, Options{})
+	r.says(t, "memory", Error, "allkeys-lru")
+	r.says(t, "persistence", Error, "loses every notice")
+	r.says(t, "output buffer", Warning, "cut off")
+	r.says(t, "notify flags", Warning, `lacks "Ex"`)
+	r.says(t, "hz", Warning, "hz is 5")
+	if r.Errors != 2 {
+		t.Errorf("%d errors:\n%s", r.Errors, r.text())
+	}
+	r = examine(t, cfg, Options{Fix: true})
+	if r.Errors != 1 { // persistence is not switched on behind anybody's back
+		t.Errorf("%d errors after --fix:\n%s", r.Errors, r.text())
+	}
+	r = examine(t, cfg, Options{})
+	r.says(t, "memory", OK, "noeviction")
+	r.says(t, "notify flags", OK, "xE")
+	r.says(t, "output buffer", OK, "67108864")
+}
+
+func TestSnapshotsAndEverySecond(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "appendonly no", "save 3600 1")...))
+	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Warning, "snapshots only")
+	if err := s.Client().ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client().ConfigSet(t.Context(), "appendfsync", "everysec").Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Info, "every second")
+}
+
+func TestRights(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	for _, rules := range [][]string{{"on", ">secret-of-weak", "~notifier:*", "&*", "+@all", "-zadd", "-config"}} {
+		if err := s.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "weak"}, anys(rules)...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := examine(t, configFor("redis://weak:secret-of-weak@"+s.Addr()+"/0"), Options{})
+	r.says(t, "rights", Error, "ZADD")
+	r.says(t, "rights", Error, "SET app1:orders:x:x")
+	r.says(t, "rights", Warning, "CONFIG SET")
+	r.says(t, "hz", Info, "CONFIG is refused")
+	r = examine(t, configFor("redis://weak:wrong-password@"+s.Addr()+"/0"), Options{})
+	r.says(t, "reachability", Error, "NOTIFIER_REDIS_URL")
+	if strings.Contains(r.text(), "wrong-password") {
+		t.Error("the password is shown")
+	}
+}
+
+func anys(s []string) []any {
+	out := make([]any, len(s))
+	for i := range s {
+		out[i] = s[i]
+	}
+	return out
+}
+
+func TestUnreachable(t *testing.T) {
+	r := examine(t, configFor("redis://127.0.0.1:1/0"), Options{})
+	r.says(t, "reachability", Error, "does not answer")
+	r.says(t, "lease", OK, "")
+}
+
+func TestData(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	ctx, c := t.Context(), s.Client()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(c.HSet(ctx, "notifier:meta", "layout", 1, "shards", 4).Err())
+	examine(t, cfg, Options{}).says(t, "layout", Error, "NOTIFIER_SHARDS=4")
+	must(c.HSet(ctx, "notifier:meta", "layout", 99).Err())
+	examine(t, cfg, Options{}).says(t, "layout", Error, `layout "99"`)
+	must(c.HSet(ctx, "notifier:meta", "layout", 1, "shards", 1).Err())
+
+	must(c.SAdd(ctx, "notifier:routes", "app1:orders", "app1:orders:old", "gone:away", "empty:one").Err())
+	for _, prefix := range []string{"app1:orders:old", "gone:away", "app1:orders"} {
+		must(c.ZAdd(ctx, "notifier:{0}:shadow:"+prefix, redis.Z{Score: 1, Member: "k"}).Err())
+	}
+	must(c.SAdd(ctx, "notifier:paused", "app1:orders").Err())
+	r := examine(t, cfg, Options{})
+	r.says(t, "prefixes", Info, "moves them to route orders")
+	r.says(t, "prefixes", Error, "gone:away")
+	r.says(t, "prefixes", Warning, "notifier resume orders")
+	if strings.Contains(r.text(), "empty:one") {
+		t.Errorf("a prefix that holds nothing is reported:\n%s", r.text())
+	}
+}
+
+func TestClock(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	for off, want := range map[time.Duration]Severity{0: OK, 10 * time.Second: Warning, -time.Hour: Error} {
+		examine(t, configFor(s.URL()), Options{Now: func() time.Time { return time.Now().Add(off) }}).says(t, "clock", want, "")
+	}
+}
