@@ -17,6 +17,7 @@ type emulation struct {
 	m    *miniredis.Miniredis
 	stop chan struct{}
 	done chan struct{}
+	kick chan struct{} // something has expired
 
 	mu      sync.Mutex
 	at      time.Time // how far TTLs have been forwarded, in whole ms
@@ -39,7 +40,8 @@ func StartEmulated() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &emulation{m: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{}), at: time.Now().Truncate(time.Millisecond)}
+	e := &emulation{m: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{}), kick: make(chan struct{}, 1),
+		at: time.Now().Truncate(time.Millisecond)}
 	if err := e.m.StartAddr(addr); err != nil {
 		return nil, err
 	}
@@ -57,19 +59,26 @@ func StartEmulated() (*Server, error) {
 		return nil, err
 	}
 	// A plain ticker would let keys expire up to a tick early or late: the
-	// clock also moves before the commands that set or touch timers.
+	// clock also moves before the commands that set or touch timers. The hook
+	// runs before a script's own commands as well, while the script holds
+	// miniredis's lock; those are told by the lock.
 	e.m.Server().SetPreHook(func(_ *server.Peer, cmd string, _ ...string) bool {
 		switch cmd {
-		case "EVALSHA", "EVAL", "EXISTS", "SET", "EXPIRE", "PEXPIREAT", "PEXPIRE", "EXPIREAT", "GET", "TTL", "PTTL":
+		case "EVALSHA", "EVAL":
 			e.step()
+		case "EXISTS", "SET", "EXPIRE", "PEXPIREAT", "PEXPIRE", "EXPIREAT", "GET", "TTL", "PTTL":
+			if e.m.TryLock() {
+				e.m.Unlock()
+				e.step()
+			}
 		}
 		return false
 	})
 	go e.run()
 	return &Server{URL: "redis://" + addr + "/0", Kind: "emulated in this process", Emulated: true, close: func() {
 		close(e.stop)
+		e.m.Close() // first, since it ends a publish that waits for a subscriber
 		<-e.done
-		e.m.Close()
 	}}, nil
 }
 
@@ -83,33 +92,56 @@ func (e *emulation) run() {
 			return
 		case <-t.C:
 			e.step()
+		case <-e.kick:
+		}
+		for _, k := range e.expired() {
+			e.m.Publish(keys.Expired(0), k)
 		}
 	}
 }
 
-// step moves the clock to the present millisecond and sends the events of what
-// expired by it.
+// step moves the clock to the present millisecond. It runs before commands, so
+// it sends no events itself: a subscriber that does not read would stall the
+// whole server.
 func (e *emulation) step() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now().Truncate(time.Millisecond)
-	if elapsed := now.Sub(e.at); elapsed > 0 {
-		db := e.m.DB(0)
-		for _, k := range db.Keys() {
-			if ttl := db.TTL(k); ttl > 0 && ttl <= elapsed {
-				e.pending = append(e.pending, expiry{k, e.at.Add(ttl)})
-			}
-		}
-		e.m.FastForward(elapsed)
-		e.at = now
+	elapsed := now.Sub(e.at)
+	if elapsed <= 0 {
+		return
 	}
+	db := e.m.DB(0)
+	for _, k := range db.Keys() {
+		if ttl := db.TTL(k); ttl > 0 && ttl <= elapsed {
+			// TTLs were taken from a clock with a fraction; the instants are whole.
+			whole := e.at.Add(ttl + time.Millisecond - 1).Truncate(time.Millisecond)
+			e.pending = append(e.pending, expiry{k, whole})
+		}
+	}
+	e.m.FastForward(elapsed)
+	e.at = now
+	if len(e.pending) > 0 {
+		select {
+		case e.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// expired takes the keys whose events are due.
+func (e *emulation) expired() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var due []string
 	rest := e.pending[:0]
 	for _, p := range e.pending {
-		if p.at.Before(now) {
-			e.m.Publish(keys.Expired(0), p.key)
+		if p.at.Before(e.at) {
+			due = append(due, p.key)
 		} else {
 			rest = append(rest, p)
 		}
 	}
 	e.pending = rest
+	return due
 }

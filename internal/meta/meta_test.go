@@ -44,9 +44,10 @@ var layers = map[string]int{
 	"internal/api":       75,
 	"internal/dashboard": 80,
 
-	"internal/app": 90,
-	"internal/cli": 100,
-	"cmd/notifier": 110,
+	"internal/app":  90,
+	"internal/demo": 95,
+	"internal/cli":  100,
+	"cmd/notifier":  110,
 }
 
 // apart are directories that are no part of the service: tools, tests, and the

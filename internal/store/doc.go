@@ -115,9 +115,11 @@ func (s *Store) run(ctx context.Context, sc *script, keys []string, args []any) 
 // Detect learns what the server can do. It is called after each connect.
 func (s *Store) Detect(ctx context.Context) error {
 	info, err := s.c.Info(ctx, "server").Result()
-	if err != nil {
+	var answer redis.Error
+	if err != nil && (!errors.As(err, &answer) || unavailable(err)) {
 		return s.fail("info", err)
 	}
+	// A server that refuses INFO is taken for an old one.
 	major := 0
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {

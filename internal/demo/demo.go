@@ -1,0 +1,183 @@
+// Package demo shows the service at work on a machine that has nothing but this
+// program: a Redis of its own, a receiver that fails at first, and a ladder
+// whose hours are parts of a second.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"text/tabwriter"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/app"
+	"notifier/internal/config"
+	"notifier/internal/embedded"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// Options of a demonstration.
+type Options struct {
+	Out io.Writer
+	// Emulated uses the in-process Redis even if a redis-server is there.
+	Emulated bool
+	Version  string
+}
+
+// order is one notice of the demonstration and how its receiver behaves.
+type order struct {
+	key   string
+	delay time.Duration
+	fails int
+	says  string
+}
+
+func orders() []order {
+	return []order{
+		{"demo:pay:notice:1001", 200 * time.Millisecond, 0, "accepts at once"},
+		{"demo:pay:notice:1002", 300 * time.Millisecond, 2, "answers 500 twice, then accepts"},
+		{"demo:pay:notice:1003", 400 * time.Millisecond, 4, "answers 500 until the last step"},
+		{"demo:pay:notice:1004", 400 * time.Millisecond, 1, "answers 500 once, then accepts"},
+		{"demo:order:close:2001", 1500 * time.Millisecond, 0, "closes an order that nobody paid"},
+	}
+}
+
+// ladder stands for 15s 3m 10m 30m.
+var ladder = notice.Ladder{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond}
+
+// limit is how long the whole may take; it takes about three seconds.
+const limit = 25 * time.Second
+
+// ErrUndelivered: some notice was not delivered within the limit.
+var ErrUndelivered = errors.New("not every notice was delivered")
+
+// Run shows it, and returns nil only if every notice was delivered.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	begin := embedded.Start
+	if o.Emulated {
+		begin = func(context.Context) (*embedded.Server, error) { return embedded.StartEmulated() }
+	}
+	redis, err := begin(ctx)
+	if err != nil {
+		return fmt.Errorf("start a redis: %w", err)
+	}
+	defer redis.Close()
+	list := orders()
+	rcv, err := newReceiver(list)
+	if err != nil {
+		return err
+	}
+	defer rcv.close()
+	say(o.Out, "redis     %s\nreceiver  %s\nladder    %s (%s) in place of %s (%s)\n", redis.Kind, rcv.url, ladder, ladder.Summary(),
+		notice.DefaultLadder[:4], notice.DefaultLadder[:4].Summary())
+
+	p, err := start(redis.URL, rcv.url, o.Version)
+	if err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- p.Run(run) }()
+	defer func() {
+		stop()
+		<-done
+	}()
+	select {
+	case <-p.Subscribed():
+	case err := <-done:
+		done <- nil
+		return fmt.Errorf("the service ended: %w", err)
+	case <-ctx.Done():
+		return fmt.Errorf("the service did not begin: %w", ctx.Err())
+	}
+	for _, x := range list {
+		r, err := p.Schedule(ctx, store.Request{Key: x.key, Delay: x.delay, Content: notice.Content{Body: []byte(`{"paid":true}`)}})
+		if err != nil {
+			return fmt.Errorf("schedule %s: %w", x.key, err)
+		}
+		rcv.expect(x.key, r.Made)
+	}
+	say(o.Out, "\nscheduled %d notices; attempts as the receiver sees them:\n\n", len(list))
+	rcv.print(ctx, o.Out)
+	return table(ctx, o.Out, p, list, rcv)
+}
+
+func say(w io.Writer, format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) }
+
+// start makes the process: a configuration as the environment would give it.
+func start(redisURL, target, version string) (*app.Process, error) {
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	secret := route.Secret("a secret of the demonstration 32")
+	c := &config.Config{Redis: config.Redis{URL: redisURL, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Instance: "demo",
+		Listen: listen.Addr().String(), Concurrency: 64, Grace: 50 * time.Millisecond, MaxBody: 1 << 16, Retention: time.Hour, Retain: 1000,
+		ConfigureRedis: true, ShutdownTimeout: 5 * time.Second,
+		Routes: []*route.Route{{Name: "demo", Prefix: "demo", Target: route.Target{Kind: route.KindFixed, URL: target}, Ladder: ladder,
+			Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 16, HostConcurrency: 16, Secrets: []route.Secret{secret}}}}
+	return app.New(app.Options{Config: c, Version: version, Logger: zap.NewNop(), Listener: listen})
+}
+
+// table is the summary: notice, attempts, lateness of each, outcome.
+func table(ctx context.Context, out io.Writer, p *app.Process, list []order, rcv *receiver) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	say(w, "\nNOTICE\tATTEMPTS\tLATENESS OF EACH\tOUTCOME\tRECEIVER\n")
+	bad := 0
+	var worst, sum time.Duration
+	attempts := 0
+	for _, x := range list {
+		late := rcv.lateness(x.key)
+		text := ""
+		for i, d := range late {
+			if i > 0 {
+				text += " "
+			}
+			text += fmt.Sprintf("%.1f", float64(d.Microseconds())/1000)
+			worst, sum, attempts = max(worst, d), sum+d, attempts+1
+			if d < 0 {
+				bad++ // early is wrong, however little
+			}
+		}
+		outcome := settled(ctx, p, x.key)
+		if outcome != string(notice.Delivered) || len(late) != x.fails+1 {
+			bad++
+		}
+		say(w, "%s\t%d\t%s ms\t%s\t%s\n", x.key, len(late), text, outcome, x.says)
+	}
+	_ = w.Flush()
+	if attempts > 0 {
+		say(out, "\n%d attempts, mean %.1f ms late, worst %.1f ms; none may be early\n", attempts,
+			float64(sum.Microseconds())/1000/float64(attempts), float64(worst.Microseconds())/1000)
+	}
+	if bad > 0 {
+		return ErrUndelivered
+	}
+	return nil
+}
+
+// settled waits until a notice that the receiver has accepted is settled too.
+func settled(ctx context.Context, p *app.Process, key string) string {
+	for {
+		f, err := p.Find(ctx, key)
+		switch {
+		case err != nil:
+			return err.Error()
+		case f.State == notice.Delivered || f.State == notice.Dead || f.State == notice.Cancelled:
+			return string(f.State)
+		}
+		select {
+		case <-ctx.Done():
+			return string(f.State)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package demo
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// receiver is a merchant's endpoint that fails as often as each order says.
+type receiver struct {
+	url    string
+	server *http.Server
+	news   chan hit
+	total  int // attempts to come
+
+	mu    sync.Mutex
+	fails map[string]int
+	hits  map[string][]hit
+	made  map[string]time.Time
+}
+
+// hit is one attempt as the receiver saw it.
+type hit struct {
+	key     string
+	attempt string
+	at      time.Time
+	late    time.Duration
+	status  int
+}
+
+func newReceiver(list []order) (*receiver, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{url: "http://" + l.Addr().String() + "/paid", fails: map[string]int{}, hits: map[string][]hit{}, made: map[string]time.Time{}}
+	for _, x := range list {
+		r.fails[x.key] = x.fails
+		r.total += x.fails + 1
+	}
+	r.news = make(chan hit, 10*r.total)
+	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: time.Second}
+	go func() { _ = r.server.Serve(l) }()
+	return r, nil
+}
+
+func (r *receiver) close() { _ = r.server.Close() }
+
+// expect notes when a notice was scheduled, for the times that are printed.
+func (r *receiver) expect(key string, made time.Time) {
+	r.mu.Lock()
+	r.made[key] = made
+	r.mu.Unlock()
+}
+
+func (r *receiver) serve(w http.ResponseWriter, q *http.Request) {
+	at := time.Now()
+	_, _ = io.Copy(io.Discard, io.LimitReader(q.Body, 1<<16))
+	h := hit{key: q.Header.Get("Notifier-Key"), attempt: q.Header.Get("Notifier-Attempt"), at: at, status: http.StatusOK}
+	if due, err := time.Parse(time.RFC3339Nano, q.Header.Get("Notifier-Due")); err == nil {
+		h.late = at.Sub(due)
+	}
+	r.mu.Lock()
+	if r.fails[h.key] > 0 {
+		r.fails[h.key]--
+		h.status = http.StatusInternalServerError
+	}
+	r.hits[h.key] = append(r.hits[h.key], h)
+	r.mu.Unlock()
+	w.WriteHeader(h.status)
+	select {
+	case r.news <- h:
+	default:
+	}
+}
+
+// print writes each attempt as it comes, until all have come or ctx ends.
+func (r *receiver) print(ctx context.Context, out io.Writer) {
+	for range r.total {
+		select {
+		case <-ctx.Done():
+			return
+		case h := <-r.news:
+			r.mu.Lock()
+			since := h.at.Sub(r.made[h.key])
+			r.mu.Unlock()
+			say(out, "  %6.2fs after scheduling  %-22s attempt %s  %.1f ms late  → %d\n", since.Seconds(), h.key, h.attempt,
+				float64(h.late.Microseconds())/1000, h.status)
+		}
+	}
+}
+
+func (r *receiver) lateness(key string) []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var d []time.Duration
+	for _, h := range slices.Clone(r.hits[key]) {
+		d = append(d, h.late)
+	}
+	return d
+}
