@@ -1,0 +1,90 @@
+package api_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each example of docs/examples whose language is here schedules a notice
+// against the API, and tells right signatures from wrong ones.
+func TestExamplesRun(t *testing.T) {
+	b := newBench(t, withClients)
+	s := httptest.NewServer(b.handler)
+	defer s.Close()
+	const secret, id, body = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", "msg_1", "{\"a\" : \"ä\x00\xff\"}\r\n\n"
+	sign := func(at int64, secret string) string {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mac := hmac.New(sha256.New, key)
+		_, _ = fmt.Fprintf(mac, "%s.%d.%s", id, at, body)
+		return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	now := time.Now().Unix()
+	stamp, right := strconv.FormatInt(now, 10), sign(now, secret)
+	wrong := sign(now, "whsec_OTg3NjU0MzIxMDk4NzY1NDMyMTA5ODc2")
+	ran := 0
+	for n, command := range [][]string{{"sh", "curl.sh"}, {"python3", "notifier.py"}, {"node", "notifier.mjs"}, {"java", "Notifier.java"}, {"php", "notifier.php"}} {
+		file := filepath.Join("../../docs/examples", command[1])
+		if _, err := os.Stat(file); err != nil {
+			t.Error(err)
+		}
+		if !installed(command[0]) || command[0] == "sh" && (!installed("curl") || !installed("openssl")) {
+			t.Logf("%s is not installed here; %s was not run", command[0], command[1])
+			continue
+		}
+		ran++
+		start := []string{file}
+		if command[0] == "java" && installed("javac") { // once, instead of at each start
+			dir := t.TempDir()
+			if out, err := exec.CommandContext(t.Context(), "javac", "-d", dir, file).CombinedOutput(); err != nil {
+				t.Fatalf("javac: %v %s", err, out)
+			}
+			start = []string{"-XX:TieredStopAtLevel=1", "-cp", dir, "Notifier"}
+		}
+		key := fmt.Sprintf("app1:jobs:example:%d", n)
+		run := func(stdin string, args ...string) (string, error) {
+			c := exec.CommandContext(t.Context(), command[0], append(slices.Clone(start), args...)...)
+			c.Env = append(os.Environ(), "NOTIFIER_URL="+s.URL, "NOTIFIER_TOKEN=token-of-one", "KEY="+key, "WEBHOOK_SECRET="+secret)
+			c.Stdin = strings.NewReader(stdin)
+			out, err := c.CombinedOutput()
+			return string(out), err
+		}
+		for _, want := range []string{"201", "200"} {
+			if out, err := run("", "schedule"); err != nil || strings.TrimSpace(out) != want {
+				t.Errorf("%s schedule: %q, %v, want %s", command[1], out, err, want)
+			}
+		}
+		for _, c := range []struct {
+			stdin, stamp, signature string
+			want                    bool
+		}{
+			{body, stamp, right, true}, {body, stamp, wrong + " " + right, true}, {body, stamp, wrong, false}, {body + " ", stamp, right, false},
+			{body, strconv.FormatInt(now-400, 10), sign(now-400, secret), false},
+		} {
+			if out, err := run(c.stdin, "verify", id, c.stamp, c.signature); (err == nil) != c.want {
+				t.Errorf("%s verify %s %s: %v %s, want right = %v", command[1], c.stamp, c.signature, err, out, c.want)
+			}
+		}
+	}
+	if ran == 0 {
+		t.Error("none of the languages is installed; at least a shell with curl and openssl, Python or Node is needed")
+	}
+}
+
+func installed(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
