@@ -70,7 +70,7 @@ func New(o Options) (*Process, error) {
 	p := &Process{o: o, conn: conn, calls: calls, listen: o.Listener}
 	p.Engine = NewEngine(EngineOptions{Conn: conn, Space: keys.Space{Namespace: c.Namespace, Shards: c.Shards}, Routes: table,
 		Handler: handlers(conn, calls, o.Logger), Instance: c.Instance, Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
-		Retain: int(c.Retain), ConfigureRedis: c.ConfigureRedis, Drain: c.ShutdownTimeout, Metrics: m, Logger: o.Logger})
+		Retain: int(c.Retain), MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, Drain: c.ShutdownTimeout, Metrics: m, Logger: o.Logger})
 	m.Observe(p.gauges)
 	if p.listen == nil {
 		if p.listen, err = net.Listen("tcp", c.Listen); err != nil {

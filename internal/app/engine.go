@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"notifier/internal/adopt"
 	"notifier/internal/api"
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
@@ -29,15 +30,17 @@ import (
 
 // EngineOptions of an Engine.
 type EngineOptions struct {
-	Conn           *store.Conn
-	Space          keys.Space
-	Routes         *route.Table
-	Handler        func(*route.Route) dispatch.Handler
-	Instance       string
-	Concurrency    int
-	Grace          time.Duration
-	Retention      time.Duration
-	Retain         int
+	Conn        *store.Conn
+	Space       keys.Space
+	Routes      *route.Table
+	Handler     func(*route.Route) dispatch.Handler
+	Instance    string
+	Concurrency int
+	Grace       time.Duration
+	Retention   time.Duration
+	Retain      int
+	// MaxBody is the longest payload of an adopted timer; zero = 256 KiB.
+	MaxBody        int64
 	ConfigureRedis bool
 	// Drain is how long a stop waits for running handlers.
 	Drain time.Duration
@@ -54,6 +57,7 @@ type Engine struct {
 	dispatch *dispatch.Dispatcher
 	listener *listener.Listener
 	keeper   *reconcile.Keeper
+	adopter  *adopt.Adopter
 	sweepers map[string][]*reconcile.Sweeper // by prefix, then shard
 
 	events  atomic.Bool // expired events are known to come
@@ -74,9 +78,14 @@ func NewEngine(o EngineOptions) *Engine {
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: o.Space,
 		Due:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
 		Scheduled: o.Metrics.Scheduled})
+	if o.MaxBody == 0 {
+		o.MaxBody = 256 << 10
+	}
+	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: o.Space, Masters: o.Conn.Masters, MaxBody: o.MaxBody,
+		Adopted: o.Metrics.Scheduled, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: o.Space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, Hint: e.dispatch.Hint, Wake: e.wake,
-		Paused: func() { e.keeper.Recheck() }, Begun: e.sweepAll, Events: e.setEvents, Observer: o.Metrics, Logger: o.Logger})
+		Paused: func() { e.keeper.Recheck() }, Begun: e.begun, Keyspace: e.adopter.Event, Events: e.setEvents, Observer: o.Metrics, Logger: o.Logger})
 	e.keeper = reconcile.NewKeeper(e.store, o.Routes, o.Space.Shards, e.dispatch.SetPaused,
 		func(prefix string, shard int) { e.wake(shard, prefix, time.Time{}) }, o.Logger)
 	for _, r := range o.Routes.All() {
@@ -92,6 +101,12 @@ func (e *Engine) wake(shard int, prefix string, due time.Time) {
 	if s := e.sweepers[prefix]; shard < len(s) {
 		s[shard].Wake(due)
 	}
+}
+
+// begun catches up with what a subscription has missed before it began.
+func (e *Engine) begun() {
+	e.adopter.Scan()
+	e.sweepAll()
 }
 
 func (e *Engine) sweepAll() {
@@ -135,6 +150,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g, loops := errgroup.WithContext(loops)
 	g.Go(func() error { return e.listener.Run(loops) })
 	g.Go(func() error { return e.keeper.Run(loops) })
+	g.Go(func() error { return e.adopter.Run(loops) })
 	for _, shards := range e.sweepers {
 		for _, s := range shards {
 			g.Go(func() error { return s.Run(loops) })

@@ -41,6 +41,7 @@ var layers = map[string]int{
 
 	"internal/listener":  70,
 	"internal/reconcile": 70,
+	"internal/adopt":     70,
 	"internal/api":       75,
 	"internal/dashboard": 80,
 

@@ -86,7 +86,7 @@ func (s *Store) AmendMany(ctx context.Context, prefix string, shard int, ks []st
 				c.Found.State, c.Found.SettledAt = notice.Cancelled, micros(v[0])
 			}
 			if s.o.Cluster && c.Done {
-				if c.Found.State == notice.Scheduled {
+				if c.Found.State == notice.Scheduled && c.Due.After(micros(v[0])) {
 					timers = append(timers, timer{k, c.Due.UnixMilli(), c.Coming()})
 				} else {
 					_ = s.c.Del(ctx, k).Err() // a timer left over is a hint too many

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/notice"
 )
 
@@ -124,25 +122,6 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 // pushes tells whether the settle has something to push: one without an entry
 // was pushed before.
 func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
-
-// Push hands an entry to a list or stream that lies in another slot than its
-// notice, where the settle cannot do it.
-func (s *Store) Push(ctx context.Context, p *notice.Push) error {
-	var err error
-	if p.Stream {
-		values := make([]any, len(p.Entry))
-		for i, e := range p.Entry {
-			values[i] = e
-		}
-		err = s.c.XAdd(ctx, &redis.XAddArgs{Stream: p.Key, MaxLen: p.MaxLen, Approx: p.MaxLen > 0, Values: values}).Err()
-	} else {
-		err = s.c.RPush(ctx, p.Key, p.Entry[0]).Err()
-	}
-	if err != nil {
-		return s.fail("push", err)
-	}
-	return nil
-}
 
 // addKey appends k to ks unless it is there, and says where it is, from 1.
 func addKey(ks []string, k string) ([]string, int) {

@@ -1,0 +1,98 @@
+package adopt
+
+import (
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+func TestDecide(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	const soon, later = 1_010_000, 1_020_000 // expiries
+	kept := func(state notice.State, due int64, body string, used int) store.Found {
+		return store.Found{State: state, Notice: &notice.Notice{Due: time.UnixMilli(due), Used: used, Content: notice.Content{Body: []byte(body)}}}
+	}
+	timer := func(value string, expire int64, f store.Found) store.Seen {
+		return store.Seen{Value: []byte(value), Length: int64(len(value)), Expire: expire, Found: f}
+	}
+	none := func(f store.Found) store.Seen { return store.Seen{Length: store.NoTimer, Found: f} }
+	bare := func(s store.Seen) store.Seen {
+		s.Bare = true
+		return s
+	}
+	scan, event, removed := told{}, told{event: true}, told{event: true, removed: true}
+	const nothing, adopt, move, cancel = store.Operation(""), store.OpAdopt, store.OpMove, store.OpCancel
+	pending := kept(notice.Scheduled, soon+1, "p", 0)
+	retry := kept(notice.Scheduled, soon+1, "p", 2)
+	for _, c := range []struct {
+		name    string
+		seen    store.Seen
+		told    told
+		want    store.Operation
+		cluster store.Operation
+	}{
+		{"a new timer", timer("p", soon, store.Found{}), event, adopt, adopt},
+		{"a new timer, found by a scan", timer("p", soon, store.Found{}), scan, adopt, adopt},
+		{"no timer and no notice", none(store.Found{}), event, nothing, nothing},
+		{"a list", store.Seen{Length: store.NoString}, event, nothing, nothing},
+		{"a key that never expires", timer("p", -1, store.Found{}), event, nothing, nothing},
+		{"adopted already", timer("p", soon, pending), event, nothing, nothing},
+		{"another payload", timer("q", soon, pending), event, adopt, adopt},
+		{"another payload and time", timer("q", later, pending), event, adopt, adopt},
+		{"moved", timer("p", later, pending), event, move, move},
+		{"moved, found by a scan", timer("p", later, pending), scan, move, nothing},
+		{"our timer", timer("1", soon, pending), event, nothing, nothing},
+		{"our timer after a reschedule", timer("0", soon, pending), event, nothing, nothing},
+		{"our timer of a retry", timer("3", soon, retry), event, nothing, nothing},
+		{"our timer of a retry, moved", timer("3", later, retry), event, move, move},
+		{"no number of ours", timer("2", soon, retry), event, adopt, adopt},
+		{"the payload again, amid retries", timer("p", later, retry), event, adopt, adopt},
+		{"removed", none(pending), removed, cancel, cancel},
+		{"gone, but nobody removed it: evicted", none(pending), event, nothing, nothing},
+		{"gone, found by a scan", none(pending), scan, nothing, nothing},
+		{"removed amid retries", none(retry), removed, cancel, cancel},
+		{"removed amid an attempt", none(kept(notice.Claimed, 999_000, "p", 0)), removed, nothing, nothing},
+		{"removed when due", none(kept(notice.Scheduled, 1_000_000, "p", 0)), removed, nothing, nothing},
+		{"removed in its last second", none(kept(notice.Scheduled, 1_000_900, "p", 0)), removed, cancel, nothing},
+		{"our own removal, to fire it", bare(none(kept(notice.Scheduled, 1_000_000, "p", 0))), removed, nothing, nothing},
+		{"our own removal, to cancel it", none(kept(notice.Cancelled, soon+1, "p", 0)), removed, nothing, nothing},
+		{"made eternal", timer("p", -1, pending), event, cancel, cancel},
+		{"eternal, found by a scan", timer("p", -1, pending), scan, nothing, nothing},
+		{"set again amid an attempt", timer("q", soon, kept(notice.Claimed, 999_000, "p", 0)), event, adopt, adopt},
+		{"set again when delivered", timer("p", soon, kept(notice.Delivered, 999_000, "p", 1)), event, adopt, adopt},
+		{"set again when cancelled, same time", timer("q", soon, kept(notice.Cancelled, soon+1, "p", 0)), event, adopt, adopt},
+		{"set over a dead letter", timer("q", soon, kept(notice.Dead, 999_000, "p", 9)), scan, adopt, adopt},
+		{"set over one that fires", bare(timer("q", soon, kept(notice.Scheduled, 1_000_000, "p", 0))), event, adopt, adopt},
+		{"our timer, set after its notice was cancelled", timer("1", soon, kept(notice.Cancelled, soon+1, "p", 0)), scan, adopt, nothing},
+	} {
+		if got := decide(&c.seen, c.told, now, false); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if got := decide(&c.seen, c.told, now, true); got != c.cluster {
+			t.Errorf("%s, in a cluster: %q, want %q", c.name, got, c.cluster)
+		}
+	}
+	long := store.Seen{Length: 1 << 30, Expire: soon, Found: pending}
+	if got := decide(&long, event, now, false); got != adopt {
+		t.Errorf("a payload too long: %q", got)
+	}
+	long.Found = kept(notice.Scheduled, soon+1, "", 0)
+	long.Lost = true
+	if got := decide(&long, event, now, false); got != nothing {
+		t.Errorf("a payload too long, adopted: %q", got)
+	}
+}
+
+func TestHear(t *testing.T) {
+	for event, want := range map[string]told{"set": {event: true}, "expire": {event: true}, "persist": {event: true}, "append": {event: true},
+		"del": {event: true, removed: true}, "rename_from": {event: true, removed: true}, "expired": {expired: true}} {
+		if got, ok := hear(event); !ok || got != want {
+			t.Errorf("%s: %+v", event, got)
+		}
+	}
+	if _, ok := hear("evicted"); ok {
+		t.Error("an eviction is heard")
+	}
+}
