@@ -177,6 +177,9 @@ func describe(rt *route.Route) string {
 			b.WriteString(", unsigned")
 		}
 	} else {
+		if rt.Ack.Kind == route.AckReport {
+			b.WriteString(", reported by its consumer")
+		}
 		fmt.Fprintf(&b, ", within %s, %d at a time", notice.Short(rt.Timeout), rt.Concurrency)
 	}
 	if rt.Rate > 0 {

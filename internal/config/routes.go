@@ -124,6 +124,9 @@ func (rr *routeReader) place(c *Config) {
 		return
 	}
 	rt.Target = t
+	if rt.Adopt && t.Kind == route.KindNotice {
+		rr.bad("ADOPT", raw.Adopt, "does not go with the target notice: a plain timer brings no url. Want another target, or false")
+	}
 	if t.Key != "" && (t.Key == c.Namespace || strings.HasPrefix(t.Key, c.Namespace+":")) {
 		rr.bad("TARGET", raw.Target, fmt.Sprintf("keys that begin with %s: are this service's own; want another", c.Namespace))
 	}
@@ -200,11 +203,27 @@ func (rr *routeReader) limits() {
 	}
 }
 
+// acknowledgement checks that the rule fits the target: an answer acknowledges
+// a call, a consumer's report what went to a list or stream.
+func (rr *routeReader) acknowledgement() {
+	given, report := rr.raw.Ack != "", rr.rt.Ack.Kind == route.AckReport
+	switch kind := rr.rt.Target.Kind; {
+	case !given || kind == "":
+	case http(kind) && report:
+		rr.bad("ACK", rr.raw.Ack, "is for targets list: and stream:, whose consumers report; want 2xx, status:200,204, body:success or json:code=SUCCESS")
+	case (kind == route.KindList || kind == route.KindStream) && !report:
+		rr.bad("ACK", rr.raw.Ack, "is for HTTP targets; the target of this route is "+string(kind)+". Want report, or nothing: then the push is the delivery")
+	case kind == route.KindLog:
+		rr.bad("ACK", rr.raw.Ack, "is for targets that answer; a log does not. Remove it")
+	}
+}
+
 // calls reads what only an HTTP target has.
 func (rr *routeReader) calls() {
 	raw, rt := &rr.raw, rr.rt
+	rr.acknowledgement()
 	if rt.Target.Kind != "" && !http(rt.Target.Kind) {
-		for name, set := range map[string]bool{"ACK": raw.Ack != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
+		for name, set := range map[string]bool{"SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
 			"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
 			"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": raw.Method != "POST",
 			"HTTPS_ONLY": raw.HTTPSOnly != "false"} {

@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 )
 
@@ -58,6 +60,7 @@ func (r *reader) redis(c Redis) {
 // across holds the rules that look at more than one variable.
 func (r *reader) across(c *Config) {
 	r.listen(c)
+	r.adoption(c)
 	byPrefix := map[string]string{}
 	for _, rt := range c.Routes {
 		if rt.Prefix == "" {
@@ -73,6 +76,30 @@ func (r *reader) across(c *Config) {
 			r.add(routePrefix(rt.Name)+"TARGET", string(rt.Target.Kind)+":"+rt.Target.Key,
 				"is a key that a notice may have; want one that no route's prefix covers")
 		}
+	}
+}
+
+// What must be kept of settled notices where plain timers are adopted: by it
+// the late event of a timer whose notice was delivered is told from one that was
+// never adopted.
+const (
+	adoptRetention = time.Hour
+	adoptRetain    = 10_000
+)
+
+func (r *reader) adoption(c *Config) {
+	for _, rt := range c.Routes {
+		if !rt.Adopt {
+			continue
+		}
+		why := ", because route " + rt.Name + " adopts plain timers"
+		if c.Retention < adoptRetention && !r.errs.of(Prefix+"RETENTION") {
+			r.wrong("RETENTION", notice.Short(c.Retention), "at least "+notice.Short(adoptRetention)+why)
+		}
+		if c.Retain < adoptRetain && !r.errs.of(Prefix+"RETAIN") {
+			r.wrong("RETAIN", strconv.FormatInt(c.Retain, 10), "at least "+strconv.Itoa(adoptRetain)+why)
+		}
+		return
 	}
 }
 

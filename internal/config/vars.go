@@ -80,7 +80,8 @@ var texts = map[string]string{
 	"MAX_BODY":         "The longest body a notice may have, to 16MiB.",
 	"RETENTION":        "How long a delivered or cancelled notice stays readable; 0 keeps none.",
 	"RETAIN":           "How many settled notices stay readable, for each route and shard.",
-	"CONFIGURE_REDIS":  "Whether to add `Ex` to Redis's notify-keyspace-events when it is missing. Flags that are there are kept.",
+	"CONFIGURE_REDIS":  "Whether to add `Ex` (`KEg$x` if a route adopts) to Redis's notify-keyspace-events when it is missing. Flags that are " +
+		"there are kept.",
 	"SHUTDOWN_TIMEOUT": "How long running handlers may take to finish after SIGTERM, to 10m.",
 	"LOG_LEVEL":        "`debug`, `info`, `warn` or `error`.",
 	"LOG_FORMAT":       "`json` or `console`.",
@@ -95,7 +96,8 @@ var texts = map[string]string{
 		"together: see below. A notice's own ladder wins.",
 	"ROUTE_<NAME>_JITTER":           "Share by which each step is spread both ways, 0 to 0.5.",
 	"ROUTE_<NAME>_TIMEOUT":          "The time one attempt may take, 1ms to 10m.",
-	"ROUTE_<NAME>_ACK":              "What acknowledges: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field).",
+	"ROUTE_<NAME>_ACK":              "What acknowledges: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field). Of lists and " +
+		"streams: `report`, a report of the consumer within the timeout; empty = the push itself.",
 	"ROUTE_<NAME>_CONCURRENCY":      "Handlers of the route that run at one time in this process.",
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "Of them, to one destination host and port.",
 	"ROUTE_<NAME>_RATE":             "The most attempts in a time: `100/s`, `600/m`, `5000/h`. Empty = unlimited.",
@@ -109,7 +111,8 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_PROXY":            "An HTTP proxy for the route's calls, `http://user:password@host:3128`.",
 	"ROUTE_<NAME>_METHOD":           "`POST`, `PUT` or `GET`; a notice's own method wins.",
 	"ROUTE_<NAME>_MAXLEN":           "Entries a stream is trimmed to, approximately; 0 = never trimmed.",
-	"ROUTE_<NAME>_ADOPT":            "Whether plain `SET key payload EX n` timers under the prefix are taken over.",
+	"ROUTE_<NAME>_ADOPT":            "Whether plain `SET key payload EX n` timers under the prefix are taken over. Needs a retention of `1h` and " +
+		"`10000` at least, and the notify flags `KEg$x`.",
 }
 
 // Variable is one row of the table.

@@ -79,7 +79,7 @@ type Ack struct {
 // ParseAck reads 2xx, status:200,204, body:success, json:code=SUCCESS and
 // report.
 func ParseAck(s string) (Ack, error) {
-	bad := fmt.Errorf("%q is no acknowledgement; want 2xx, status:200,204, body:success or json:code=SUCCESS", s)
+	bad := fmt.Errorf("%q is no acknowledgement; want 2xx, status:200,204, body:success, json:code=SUCCESS or report", s)
 	kind, rest, has := strings.Cut(s, ":")
 	switch {
 	case s == "2xx":
