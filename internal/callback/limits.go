@@ -21,6 +21,9 @@ const (
 	slowFailure     = time.Second     // a failure that took this long counts for the breaker
 	minAfter        = 250 * time.Millisecond
 	maxAfter        = 30 * time.Second
+	returning       = 1000             // notices put off that come back to one host in a second, at most
+	ringSeconds     = 256              // how far ahead they are lined up when there are more
+	maxTurn         = 4 * time.Minute  // how far ahead those refused for the rate are
 	hostIdle        = 10 * time.Minute // what is known of a host is forgotten after this
 )
 
@@ -90,6 +93,35 @@ type pace struct {
 	latency  time.Duration // the running mean of how long calls took
 	moved    time.Time     // when one ended last, or began when none was under way
 	refused  counter
+	back     *ring // nil until there are many
+}
+
+// ring counts how many come back in each of the coming seconds.
+type ring struct {
+	from  int64 // the second of the oldest count that is not past
+	count [ringSeconds]int32
+}
+
+// book finds a second for one more, the given one or a later one with room.
+func (r *ring) book(now time.Time, after time.Duration) time.Duration {
+	s := now.Unix()
+	for ; r.from < s && s-r.from < ringSeconds; r.from++ {
+		r.count[r.from%ringSeconds] = 0
+	}
+	if r.from < s {
+		*r = ring{from: s}
+	}
+	at := now.Add(after).Unix()
+	for sec := at; sec < s+ringSeconds; sec++ {
+		if n := &r.count[sec%ringSeconds]; *n < returning {
+			*n++
+			if sec == at {
+				return after
+			}
+			return time.Unix(sec, 0).Add(rand.N(time.Second)).Sub(now)
+		}
+	}
+	return (ringSeconds/2 + rand.N(time.Duration(ringSeconds/2))) * time.Second
 }
 
 func (p *pace) begin(now time.Time) {
@@ -278,7 +310,14 @@ func (p *pace) refuse(now time.Time, slots int, r notice.Reason, atLeast time.Du
 	// bring all those beyond it back at one instant.
 	room := (maxAfter - atLeast) * 2 / 3
 	need := min(p.refused.perSecond(now)/p.perSecond(now, slots), room.Seconds())
-	res := notice.DeferredResult(r, atLeast+spread(time.Duration(need*float64(time.Second))), detail)
+	after := atLeast + spread(time.Duration(need*float64(time.Second)))
+	if p.back == nil && p.refused.cur > returning/4 {
+		p.back = &ring{from: now.Unix()}
+	}
+	if p.back != nil {
+		after = p.back.book(now, after)
+	}
+	res := notice.DeferredResult(r, after, detail)
 	return &res
 }
 
@@ -295,9 +334,9 @@ func (l *limits) lineUp(now time.Time) time.Duration {
 	}
 	l.turn = l.turn.Add(step)
 	after := l.turn.Sub(now)
-	if after > maxAfter {
-		l.turn = now.Add(maxAfter)
-		after = maxAfter/2 + rand.N(maxAfter/2)
+	if after > maxTurn {
+		l.turn = now.Add(maxTurn)
+		after = maxTurn/2 + rand.N(maxTurn/2)
 	}
 	return max(after, minAfter)
 }
