@@ -2,6 +2,34 @@
 // acknowledge. See README.md.
 package main
 
-import "fmt"
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
 
-func main() { fmt.Println("notifier: not built yet") }
+	"notifier/internal/app"
+	"notifier/internal/cli"
+	"notifier/internal/config"
+	"notifier/internal/demo"
+)
+
+// version is set by the linker: see Makefile.
+var version = "devel"
+
+func main() {
+	// The first signal asks for an orderly stop; a second one ends at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	code := cli.Main(ctx, cli.Process{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: version},
+		cli.Deps{
+			Serve: func(ctx context.Context, c *config.Config, o cli.ServeOptions) error {
+				return app.Serve(ctx, c, o.Version, o.Embedded)
+			},
+			Demo: func(ctx context.Context, o cli.DemoOptions) error {
+				return demo.Run(ctx, demo.Options{Out: o.Stdout, Emulated: o.Emulated, Version: o.Version})
+			},
+		})
+	stop()
+	os.Exit(code)
+}

@@ -26,7 +26,7 @@ type benchOptions struct {
 	cancel                  bool
 }
 
-func (a *app) bench() *cobra.Command {
+func (a *command) bench() *cobra.Command {
 	var o benchOptions
 	c := &cobra.Command{
 		Use:   "bench --prefix APP:MODULE:TYPE",
@@ -90,7 +90,7 @@ type benchResult struct {
 	MaxMS          float64 `json:"max_ms"`
 }
 
-func (a *app) runBench(ctx context.Context, c *client.Client, o benchOptions) error {
+func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions) error {
 	run := strings.ToLower(rand.Text()[:8]) // so that two runs do not meet
 	body, err := json.Marshal(strings.Repeat("x", o.bodySize-2))
 	if err != nil {
@@ -195,7 +195,7 @@ func spread(ctx context.Context, workers, n int, do func(context.Context, int) e
 	return g.Wait()
 }
 
-func (a *app) sayBench(o benchOptions, took []time.Duration, elapsed time.Duration) error {
+func (a *command) sayBench(o benchOptions, took []time.Duration, elapsed time.Duration) error {
 	slices.Sort(took)
 	ms := func(q float64) float64 {
 		return float64(took[min(int(q*float64(len(took))), len(took)-1)].Microseconds()) / 1000

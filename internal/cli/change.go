@@ -12,7 +12,7 @@ import (
 
 // each makes a call for each key and says how it went; one that fails does not
 // stop the others.
-func (a *app) each(ctx context.Context, keys []string, verb string, call func(context.Context, *client.Client, string) (*client.Notice, error)) error {
+func (a *command) each(ctx context.Context, keys []string, verb string, call func(context.Context, *client.Client, string) (*client.Notice, error)) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (a *app) each(ctx context.Context, keys []string, verb string, call func(co
 	return nil
 }
 
-func (a *app) cancel() *cobra.Command {
+func (a *command) cancel() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:     "cancel KEY...",
 		Short:   "Cancel notices",
@@ -63,7 +63,7 @@ func (a *app) cancel() *cobra.Command {
 	})
 }
 
-func (a *app) fire() *cobra.Command {
+func (a *command) fire() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:     "fire KEY...",
 		Short:   "Make notices due now",
@@ -77,7 +77,7 @@ func (a *app) fire() *cobra.Command {
 	})
 }
 
-func (a *app) reschedule() *cobra.Command {
+func (a *command) reschedule() *cobra.Command {
 	var delay, due string
 	c := &cobra.Command{
 		Use:   "reschedule KEY...",
@@ -98,7 +98,7 @@ func (a *app) reschedule() *cobra.Command {
 	return a.withJSON(c)
 }
 
-func (a *app) redrive() *cobra.Command {
+func (a *command) redrive() *cobra.Command {
 	var q client.Query
 	var routeName string
 	var dryRun bool
@@ -132,7 +132,7 @@ with --route all of a route that fit the filters. --dry-run counts them only.`,
 	return a.withJSON(c)
 }
 
-func (a *app) redriveRoute(ctx context.Context, name string, q client.Query, dryRun bool) error {
+func (a *command) redriveRoute(ctx context.Context, name string, q client.Query, dryRun bool) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -175,21 +175,21 @@ func (a *app) redriveRoute(ctx context.Context, name string, q client.Query, dry
 	return nil
 }
 
-func (a *app) pause() *cobra.Command {
+func (a *command) pause() *cobra.Command {
 	return a.withJSON(a.turn("pause", "Pause a route: everything is kept, nothing is sent",
 		func(ctx context.Context, c *client.Client, name string) (*client.Route, error) {
 			return c.Pause(ctx, name)
 		}))
 }
 
-func (a *app) resume() *cobra.Command {
+func (a *command) resume() *cobra.Command {
 	return a.withJSON(a.turn("resume", "Resume a route: what became due is spread by its rate and concurrency",
 		func(ctx context.Context, c *client.Client, name string) (*client.Route, error) {
 			return c.Resume(ctx, name)
 		}))
 }
 
-func (a *app) turn(verb, about string, call func(context.Context, *client.Client, string) (*client.Route, error)) *cobra.Command {
+func (a *command) turn(verb, about string, call func(context.Context, *client.Client, string) (*client.Route, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " ROUTE",
 		Short:   about,
@@ -214,7 +214,7 @@ func (a *app) turn(verb, about string, call func(context.Context, *client.Client
 	}
 }
 
-func (a *app) report(verb, about, done string, extra func(*cobra.Command, *client.Report),
+func (a *command) report(verb, about, done string, extra func(*cobra.Command, *client.Report),
 	call func(context.Context, *client.Client, string, client.Report) (*client.Notice, error),
 ) *cobra.Command {
 	var r client.Report
@@ -238,14 +238,14 @@ func (a *app) report(verb, about, done string, extra func(*cobra.Command, *clien
 	return a.withJSON(c)
 }
 
-func (a *app) ack() *cobra.Command {
+func (a *command) ack() *cobra.Command {
 	return a.report("ack", "Report a notice taken from a list or stream as done", "acknowledged", nil,
 		func(ctx context.Context, c *client.Client, key string, r client.Report) (*client.Notice, error) {
 			return c.Ack(ctx, key, r)
 		})
 }
 
-func (a *app) nack() *cobra.Command {
+func (a *command) nack() *cobra.Command {
 	return a.report("nack", "Report a notice taken from a list or stream as failed", "reported as failed",
 		func(c *cobra.Command, r *client.Report) {
 			c.Flags().BoolVar(&r.Permanent, "permanent", false, "no further attempt: it is dead")
@@ -255,7 +255,7 @@ func (a *app) nack() *cobra.Command {
 		})
 }
 
-func (a *app) putOff() *cobra.Command {
+func (a *command) putOff() *cobra.Command {
 	return a.report("defer", "Put off a notice taken from a list or stream; uses no attempt", "put off",
 		func(c *cobra.Command, r *client.Report) {
 			c.Flags().StringVar(&r.After, "after", "", "how much later: 30s, 5m")
@@ -265,7 +265,7 @@ func (a *app) putOff() *cobra.Command {
 		})
 }
 
-func (a *app) stats() *cobra.Command {
+func (a *command) stats() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "stats",
 		Short: "Show the numbers of each route",

@@ -17,11 +17,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"notifier/internal/app"
 	"notifier/internal/callback"
 	"notifier/internal/client"
 	"notifier/internal/config"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // Exit codes.
@@ -52,8 +54,6 @@ type ServeOptions struct {
 
 // DemoOptions are the flags of demo.
 type DemoOptions struct {
-	// Notices is how many are sent, Fail how often the receiver refuses each.
-	Notices, Fail int
 	// Emulated uses the Redis within the process even if there is a real one.
 	Emulated bool
 	Version  string
@@ -69,8 +69,8 @@ type Deps struct {
 	Probe func(ctx context.Context, r *route.Route, n *notice.Notice) callback.Exchange
 }
 
-// app is one run of the command line.
-type app struct {
+// command is one run of the command line.
+type command struct {
 	Process
 	deps Deps
 	env  map[string]string
@@ -84,7 +84,7 @@ type app struct {
 
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, p Process, d Deps) int {
-	a := &app{Process: p, deps: d, env: map[string]string{}}
+	a := &command{Process: p, deps: d, env: map[string]string{}}
 	for _, kv := range p.Environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			a.env[name] = value
@@ -101,6 +101,9 @@ func Main(ctx context.Context, p Process, d Deps) int {
 	switch {
 	case errors.As(err, &conf):
 		a.complain("the configuration is wrong:\n%v", err)
+		return exitWrong
+	case errors.Is(err, app.ErrConfig), errors.Is(err, store.ErrLayout):
+		a.complain("notifier: %v", err)
 		return exitWrong
 	case errors.As(err, &wrong), !a.running:
 		a.complain("notifier: %v\nnotifier --help shows how it is used", err)
@@ -126,7 +129,7 @@ func usage(format string, a ...any) error { return &usageError{fmt.Errorf(format
 // errQuiet fails a command that has said why already.
 var errQuiet = errors.New("failed")
 
-func (a *app) root() *cobra.Command {
+func (a *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "notifier",
 		Short: "Tells merchants on time, again and again, until they acknowledge",
@@ -174,7 +177,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 }
 
 // mark notes when a command begins.
-func (a *app) mark(c *cobra.Command) {
+func (a *command) mark(c *cobra.Command) {
 	run := c.RunE
 	if run == nil {
 		return
@@ -224,7 +227,7 @@ func distance(a, b string) int {
 }
 
 // client is a client of the API.
-func (a *app) client() (*client.Client, error) {
+func (a *command) client() (*client.Client, error) {
 	address := a.api
 	if address == "" {
 		address = a.env["NOTIFIER_URL"]
@@ -251,19 +254,19 @@ func (a *app) client() (*client.Client, error) {
 }
 
 // config is the service's configuration, as serve would read it.
-func (a *app) config() (*config.Config, error) {
+func (a *command) config() (*config.Config, error) {
 	return config.Load(envconfig.MapLookuper(a.env), a.Environ, os.ReadFile)
 }
 
 // withJSON adds --json to a reading command.
-func (a *app) withJSON(c *cobra.Command) *cobra.Command {
+func (a *command) withJSON(c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
 }
 
-func (a *app) complain(format string, args ...any) {
+func (a *command) complain(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.Stderr, format+"\n", args...) // where else should it be said
 }
 
 // say prints to the output. Its errors are those of a closed pipe: nobody reads on.
-func (a *app) say(format string, args ...any) { _, _ = fmt.Fprintf(a.Stdout, format, args...) }
+func (a *command) say(format string, args ...any) { _, _ = fmt.Fprintf(a.Stdout, format, args...) }

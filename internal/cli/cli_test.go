@@ -207,7 +207,7 @@ func TestWrongUse(t *testing.T) {
 }
 
 func TestEveryCommandTeachesByExample(t *testing.T) {
-	a := &app{Process: Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
+	a := &command{Process: Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
 	for _, c := range a.root().Commands() {
 		if c.Name() == "help" || c.Name() == "completion" {
 			continue

@@ -11,7 +11,7 @@ import (
 	"notifier/internal/doctor"
 )
 
-func (a *app) doctor() *cobra.Command {
+func (a *command) doctor() *cobra.Command {
 	var o doctor.Options
 	var quick bool
 	c := &cobra.Command{
@@ -60,7 +60,7 @@ output buffer. It is not written to redis.conf: the remedies say what belongs th
 
 // configWithoutRoutes is the configuration for looking at Redis, which can be
 // done before there are routes.
-func (a *app) configWithoutRoutes() (*config.Config, error) {
+func (a *command) configWithoutRoutes() (*config.Config, error) {
 	if a.env["NOTIFIER_ROUTES"] != "" {
 		return a.config()
 	}
@@ -84,7 +84,7 @@ func (a *app) configWithoutRoutes() (*config.Config, error) {
 }
 
 // quick asks the service's /readyz.
-func (a *app) quick(ctx context.Context) error {
+func (a *command) quick(ctx context.Context) error {
 	if a.api == "" && a.env["NOTIFIER_URL"] == "" && a.env["NOTIFIER_LISTEN"] != "" {
 		host, port, err := net.SplitHostPort(a.env["NOTIFIER_LISTEN"])
 		if err != nil {
@@ -125,7 +125,7 @@ func (a *app) quick(ctx context.Context) error {
 	return err
 }
 
-func (a *app) sayReport(r *doctor.Report) {
+func (a *command) sayReport(r *doctor.Report) {
 	for _, f := range r.Findings {
 		mark := string(f.Severity)
 		if f.Fixed {

@@ -6,7 +6,7 @@ import (
 	"notifier/internal/client"
 )
 
-func (a *app) get() *cobra.Command {
+func (a *command) get() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "get KEY",
 		Short: "Show a notice: state, due time, every attempt and what was answered",

@@ -27,7 +27,7 @@ const (
 	shownRefusals = 20
 )
 
-func (a *app) importing() *cobra.Command {
+func (a *command) importing() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Schedule the notices of a file, one JSON object a line",
@@ -69,7 +69,7 @@ type progress struct {
 
 // importer goes through one file.
 type importer struct {
-	app  *app
+	app  *command
 	c    *client.Client
 	in   *bufio.Reader
 	path string // of the progress file; empty = none
@@ -78,7 +78,7 @@ type importer struct {
 	ended bool
 }
 
-func (a *app) importFile(ctx context.Context, c *client.Client, name string) (err error) {
+func (a *command) importFile(ctx context.Context, c *client.Client, name string) (err error) {
 	im := &importer{app: a, c: c}
 	if name == "-" {
 		im.in, im.bar = bufio.NewReaderSize(a.Stdin, 1<<20), a.bar(-1, "importing")

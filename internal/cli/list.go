@@ -9,7 +9,7 @@ import (
 	"notifier/internal/notice"
 )
 
-func (a *app) list() *cobra.Command {
+func (a *command) list() *cobra.Command {
 	var q client.Query
 	var all bool
 	c := &cobra.Command{

@@ -17,7 +17,7 @@ import (
 )
 
 // sayJSON prints an answer, indented.
-func (a *app) sayJSON(raw []byte) error {
+func (a *command) sayJSON(raw []byte) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
 		return fmt.Errorf("the answer is not JSON: %w", err)
@@ -27,7 +27,7 @@ func (a *app) sayJSON(raw []byte) error {
 }
 
 // sayValue prints a value as JSON, indented.
-func (a *app) sayValue(v any) error {
+func (a *command) sayValue(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
@@ -87,7 +87,7 @@ func when(t time.Time) string {
 }
 
 // sayNotice prints a notice for a person.
-func (a *app) sayNotice(n *client.Notice) {
+func (a *command) sayNotice(n *client.Notice) {
 	rows := []string{row("key", n.Key), row("state", n.State), row("route", n.Route), row("due", when(n.Due)),
 		row("attempt", fmt.Sprintf("%d of %d", n.Attempt, n.MaxAttempts))}
 	if len(n.Attempts) > 0 && (n.State == "delivered" || n.State == "dead") {
@@ -136,7 +136,7 @@ func dash(s string) string {
 }
 
 // bar is a progress bar on a terminal, and nothing elsewhere.
-func (a *app) bar(total int64, what string) *progressbar.ProgressBar {
+func (a *command) bar(total int64, what string) *progressbar.ProgressBar {
 	if !terminal(a.Stderr) {
 		return progressbar.DefaultSilent(total, what)
 	}
@@ -155,7 +155,7 @@ func terminal(w io.Writer) bool {
 }
 
 // sayLine prints a notice as one line of JSON.
-func (a *app) sayLine(n *client.Notice) error {
+func (a *command) sayLine(n *client.Notice) error {
 	var b bytes.Buffer
 	if err := json.Compact(&b, n.JSON); err != nil {
 		return fmt.Errorf("the answer is not JSON: %w", err)
@@ -165,7 +165,7 @@ func (a *app) sayLine(n *client.Notice) error {
 }
 
 // sayLineOf prints a value as one line of JSON.
-func (a *app) sayLineOf(v any) error {
+func (a *command) sayLineOf(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)

@@ -21,7 +21,7 @@ import (
 	"notifier/internal/route"
 )
 
-func (a *app) receive() *cobra.Command {
+func (a *command) receive() *cobra.Command {
 	rc := &receiver{app: a, seen: map[string]int{}}
 	var listen, secretFile string
 	var once int
@@ -69,7 +69,7 @@ several comma-separated.`,
 
 // receiver is a sample of what stands at the other end.
 type receiver struct {
-	app    *app
+	app    *command
 	hooks  []route.Secret
 	fail   int
 	status int

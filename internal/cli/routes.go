@@ -10,7 +10,7 @@ import (
 	"notifier/internal/route"
 )
 
-func (a *app) routes() *cobra.Command {
+func (a *command) routes() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "routes [NAME...]",
 		Short: "Show what the configuration comes to, before anything runs",
@@ -93,7 +93,7 @@ func viewRoute(r *route.Route) routeView {
 	return v
 }
 
-func (a *app) sayRoute(r *route.Route) {
+func (a *command) sayRoute(r *route.Route) {
 	v := viewRoute(r)
 	a.say("route %s: %s to %s, %s\n", v.Name, v.Prefix, v.Target, v.Summary)
 	detail := fmt.Sprintf("acknowledged by %s within %s, lease %s, %d at a time", v.Ack, v.Timeout, v.Lease, v.Concurrency)

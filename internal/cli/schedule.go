@@ -11,7 +11,7 @@ import (
 	"notifier/internal/client"
 )
 
-func (a *app) schedule() *cobra.Command {
+func (a *command) schedule() *cobra.Command {
 	var r client.Request
 	var body, bodyText, bodyFile, retry string
 	var headers []string
@@ -73,7 +73,7 @@ another content it fails, unless --on-duplicate says keep or replace.`,
 }
 
 // fill sets the body from the flag that was given.
-func (a *app) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bodyFile string) error {
+func (a *command) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bodyFile string) error {
 	raw := []byte(body)
 	switch {
 	case cmd.Flags().Changed("body"):
@@ -108,7 +108,7 @@ func (a *app) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bodyFi
 }
 
 // one makes a call about one notice and shows it.
-func (a *app) one(call func(*client.Client) (*client.Notice, error), done func(*client.Notice) string) error {
+func (a *command) one(call func(*client.Client) (*client.Notice, error), done func(*client.Notice) string) error {
 	c, err := a.client()
 	if err != nil {
 		return err

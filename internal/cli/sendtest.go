@@ -13,7 +13,7 @@ import (
 	"notifier/internal/route"
 )
 
-func (a *app) sendTest() *cobra.Command {
+func (a *command) sendTest() *cobra.Command {
 	var to, body string
 	c := &cobra.Command{
 		Use:   "send-test ROUTE",
@@ -71,7 +71,7 @@ the service would make of the answer.`,
 	return a.withJSON(c)
 }
 
-func (a *app) probe(ctx context.Context, r *route.Route, n *notice.Notice) (callback.Exchange, error) {
+func (a *command) probe(ctx context.Context, r *route.Route, n *notice.Notice) (callback.Exchange, error) {
 	if a.deps.Probe != nil {
 		return a.deps.Probe(ctx, r, n), nil
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) serve() *cobra.Command {
+func (a *command) serve() *cobra.Command {
 	o := ServeOptions{Version: a.Version, Stdout: a.Stdout, Stderr: a.Stderr}
 	c := &cobra.Command{
 		Use:   "serve",

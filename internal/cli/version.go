@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) version() *cobra.Command {
+func (a *command) version() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",

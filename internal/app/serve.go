@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/config"
+	"notifier/internal/embedded"
+)
+
+// Serve runs a process until ctx ends. With inMemory it brings a Redis of its
+// own, for development.
+func Serve(ctx context.Context, c *config.Config, version string, inMemory bool) error {
+	logger, err := Logger(c.LogLevel, c.LogFormat)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	defer func() { _ = logger.Sync() }()
+	if inMemory {
+		s, err := embedded.Start(ctx)
+		if err != nil {
+			return fmt.Errorf("start a redis: %w", err)
+		}
+		defer s.Close()
+		c.Redis = config.Redis{URL: s.URL, Mode: config.Standalone}
+		logger.Warn("a Redis for development: nothing outlives this process", zap.String("redis", s.Kind))
+	}
+	p, err := New(Options{Config: c, Version: version, Logger: logger})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
