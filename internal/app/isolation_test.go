@@ -67,11 +67,10 @@ func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 		}
 	}))
 	defer dead.Close()
-	defer close(hold)
 	h := callback.New(callback.Options{})
 	defer h.Close()
 	r := &route.Route{Name: "shops", Prefix: "app1", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
-		Timeout: 3 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 64, HostConcurrency: 16, Allow: []string{"127.0.0.0/8"}}
+		Timeout: 10 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 64, HostConcurrency: 16, Allow: []string{"127.0.0.0/8"}}
 	table, err := route.NewTable([]*route.Route{r})
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +86,7 @@ func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	defer func() {
+		close(hold)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -154,8 +154,8 @@ func TestOneHangingMerchant(t *testing.T) {
 	p50, p99 := lateness(t, 0)
 	with50, with99 := lateness(t, hanging)
 	t.Logf("lateness of the others: p50 %s, p99 %s; with %d notices of a hanging one: p50 %s, p99 %s", p50, p99, hanging, with50, with99)
-	// The machine may be busy: what is looked for is the wait for a slot that a hanging call holds.
-	if with99 > max(2*p99, time.Second) {
+	// The machine may be busy: what is looked for is the wait for a slot that a hanging call holds for 10 s.
+	if with99 > max(2*p99, 5*time.Second) {
 		t.Errorf("p99 %s with the hanging merchant, %s without", with99, p99)
 	}
 }
