@@ -80,7 +80,7 @@ func provoke() map[string]map[int]call {
 		"get":  {200: {path: key}, 404: {path: absent}, 422: {path: "/v1/notices/x"}, 400: {path: key + "?%zz"}},
 		"reschedule": {200: {path: key, body: `{"delay":1}`}, 404: {path: absent, body: `{"delay":1}`}, 409: {path: key, body: `{"delay":1}`, prepare: dead},
 			422: {path: key, body: `{}`}},
-		"cancel":     {200: {path: key}, 404: {path: absent}, 409: {path: key, prepare: dead}, 422: {path: "/v1/notices/x"}},
+		"cancel":     {200: {path: key}, 404: {path: absent}, 409: {path: key, prepare: move(notice.Delivered)}, 422: {path: "/v1/notices/x"}},
 		"fire":       {200: {path: key + "/fire"}, 404: {path: absent + "/fire"}, 409: {path: key + "/fire", prepare: dead}, 422: {path: "/v1/notices/x/fire"}},
 		"redrive":    {200: {path: key + "/redrive", prepare: dead}, 404: {path: absent + "/redrive"}, 409: {path: key + "/redrive"}, 422: {path: "/v1/notices/x/redrive"}},
 		"listRoutes": {200: {path: "/v1/routes"}, 400: {path: "/v1/routes?%zz"}, 422: {path: "/v1/routes?x=1"}},

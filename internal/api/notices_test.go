@@ -16,7 +16,7 @@ func TestChangesByState(t *testing.T) {
 		method, path, body string
 		want               map[notice.State]int
 	}{
-		{"DELETE", "", "", map[notice.State]int{notice.Scheduled: 200, notice.Claimed: 200, notice.Delivered: 409, notice.Cancelled: 200, notice.Dead: 409}},
+		{"DELETE", "", "", map[notice.State]int{notice.Scheduled: 200, notice.Claimed: 200, notice.Delivered: 409, notice.Cancelled: 200, notice.Dead: 200}},
 		{"PATCH", "", `{"delay":"1m"}`, map[notice.State]int{notice.Scheduled: 200, notice.Claimed: 409, notice.Delivered: 409, notice.Cancelled: 409, notice.Dead: 409}},
 		{"POST", "/fire", "", map[notice.State]int{notice.Scheduled: 200, notice.Claimed: 409, notice.Delivered: 409, notice.Cancelled: 409, notice.Dead: 409}},
 		{"POST", "/redrive", "{}", map[notice.State]int{notice.Scheduled: 409, notice.Claimed: 409, notice.Delivered: 409, notice.Cancelled: 409, notice.Dead: 200}},

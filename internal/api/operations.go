@@ -44,7 +44,7 @@ func (a *api) operations() []operation {
 			body: RescheduleRequest{}, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.reschedule},
 		{method: "DELETE", path: "/v1/notices/{key}", id: "cancel", summary: "Cancel a notice",
 			about: "in_flight tells whether an attempt was running: it may still reach the receiver, and there is none after it. " +
-				"Cancelling again is answered with 200 and changed=false; a notice that is delivered or dead with 409.",
+				"A dead letter may be cancelled too. Cancelling again is answered with 200 and changed=false; a delivered notice with 409.",
 			answer: ChangeAnswer{}, ok: []int{ok}, fails: plain, serve: a.cancel},
 		{method: "POST", path: "/v1/notices/{key}/fire", id: "fire", summary: "Make a notice due now",
 			answer: ChangeAnswer{}, ok: []int{ok}, fails: plain, serve: a.fire},

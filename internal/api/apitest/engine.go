@@ -166,7 +166,7 @@ func (e *Engine) change(key string, from []notice.State, do func(*store.Found)) 
 
 // Cancel cancels.
 func (e *Engine) Cancel(_ context.Context, key string) (store.Change, error) {
-	return e.change(key, []notice.State{notice.Scheduled, notice.Claimed}, func(f *store.Found) {
+	return e.change(key, []notice.State{notice.Scheduled, notice.Claimed, notice.Dead}, func(f *store.Found) {
 		f.State, f.SettledAt = notice.Cancelled, now()
 	})
 }
