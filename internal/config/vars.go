@@ -76,11 +76,11 @@ var texts = map[string]string{
 	"ROUTES":     "Names of the routes, comma-separated: letters, digits, `_` and `-`. Required by `serve`.",
 	"CONCURRENCY": "Handlers that run at one time in this process, over all routes; " +
 		"1 to 100,000.",
-	"GRACE":            "How long the reconciler leaves a due notice to the event path, 1ms to 10s.",
-	"MAX_BODY":         "The longest body a notice may have, to 16MiB.",
-	"RETENTION":        "How long a delivered or cancelled notice stays readable; 0 keeps none.",
-	"RETAIN":           "How many settled notices stay readable, for each route and shard.",
-	"CONFIGURE_REDIS":  "Whether to add `Ex` (`KEg$x` if a route adopts) to Redis's notify-keyspace-events when it is missing. Flags that are " +
+	"GRACE":     "How long the reconciler leaves a due notice to the event path, 1ms to 10s.",
+	"MAX_BODY":  "The longest body a notice may have, to 16MiB.",
+	"RETENTION": "How long a delivered or cancelled notice stays readable; 0 keeps none.",
+	"RETAIN":    "How many settled notices stay readable, for each route and shard.",
+	"CONFIGURE_REDIS": "Whether to add `Ex` (`KEg$x` if a route adopts) to Redis's notify-keyspace-events when it is missing. Flags that are " +
 		"there are kept.",
 	"SHUTDOWN_TIMEOUT": "How long running handlers may take to finish after SIGTERM, to 10m.",
 	"LOG_LEVEL":        "`debug`, `info`, `warn` or `error`.",
@@ -94,9 +94,9 @@ var texts = map[string]string{
 		"`stream:<key>`, or `log`. Required.",
 	"ROUTE_<NAME>_RETRY": "The ladder: the delays between attempts. Or a preset, which sets ladder, acknowledgement and timeout " +
 		"together: see below. A notice's own ladder wins.",
-	"ROUTE_<NAME>_JITTER":           "Share by which each step is spread both ways, 0 to 0.5.",
-	"ROUTE_<NAME>_TIMEOUT":          "The time one attempt may take, 1ms to 10m.",
-	"ROUTE_<NAME>_ACK":              "What acknowledges: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field). Of lists and " +
+	"ROUTE_<NAME>_JITTER":  "Share by which each step is spread both ways, 0 to 0.5.",
+	"ROUTE_<NAME>_TIMEOUT": "The time one attempt may take, 1ms to 10m.",
+	"ROUTE_<NAME>_ACK": "What acknowledges: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field). Of lists and " +
 		"streams: `report`, a report of the consumer within the timeout; empty = the push itself.",
 	"ROUTE_<NAME>_CONCURRENCY":      "Handlers of the route that run at one time in this process.",
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "Of them, to one destination host and port.",
@@ -111,7 +111,7 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_PROXY":            "An HTTP proxy for the route's calls, `http://user:password@host:3128`.",
 	"ROUTE_<NAME>_METHOD":           "`POST`, `PUT` or `GET`; a notice's own method wins.",
 	"ROUTE_<NAME>_MAXLEN":           "Entries a stream is trimmed to, approximately; 0 = never trimmed.",
-	"ROUTE_<NAME>_ADOPT":            "Whether plain `SET key payload EX n` timers under the prefix are taken over. Needs a retention of `1h` and " +
+	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are taken over. Needs a retention of `1h` and " +
 		"`10000` at least, and the notify flags `KEg$x`.",
 }
 

@@ -152,7 +152,7 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 		"NOTIFIER_REDIS_URL": "redis://notifier:" + password + "@" + s.Addr() + "/0",
 		"NOTIFIER_ROUTES":    "list,stream,log",
 		"NOTIFIER_LISTEN":    "127.0.0.1:0",
-		"NOTIFIER_RETENTION": "1s",
+		"NOTIFIER_RETENTION": "1h",
 		"NOTIFIER_SHARDS":    "2",
 	}
 	for name, target := range map[string]string{"LIST": "list:todo", "STREAM": "stream:events", "LOG": "log"} {
@@ -189,6 +189,11 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 	}
 	r := as(t, s, "root")
 	await(t, func() bool { return r.LLen(ctx, "todo").Val() == 1 && r.XLen(ctx, "events").Val() == 1 })
+	// A timer that somebody set without asking, and that the route adopts.
+	if err := r.Set(ctx, "list:a:b:2", "plain", 2*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool { return r.LLen(ctx, "todo").Val() == 2 })
 	if _, err := p.Cancel(ctx, "log:a:b:1"); err != nil {
 		t.Error(err)
 	}

@@ -60,7 +60,7 @@ var (
 // the store names, the subscription, and the scrape's own question.
 var operations = []string{
 	"schedule", "arm", "find", "amend", "claim", "settle", "push", "look", "touch", "page", "trim", "rehome", "counts", "kept",
-	"meta", "register", "routes", "forget", "pause", "resume", "paused", "publish", "info", "subscribe", "stats",
+	"peek", "adopt", "unknown", "scan", "meta", "register", "routes", "forget", "pause", "resume", "paused", "publish", "info", "subscribe", "stats",
 }
 
 // Metrics counts. Its methods may be called at the same time.
