@@ -128,7 +128,7 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 	}
 	s, err := h.newState(r)
 	if err != nil {
-		return nil, fmt.Errorf("route %s: %w", r.Name, err)
+		return nil, err
 	}
 	h.states.Store(r, s)
 	return s, nil
@@ -196,7 +196,7 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	s, err := h.state(r)
 	if err != nil {
-		return notice.RetryResult(notice.ReasonInvalid, err.Error())
+		return notice.RetryResult(notice.ReasonInvalid, "route "+r.Name+": "+err.Error())
 	}
 	u, err := s.check(n)
 	if err != nil {

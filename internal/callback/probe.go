@@ -51,7 +51,7 @@ func (h *Handler) Probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 	x := Exchange{}
 	s, err := h.state(r)
 	if err != nil {
-		x.Result = notice.RetryResult(notice.ReasonInvalid, err.Error())
+		x.Result = notice.RetryResult(notice.ReasonInvalid, "route "+r.Name+": "+err.Error())
 		return x
 	}
 	u, err := s.check(n)
