@@ -21,7 +21,7 @@ type parameter struct{ name, about, example string }
 var (
 	paramRoute  = parameter{"route", "The name of a route; without it all routes are listed.", "orders"}
 	paramPrefix = parameter{"prefix", "app, app:module or app:module:type: what the keys lie under.", "app1:orders:paid"}
-	paramState  = parameter{"state", "scheduled (the default), claimed, delivered, cancelled or dead.", "dead"}
+	paramState  = parameter{"state", "scheduled, claimed, delivered, cancelled or dead; all if it is left out.", "dead"}
 	paramReason = parameter{"reason", "Of dead letters: why they died.", "status_5xx"}
 	paramSince  = parameter{"since", "RFC 3339; by due time, or by the time of settling or death.", "2026-11-21T00:00:00Z"}
 	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
@@ -135,7 +135,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 	var f faults
 	q := a.filter(values, &f)
-	q.State, q.Limit = notice.Scheduled, defaultPage
+	q.Limit = defaultPage
 	if s := values.Get("state"); s != "" {
 		if q.State = notice.State(s); !slices.Contains(notice.States, q.State) {
 			f.add("query.state", clip(s, 60), "want one of %s", join(notice.States))

@@ -65,7 +65,7 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 	filters(c, &q)
 	f := c.Flags()
 	f.StringVar(&q.Route, "route", "", "name of a route")
-	f.StringVar(&q.State, "state", "", "scheduled (the default), claimed, delivered, cancelled or dead")
+	f.StringVar(&q.State, "state", "", "scheduled, claimed, delivered, cancelled or dead (default: all)")
 	f.IntVar(&q.Limit, "limit", 0, "notices a page, 1 to 1000 (default 100)")
 	f.StringVar(&q.Cursor, "cursor", "", "go on behind an earlier page")
 	f.BoolVar(&all, "all", false, "go through all pages")

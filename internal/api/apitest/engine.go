@@ -233,7 +233,7 @@ func (e *Engine) matching(q store.Query) ([]string, error) {
 		if !f.SettledAt.IsZero() {
 			at = f.SettledAt
 		}
-		if f.State == q.State && keys.HasPrefix(key, q.Prefix) && slices.Contains(q.Routes, f.Route) && key > after &&
+		if (q.State == "" || f.State == q.State) && keys.HasPrefix(key, q.Prefix) && slices.Contains(q.Routes, f.Route) && key > after &&
 			(q.Reason == "" || f.Reason == q.Reason) && (q.Since.IsZero() || !at.Before(q.Since)) && (q.Until.IsZero() || at.Before(q.Until)) {
 			out = append(out, key)
 		}
