@@ -100,6 +100,7 @@ func (h *Handler) Close() {
 type routeState struct {
 	route     *route.Route
 	fixed     *url.URL // of a fixed target
+	fixedHost string
 	guard     *guard   // nil for a fixed target
 	transport *http.Transport
 	signer    *signer
@@ -153,6 +154,7 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 		if s.fixed, err = url.Parse(r.Target.URL); err != nil {
 			return nil, errors.New("its target is no address; want http://host/path or https://host/path")
 		}
+		s.fixedHost = hostPort(s.fixed)
 		if r.HTTPSOnly && s.fixed.Scheme != "https" {
 			return nil, fmt.Errorf("its target is %s, and the route calls https addresses only", s.fixed.Scheme)
 		}
@@ -202,7 +204,11 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	if err != nil {
 		return s.finish(n, u, failure(&facts{}, err, 0))
 	}
-	pass, refused := s.limits.enter(hostPort(u))
+	host := s.fixedHost
+	if s.fixed == nil {
+		host = hostPort(u)
+	}
+	pass, refused := s.limits.enter(host)
 	if refused != nil {
 		return *refused
 	}

@@ -64,29 +64,34 @@ func (s *routeState) request(ctx context.Context, n *notice.Notice, u *url.URL, 
 		u, signed, body, typ = &c, []byte(c.RawQuery), nil, ""
 	}
 	h := make(http.Header, 12+len(s.route.Headers)+len(n.Headers))
+	values := make([]string, 0, 12) // one allocation for all the values
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
 	setHeaders(h, s.route.Headers)
 	setHeaders(h, n.Headers)
 	if u.User != nil && h.Get("Authorization") == "" {
-		h["Authorization"] = []string{basicAuth(u.User)}
+		set("Authorization", basicAuth(u.User))
 	}
 	if typ != "" {
-		h["Content-Type"] = []string{typ}
+		set("Content-Type", typ)
 	}
 	id := n.ID()
 	h["User-Agent"] = s.userAgent
-	h["Webhook-Id"] = []string{id}
-	h["Webhook-Timestamp"] = []string{strconv.FormatInt(at.Unix(), 10)}
+	set("Webhook-Id", id)
+	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	if sig := s.signer.sign(id, at, signed); sig != "" {
-		h["Webhook-Signature"] = []string{sig}
+		set("Webhook-Signature", sig)
 	}
-	h["Notifier-Key"] = []string{n.Key}
-	h["Notifier-Attempt"] = []string{strconv.Itoa(n.Coming())}
-	h["Notifier-Due"] = []string{n.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+	set("Notifier-Key", n.Key)
+	set("Notifier-Attempt", strconv.Itoa(n.Coming()))
+	set("Notifier-Due", n.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	if n.Traceparent != "" {
-		h["Traceparent"] = []string{n.Traceparent}
+		set("Traceparent", n.Traceparent)
 	}
 	if n.Lost {
-		h["Notifier-Body"] = []string{"lost"}
+		set("Notifier-Body", "lost")
 	}
 	for name, vs := range h { // configuration and store were checked; this is the last gate against injection
 		if strings.ContainsAny(vs[0], "\r\n\x00") {
