@@ -132,7 +132,7 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (s
 		return req, tooLarge(prefix+"body", a.maxBody)
 	}
 	req.Body = bytes.Clone(req.Body) // else it would keep the whole batch in memory
-	if len(bodies) == 1 && bodies[0] == "body" && req.ContentType == "" && !req.InlineJSON() {
+	if len(bodies) == 1 && bodies[0] == "body" && req.ContentType == "" && len(req.Body) > 1000 && !req.InlineJSON() {
 		req.ContentType = "application/json" // said aloud where the record cannot show that it is JSON
 	}
 	req.Traceparent = trace

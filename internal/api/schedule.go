@@ -93,7 +93,8 @@ func flags(r store.Reply) string {
 type item struct {
 	req     store.Request
 	problem *Problem
-	sent    int // its place among the requests given to the engine, -1 = none
+	sent    int  // its place among the requests given to the engine, -1 = none
+	json    bool // its body is JSON that may stand in another JSON text
 }
 
 // batch serves POST /v1/notices/batch. Nothing is scheduled before all of the
@@ -133,11 +134,13 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, items []item, 
 				it.problem = a.failure(r.Context(), reply.Err)
 			} else {
 				it.problem = conflict(reply)
+				// What was just created is what was given, and that was parsed.
+				it.json = reply.Created && it.json || !reply.Created && reply.Notice != nil && reply.InlineJSON()
 			}
 		}
 		status := scheduled(reply)
 		out = append(out, `{"key":`...)
-		out = appendJSON(out, it.req.Key)
+		out = appendString(out, it.req.Key)
 		if it.problem != nil {
 			status, last = it.problem.Status, it.problem
 		}
@@ -147,7 +150,7 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, items []item, 
 		} else {
 			out = append(append(out, ','), flags(reply)...)
 			// Bodies are not echoed: they would double the traffic.
-			out = append(appendJSON(append(out, `,"notice":`...), a.view(reply.Found)), '}')
+			out = append(a.appendHead(append(out, `,"notice":`...), reply.Found, it.json), '}', '}')
 		}
 		tally[status]++
 		if lines {
@@ -270,7 +273,7 @@ func (a *api) readLines(in *bufio.Reader, c caller, trace string) ([]item, error
 
 func (a *api) readItem(raw []byte, n int, c caller, trace string) item {
 	req, err := a.parseNotice(raw, "body["+strconv.Itoa(n)+"].", c, trace)
-	it := item{req: req}
+	it := item{req: req, json: err == nil && req.ContentType == "" && req.InlineJSON()}
 	if err != nil {
 		// The key is repeated so that the caller knows which item is meant; a
 		// wrong one only as far as it can be shown.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"notifier/internal/notice"
@@ -64,7 +65,8 @@ type Attempt struct {
 	Response   string `json:"response,omitempty" doc:"The first 512 bytes of the answer, or the error."`
 }
 
-// view shows a notice without its body.
+// view shows a notice without its body. What is sent is written by appendHead,
+// which must say the same and does it in a fraction of the time.
 func (a *api) view(f store.Found) Notice {
 	n := f.Notice
 	v := Notice{
@@ -95,6 +97,9 @@ func (a *api) view(f store.Found) Notice {
 
 // redacted takes the password out of an address.
 func redacted(address string) string {
+	if !strings.Contains(address, "@") {
+		return address
+	}
 	if u, err := url.Parse(address); err == nil && u.User != nil {
 		return u.Redacted()
 	}
@@ -104,11 +109,11 @@ func redacted(address string) string {
 // appendNotice appends the notice, its body included, and then more members
 // (without the comma before them).
 func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
-	b = appendJSON(b, a.view(f))
-	b = b[:len(b)-1] // the closing brace
+	inline := f.InlineJSON()
+	b = a.appendHead(b, f, inline)
 	switch {
 	case len(f.Body) == 0:
-	case f.InlineJSON():
+	case inline:
 		b = append(append(b, `,"body":`...), f.Body...)
 	default:
 		b = append(b, `,"body_base64":"`...)
@@ -118,6 +123,72 @@ func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
 		b = append(append(b, ','), more...)
 	}
 	return append(b, '}')
+}
+
+// appendHead appends a notice without its body and without the closing brace.
+// It is most of what a schedule call costs here, so it is written by hand; a
+// test holds it against view.
+func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
+	n := f.Notice
+	name, steps := n.Route, n.Ladder
+	if r := a.routes.Prefix(n.Route); r != nil {
+		name = r.Name
+		if steps == nil {
+			steps = r.Ladder
+		}
+	}
+	contentType := n.ContentType
+	if contentType == "" && inline {
+		contentType = "application/json"
+	}
+	b = appendString(append(b, `{"key":`...), n.Key)
+	b = appendString(append(b, `,"id":`...), n.ID())
+	b = appendString(append(b, `,"route":`...), name)
+	b = appendString(append(b, `,"state":`...), string(f.State))
+	b = appendStamp(append(b, `,"due":`...), n.Due)
+	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(n.Coming()), 10)
+	b = strconv.AppendInt(append(b, `,"max_attempts":`...), int64(1+n.Redriven+len(steps)), 10)
+	for _, m := range [...]struct{ name, value string }{{`,"url":`, redacted(n.URL)}, {`,"method":`, n.Method}, {`,"content_type":`, contentType}} {
+		if m.value != "" {
+			b = appendString(append(b, m.name...), m.value)
+		}
+	}
+	if len(n.Ladder) > 0 {
+		b = append(b, `,"retry":[`...)
+		for i, d := range n.Ladder {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, notice.Short(d))
+		}
+		b = append(b, ']')
+	}
+	b = appendStamp(append(b, `,"created_at":`...), n.Made)
+	if !f.SettledAt.IsZero() {
+		b = appendStamp(append(b, `,"settled_at":`...), f.SettledAt)
+	}
+	if n.Reason != "" {
+		b = appendString(append(b, `,"reason":`...), string(n.Reason))
+	}
+	b = append(b, `,"attempts":`...)
+	if len(n.Attempts) == 0 {
+		return append(b, `[]`...)
+	}
+	return appendJSON(b, a.view(f).Attempts)
+}
+
+func appendStamp(b []byte, t time.Time) []byte {
+	return append(t.UTC().AppendFormat(append(b, '"'), stampLayout), '"')
+}
+
+// appendString appends a string as JSON.
+func appendString(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return appendJSON(b, s)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // appendJSON appends v, which is one of this package's own types.

@@ -154,7 +154,7 @@ func (o *benchOptions) send(ctx context.Context, c *client.Client, run string, b
 	}
 	lines := make([][]byte, 0, to-from)
 	for i := from; i < to; i++ {
-		line, err := json.Marshal(request(i))
+		line, err := request(i).Line()
 		if err != nil {
 			return err
 		}

@@ -87,9 +87,11 @@ type Request struct {
 
 // MarshalJSON puts the body in. Package json then takes the white space out of
 // it; [Client.Schedule] does not.
-func (r Request) MarshalJSON() ([]byte, error) { return r.encode() }
+func (r Request) MarshalJSON() ([]byte, error) { return r.Line() }
 
-func (r Request) encode() ([]byte, error) {
+// Line is the request as JSON without a line break, the body byte for byte, for
+// ScheduleLines.
+func (r Request) Line() ([]byte, error) {
 	type plain Request
 	b, err := json.Marshal(plain(r))
 	if err != nil {
@@ -108,7 +110,7 @@ func (r Request) encode() ([]byte, error) {
 // Schedule schedules a notice. It may be called again with the same request,
 // unless that says replace.
 func (c *Client) Schedule(ctx context.Context, r Request) (*Notice, error) {
-	body, err := r.encode()
+	body, err := r.Line()
 	if err != nil {
 		return nil, err
 	}
