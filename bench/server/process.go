@@ -1,0 +1,169 @@
+// Package server starts the servers that the measured systems need: each on a
+// free port of the loopback interface, in a directory of its own, without
+// persistence, and stopped by process id.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long a server gets to end by itself.
+const stopTimeout = 10 * time.Second
+
+// startTimeout is how long a server gets to answer; RabbitMQ on a busy machine
+// is the slowest.
+const startTimeout = 60 * time.Second
+
+// Process is a running server.
+type Process struct {
+	Addr string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+}
+
+// command is what start needs to know.
+type command struct {
+	name string // of the log file
+	path string
+	args []string
+	env  []string
+	dir  string
+	user string // run as this user if we are root
+	addr string
+}
+
+func start(c command) (*Process, error) {
+	logPath := filepath.Join(c.dir, c.name+".log")
+	log, err := os.Create(logPath)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(c.path, c.args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, log, log
+	cmd.Env = append(os.Environ(), c.env...)
+	if c.user != "" && os.Getuid() == 0 {
+		cred, err := credential(c.user)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", c.name, err)
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	p := &Process{Addr: c.addr, cmd: cmd, log: logPath, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is told by its log
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// ready waits until ask succeeds.
+func (p *Process) ready(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended at its start: %s", filepath.Base(p.cmd.Path), tail(p.log))
+		case <-ctx.Done():
+			return fmt.Errorf("%s did not answer within %s: %w: %s", filepath.Base(p.cmd.Path), startTimeout, err, tail(p.log))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// PID is the server's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Stop ends the server: asked first, killed if it does not listen.
+func (p *Process) Stop() error {
+	if p == nil {
+		return nil
+	}
+	return p.stop(syscall.SIGTERM)
+}
+
+func (p *Process) stop(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", filepath.Base(p.cmd.Path), err)
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopTimeout):
+	}
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s: %w", filepath.Base(p.cmd.Path), err)
+	}
+	<-p.done
+	return nil
+}
+
+func tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(b) > 600 {
+		b = b[len(b)-600:]
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// dialable tells whether something accepts connections at addr.
+func dialable(addr string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
+// FreeAddr is a loopback address with a port that was free a moment ago.
+func FreeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+func credential(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, fmt.Errorf("this server refuses to run as root: %w", err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}

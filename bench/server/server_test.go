@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParseStat(t *testing.T) {
+	line := "42 (a (b) c) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 20 5 20 0 1 0 100 1 2"
+	s, err := parseStat([]byte(line))
+	if err != nil || s.parent != 7 || s.cpu != 2250*time.Millisecond {
+		t.Errorf("%+v, %v; want parent 7, 2.25 s", s, err)
+	}
+	if _, err := parseStat([]byte("1 (x) S 1")); err == nil {
+		t.Error("a short line was read")
+	}
+}
+
+func TestTreeHoldsItsRoot(t *testing.T) {
+	pids, err := Tree(os.Getpid())
+	if err != nil || len(pids) == 0 || pids[0] != os.Getpid() {
+		t.Errorf("%v, %v", pids, err)
+	}
+	if _, err := CPU(os.Getpid()); err != nil {
+		t.Error(err)
+	}
+	if n, err := RSS(os.Getpid()); err != nil || n < 1<<20 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := OwnCPU(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSumCalls(t *testing.T) {
+	info := "# Commandstats\r\ncmdstat_get:calls=3,usec=1\r\ncmdstat_info:calls=9,usec=1\r\ncmdstat_evalsha:calls=4,usec=2\r\n"
+	if n, err := sumCalls(info); err != nil || n != 7 {
+		t.Errorf("%d, %v; want 7: INFO is ours", n, err)
+	}
+	if _, err := sumCalls("cmdstat_get:calls=x,usec=1"); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestFind(t *testing.T) {
+	if _, err := Find("no-such-program", "/bin/s[h]"); err != nil {
+		t.Error(err)
+	}
+	if _, err := Find("no-such-program", "/nowhere/*"); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAProcessThatEndsAtItsStartSaysWhy(t *testing.T) {
+	p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "echo no licence; exit 1"}, dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.ready(context.Background(), func(context.Context) error { return io.EOF })
+	if err == nil || !strings.Contains(err.Error(), "no licence") {
+		t.Errorf("%v", err)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopEndsAProcess(t *testing.T) {
+	p, err := start(command{name: "sleep", path: "/bin/sleep", args: []string{"1000"}, dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	var none *Process
+	if err := none.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReceiverTellsTheKey(t *testing.T) {
+	got := make(chan string, 1)
+	r, err := Receive(func(id string) { got <- id })
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequest(http.MethodPost, r.URL, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(KeyHeader, "a:b:c:d")
+	client := &http.Client{Transport: &http.Transport{}}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	client.CloseIdleConnections()
+	if id := <-got; id != "a:b:c:d" || resp.StatusCode != http.StatusOK {
+		t.Errorf("id %q, %s", id, resp.Status)
+	}
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+}

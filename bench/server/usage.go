@@ -1,0 +1,133 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTick is the unit of /proc/pid/stat; it is 100 a second on every Linux
+// that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// stat is what is read of /proc/pid/stat.
+type stat struct {
+	parent int
+	cpu    time.Duration // its own and that of its children that ended
+}
+
+func readStat(pid int) (stat, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(b)
+}
+
+func parseStat(b []byte) (stat, error) {
+	// The name in brackets may hold spaces; what follows it does not.
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 15 {
+		return stat{}, fmt.Errorf("%q is no line of /proc/pid/stat", b)
+	}
+	parent, err := strconv.Atoi(string(f[1]))
+	if err != nil {
+		return stat{}, err
+	}
+	s := stat{parent: parent}
+	for _, field := range f[11:15] {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return stat{}, err
+		}
+		s.cpu += time.Duration(n) * clockTick
+	}
+	return s, nil
+}
+
+// Tree is a process and all that descend from it.
+func Tree(root int) ([]int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	children := map[int][]int{}
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(d))
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(pid); err == nil { // else it has ended meanwhile
+			children[s.parent] = append(children[s.parent], pid)
+		}
+	}
+	all := []int{root}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all, nil
+}
+
+// CPU is the processor time that the processes and all their descendants have
+// used so far.
+func CPU(pids ...int) (time.Duration, error) {
+	var total time.Duration
+	for _, root := range pids {
+		tree, err := Tree(root)
+		if err != nil {
+			return 0, err
+		}
+		for _, pid := range tree {
+			s, err := readStat(pid)
+			if err != nil && pid == root {
+				return 0, fmt.Errorf("read the processor time of %d: %w", pid, err)
+			}
+			total += s.cpu
+		}
+	}
+	return total, nil
+}
+
+// OwnCPU is the processor time of this process alone, without the servers that
+// it started.
+func OwnCPU() (time.Duration, error) {
+	b, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0, fmt.Errorf("read one's own processor time: %w", err)
+	}
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 13 {
+		return 0, fmt.Errorf("read one's own processor time: %q", b)
+	}
+	var total time.Duration
+	for _, field := range f[11:13] {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read one's own processor time: %w", err)
+		}
+		total += time.Duration(n) * clockTick
+	}
+	return total, nil
+}
+
+// RSS is the resident memory of a process in bytes.
+func RSS(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
+			}
+			return kb * 1024, nil
+		}
+	}
+	return 0, fmt.Errorf("read the memory of %d: no VmRSS", pid)
+}
