@@ -1,0 +1,376 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"notifier/bench/peer"
+	"notifier/bench/server"
+)
+
+// Bench is what a case works with: a peer that is started and has no worker.
+type Bench struct {
+	Peer peer.Peer
+	Info peer.Info
+	Size Size
+	Env  peer.Env
+	New  func() peer.Peer // another of its kind
+	Self string           // this program, for cases that need further processes
+}
+
+// Case is one column group of the table.
+type Case struct {
+	Name  string
+	Title string
+	What  string // how it is measured, in a sentence
+	// Columns are the values shown, in order.
+	Columns []Column
+	// Counts: early, missing and doubled are shown as well.
+	Counts bool
+	// Only tells which peers take part; nil = all.
+	Only func(peer.Info) bool
+	// NoEvents: the peer is started on a server that sends no events.
+	NoEvents bool
+	Handlers int
+	Run      func(context.Context, *Bench) (Values, error)
+}
+
+// Column is one value of a case.
+type Column struct {
+	Value string
+	Title string
+	// Less: smaller is better.
+	Less bool
+}
+
+var lateColumns = []Column{{"mean_ms", "mean ms", true}, {"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true}, {"max_ms", "max ms",
+	true}}
+
+const (
+	lateHandlers  = 16
+	drainHandlers = 64
+)
+
+// Cases are all cases, in the tables' order.
+func Cases(size Size) []Case {
+	ours := func(i peer.Info) bool { return i.Kind == peer.Ours }
+	all := []Case{
+		{Name: "schedule", Title: "Schedule, one a call", What: fmt.Sprintf("%d callers, one job a call, due in a day, for %s.",
+			singleCallers, size.Schedule),
+			Columns: []Column{{"rate", "jobs/s", false}}, Handlers: lateHandlers, Run: scheduleCase},
+		{Name: "schedule-batch", Title: "Schedule, many a call",
+			What: fmt.Sprintf("%d callers, 128 jobs a call (lmstfy 64, this project over HTTP 500), for %s.", batchCallers,
+				size.Schedule),
+			Columns: []Column{{"rate", "jobs/s", false}}, Handlers: lateHandlers, Only: func(i peer.Info) bool { return i.Batch > 0 },
+			Run: batchCase},
+		{Name: "drain", Title: "Drain", What: fmt.Sprintf("%d jobs due at one and the same ms (a whole second), a handler that "+
+			"does nothing, %d handlers; "+
+			"jobs handled by the time since the due instant; cut after %s.", size.Drain, drainHandlers, size.DrainMax),
+			Columns: []Column{{"rate", "jobs/s", false}}, Counts: true, Handlers: drainHandlers, Run: drainCase},
+		{Name: "late-10", Title: "Lateness at 10/s", What: fmt.Sprintf("10 jobs a second at random whole ms for %s, nothing else "+
+			"pending, %d handlers.", size.Small, lateHandlers),
+			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
+			Run: func(ctx context.Context, b *Bench) (Values, error) { return lateCase(ctx, b, 10, b.Size.Small, 0) }},
+		{Name: "late-1000", Title: fmt.Sprintf("Lateness at 1,000/s among %s", thousands(size.Pending)),
+			What: fmt.Sprintf("1,000 jobs a second at random whole ms for %s among %s others due in a day, %d handlers.", size.Window,
+				thousands(size.Pending), lateHandlers),
+			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
+			Run: func(ctx context.Context, b *Bench) (Values, error) {
+				return lateCase(ctx, b, 1000, b.Size.Window, b.Size.Pending)
+			}},
+		{Name: "late-5000", Title: fmt.Sprintf("Lateness at 5,000/s among %s", thousands(size.PendingL)),
+			What: fmt.Sprintf("5,000 jobs a second at random whole ms for %s among %s others due in a day, %d handlers.", size.Window,
+				thousands(size.PendingL), lateHandlers),
+			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
+			Run: func(ctx context.Context, b *Bench) (Values, error) {
+				return lateCase(ctx, b, 5000, b.Size.Window, b.Size.PendingL)
+			}},
+		{Name: "off", Title: "Notifications switched off", What: fmt.Sprintf("Like lateness at 1,000/s among %s, on a Redis that "+
+			"sends no expired events.", thousands(size.Pending)),
+			Columns: lateColumns, Counts: true, Handlers: lateHandlers, Only: ours, NoEvents: true,
+			Run: func(ctx context.Context, b *Bench) (Values, error) {
+				return lateCase(ctx, b, 1000, b.Size.Window, b.Size.Pending)
+			}},
+		{Name: "bytes", Title: "Memory per pending job", What: fmt.Sprintf("%s jobs due in a day, %d B body, id of 31 characters; "+
+			"growth by jobs.", thousands(size.Bytes), peer.BodyLen),
+			Columns: []Column{{"bytes", "bytes/job", true}}, Handlers: lateHandlers, Run: bytesCase},
+		{Name: "idle", Title: "Idle", What: fmt.Sprintf("One worker with %d handlers and 1,000 jobs due in a day, %s.", lateHandlers,
+			size.Idle),
+			Columns: []Column{{"commands", "commands/s", true}, {"cpu_worker", "worker, % of a core", true}, {"cpu_server",
+				"servers, % of a core", true}}, Handlers: lateHandlers, Run: idleCase},
+		{Name: "callbacks", Title: "HTTP callbacks, end to end",
+			What: fmt.Sprintf("%s notices due at one ms, delivered by HTTP to one local receiver, against a bare "+
+				"Go client loop with the same concurrency, before and after.", thousands(size.Calls)),
+			Columns: []Column{{"rate", "callbacks/s", false}, {"bare", "bare loop/s", false}, {"percent", "% of the bare loop",
+				false}}, Counts: true,
+			Only: func(i peer.Info) bool { return i.Name == "notifier-http" }, Handlers: drainHandlers, Run: callbackCase},
+		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
+			size.Window),
+			Columns: []Column{{"doubled_percent", "handled twice, %", true}}, Counts: true, Handlers: lateHandlers, Run: raceCase},
+		{Name: "crash", Title: "A worker is killed", What: fmt.Sprintf("200 jobs a second, each taking 20 ms; in mid-work the "+
+			"worker is killed (-9) "+
+			"and another one started; lost is what was never finished within %s.", size.Crash),
+			Columns: []Column{{"lost_percent", "lost, %", true}, {"again_percent", "finished twice, %", true}, {"recovery_s",
+				"last one after s", true}},
+			Counts: true, Handlers: lateHandlers, Run: crashCase},
+	}
+	for _, n := range size.Growth {
+		all = append(all, Case{Name: fmt.Sprintf("growth-%d", n), Title: fmt.Sprintf("Growth: %s pending", thousands(n)),
+			What:    fmt.Sprintf("1,000 jobs a second for %s among %s others; memory of the others.", size.Window, thousands(n)),
+			Columns: []Column{{"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true}, {"bytes", "bytes/job", true}}, Counts: true,
+			Handlers: lateHandlers,
+			Run:      func(ctx context.Context, b *Bench) (Values, error) { return lateCase(ctx, b, 1000, b.Size.Window, n) }})
+	}
+	return all
+}
+
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// warm makes connections and what a peer makes once.
+const warmJobs = 512
+
+func warm(ctx context.Context, b *Bench) (rate float64, err error) {
+	return fillAt(ctx, b.Peer, b.Info, 2*fillFrom, warmJobs)
+}
+
+func scheduleCase(ctx context.Context, b *Bench) (Values, error) {
+	if _, err := warm(ctx, b); err != nil {
+		return nil, err
+	}
+	rate, err := produce(ctx, b.Peer, b.Size.Schedule, 0)
+	return Values{"rate": rate}, err
+}
+
+func batchCase(ctx context.Context, b *Bench) (Values, error) {
+	if _, err := warm(ctx, b); err != nil {
+		return nil, err
+	}
+	rate, err := produce(ctx, b.Peer, b.Size.Schedule, b.Info.Batch)
+	return Values{"rate": rate}, err
+}
+
+func bytesCase(ctx context.Context, b *Bench) (Values, error) {
+	if _, err := warm(ctx, b); err != nil {
+		return nil, err
+	}
+	before, err := b.Peer.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fill(ctx, b.Peer, b.Info, b.Size.Bytes); err != nil {
+		return nil, err
+	}
+	after, err := b.Peer.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Values{"bytes": float64(after.Bytes-before.Bytes) / float64(b.Size.Bytes)}, nil
+}
+
+func drainCase(ctx context.Context, b *Bench) (Values, error) {
+	rate, err := warm(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	n := b.Size.Drain
+	due := time.Now().Add(leadFor(b.Size, b.Info, n, rate)).Truncate(time.Second).Add(time.Second)
+	r, err := scheduleDue(ctx, b, repeat(due, n), due)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+		return nil, err
+	}
+	if err := r.Wait(ctx, due.Add(b.Size.DrainMax)); err != nil {
+		return nil, err
+	}
+	v := Values{}
+	r.Counts(v)
+	v["rate"], err = r.Rate(due)
+	return v, err
+}
+
+func repeat(t time.Time, n int) []time.Time {
+	due := make([]time.Time, n)
+	for i := range due {
+		due[i] = t
+	}
+	return due
+}
+
+// scheduleDue schedules a job for each due time, all of it before the first.
+func scheduleDue(ctx context.Context, b *Bench, due []time.Time, first time.Time) (*Recorder, error) {
+	r := NewRecorder(due)
+	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
+	if err := schedule(ctx, b.Peer, b.Info, job, 0, len(due)); err != nil {
+		return nil, err
+	}
+	if over := time.Since(first); over > 0 {
+		return nil, fmt.Errorf("scheduling ended %s after the first job was due; the figures would not be lateness", over)
+	}
+	return r, nil
+}
+
+// lateCase measures lateness, and on the way the memory of the others.
+func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pending int) (Values, error) {
+	v := Values{}
+	speed := slowest
+	if pending > 0 {
+		var err error
+		if speed, err = fillMeasured(ctx, b, pending, v); err != nil {
+			return nil, err
+		}
+	}
+	n := int(float64(rate) * window.Seconds())
+	start := time.Now().Add(leadFor(b.Size, b.Info, n, speed))
+	due := randomDue(start, window, n)
+	r := NewRecorder(due)
+	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+		return nil, err
+	}
+	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
+	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
+		return nil, err
+	}
+	if over := time.Since(start); over > 0 {
+		return nil, fmt.Errorf("scheduling ended %s after the first job was due; the figures would not be lateness", over)
+	}
+	if err := r.Wait(ctx, start.Add(window+b.Size.Wait)); err != nil {
+		return nil, err
+	}
+	r.Counts(v)
+	r.Lateness(v)
+	return v, nil
+}
+
+// slowest is the schedule rate that a case without pending jobs reckons with.
+const slowest = 1000.0
+
+// fillMeasured schedules far jobs, adds their memory to v, and returns the
+// rate at which jobs can be scheduled.
+func fillMeasured(ctx context.Context, b *Bench, pending int, v Values) (float64, error) {
+	speed, err := warm(ctx, b)
+	if err != nil {
+		return 0, err
+	}
+	before, err := b.Peer.Usage(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := fill(ctx, b.Peer, b.Info, pending); err != nil {
+		return 0, err
+	}
+	after, err := b.Peer.Usage(ctx)
+	if err != nil {
+		return 0, err
+	}
+	grown := float64(after.Bytes - before.Bytes)
+	v["bytes"], v["total_mb"] = grown/float64(pending), grown/1e6
+	return speed, nil
+}
+
+func idleCase(ctx context.Context, b *Bench) (Values, error) {
+	if _, err := fill(ctx, b.Peer, b.Info, 1000); err != nil {
+		return nil, err
+	}
+	r := NewRecorder(nil)
+	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+		return nil, err
+	}
+	// What a start does once is not what idling costs.
+	if err := pause(ctx, min(b.Size.Idle, 3*time.Second)); err != nil {
+		return nil, err
+	}
+	type sample struct {
+		usage       peer.Usage
+		own, server time.Duration
+		at          time.Time
+	}
+	take := func() (s sample, err error) {
+		if s.usage, err = b.Peer.Usage(ctx); err != nil {
+			return s, err
+		}
+		if s.server, err = server.CPU(s.usage.PIDs...); err != nil {
+			return s, err
+		}
+		s.own, err = server.OwnCPU()
+		s.at = time.Now()
+		return s, err
+	}
+	before, err := take()
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, b.Size.Idle); err != nil {
+		return nil, err
+	}
+	after, err := take()
+	if err != nil {
+		return nil, err
+	}
+	seconds := after.at.Sub(before.at).Seconds()
+	v := Values{"cpu_worker": 100 * (after.own - before.own).Seconds() / seconds,
+		"cpu_server": 100 * (after.server - before.server).Seconds() / seconds}
+	if before.usage.Commands >= 0 {
+		v["commands"] = float64(after.usage.Commands-before.usage.Commands) / seconds
+	}
+	return v, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// raceCase runs two workers on one server.
+func raceCase(ctx context.Context, b *Bench) (Values, error) {
+	n := int(500 * b.Size.Window.Seconds())
+	start := time.Now().Add(leadFor(b.Size, b.Info, n, slowest))
+	due := randomDue(start, b.Size.Window, n)
+	r := NewRecorder(due)
+	dir, err := os.MkdirTemp(b.Env.Dir, "second")
+	if err != nil {
+		return nil, fmt.Errorf("make a scratch directory: %w", err)
+	}
+	second := b.New()
+	defer second.Stop()
+	env := b.Env
+	env.Dir, env.Attach = dir, b.Peer.Addr()
+	if err := second.Start(ctx, env); err != nil {
+		return nil, fmt.Errorf("start the second instance: %w", err)
+	}
+	for _, p := range []peer.Peer{b.Peer, second} {
+		if err := p.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+			return nil, err
+		}
+	}
+	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
+	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
+		return nil, err
+	}
+	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
+		return nil, err
+	}
+	// The second copy of a job comes right after the first, if it comes.
+	if err := pause(ctx, 2*time.Second); err != nil {
+		return nil, err
+	}
+	v := Values{}
+	r.Counts(v)
+	v["doubled_percent"] = 100 * v["doubled"] / float64(n)
+	return v, nil
+}

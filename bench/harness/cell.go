@@ -1,0 +1,48 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"notifier/bench/peer"
+)
+
+// Spec is what the process of one cell is told.
+type Spec struct {
+	Peer string
+	Case string
+	Size Size
+	Dir  string // scratch, removed by the caller
+	Bin  string
+}
+
+// Measure runs one cell in this process.
+func Measure(ctx context.Context, spec Spec, entry peer.Entry) (v Values, err error) {
+	c, err := CaseNamed(spec.Size, spec.Case)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self,
+		Env: peer.Env{Dir: spec.Dir, Bin: spec.Bin, NoEvents: c.NoEvents, Handlers: c.Handlers}}
+	defer func() { err = errors.Join(err, b.Peer.Stop()) }()
+	if err := b.Peer.Start(ctx, b.Env); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Peer, err)
+	}
+	return c.Run(ctx, b)
+}
+
+// CaseNamed is a case by its name.
+func CaseNamed(size Size, name string) (Case, error) {
+	for _, c := range Cases(size) {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return Case{}, fmt.Errorf("there is no case %q", name)
+}

@@ -1,0 +1,148 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"notifier/bench/peer"
+)
+
+// Values are what a cell measured, by name; the cases say what the names mean.
+type Values map[string]float64
+
+// The producers of the cases.
+const (
+	singleCallers = 64
+	batchCallers  = 8
+)
+
+// schedule gives all jobs to the peer: many a call where it has such a call.
+func schedule(ctx context.Context, p peer.Peer, info peer.Info, jobs func(n int) peer.Job, from, to int) error {
+	if info.Batch == 0 {
+		return spread(ctx, singleCallers, from, to, 1, func(ctx context.Context, a, _ int) error { return p.Schedule(ctx, jobs(a)) })
+	}
+	return spread(ctx, batchCallers, from, to, info.Batch, func(ctx context.Context, a, b int) error {
+		batch := make([]peer.Job, 0, b-a)
+		for n := a; n < b; n++ {
+			batch = append(batch, jobs(n))
+		}
+		return p.ScheduleBatch(ctx, batch)
+	})
+}
+
+// spread calls fn for [from,to) in steps from several goroutines.
+func spread(ctx context.Context, callers, from, to, step int, fn func(ctx context.Context, a, b int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := atomic.Int64{}
+	next.Store(int64(from))
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				a := int(next.Add(int64(step))) - step
+				if a >= to {
+					return
+				}
+				if err := fn(ctx, a, min(a+step, to)); err != nil {
+					cancel(fmt.Errorf("schedule: %w", err))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// fillBlock is how many neighbours of the far jobs share a due second, so that
+// calls that take one delay for many jobs can be used.
+const fillBlock = 128
+
+// farJob is a job that is due in a day.
+func farJob(start time.Time) func(n int) peer.Job {
+	base := start.Add(24 * time.Hour).Truncate(time.Second)
+	return func(n int) peer.Job {
+		block := rand.New(rand.NewPCG(uint64(n/fillBlock), 7))
+		due := base.Add(time.Duration(block.IntN(3600)) * time.Second).Add(time.Duration(n%fillBlock) * time.Millisecond)
+		return peer.Job{ID: peer.ID(n), Due: due, Body: peer.Body(n)}
+	}
+}
+
+// fillFrom is the first number of a far job: no recorder knows it.
+const fillFrom = 1_000_000_000
+
+// fill gives the peer n jobs that are due in a day and returns their rate.
+func fill(ctx context.Context, p peer.Peer, info peer.Info, n int) (float64, error) {
+	return fillAt(ctx, p, info, fillFrom, n)
+}
+
+func fillAt(ctx context.Context, p peer.Peer, info peer.Info, from, n int) (float64, error) {
+	start := time.Now()
+	if err := schedule(ctx, p, info, farJob(start), from, from+n); err != nil {
+		return 0, fmt.Errorf("fill: %w", err)
+	}
+	return float64(n) / time.Since(start).Seconds(), nil
+}
+
+// produce schedules for the given time and returns the rate. batch 0 = one job
+// a call.
+func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (float64, error) {
+	callers := singleCallers
+	if batch > 0 {
+		callers = batchCallers
+	}
+	start := time.Now()
+	end := start.Add(d)
+	job := farJob(start)
+	var done, next atomic.Int64
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for time.Now().Before(end) && ctx.Err() == nil {
+				n := max(batch, 1)
+				a := int(next.Add(int64(n))) - n
+				if batch == 0 {
+					errs[c] = p.Schedule(ctx, job(a))
+				} else {
+					jobs := make([]peer.Job, n)
+					for i := range jobs {
+						jobs[i] = job(a + i)
+					}
+					errs[c] = p.ScheduleBatch(ctx, jobs)
+				}
+				if errs[c] != nil {
+					return
+				}
+				done.Add(int64(n))
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return 0, fmt.Errorf("schedule: %w", err)
+	}
+	return float64(done.Load()) / time.Since(start).Seconds(), nil
+}
+
+// leadFor is the time that n jobs need to be scheduled before the first is
+// due, with room, at a rate seen a moment ago.
+func leadFor(size Size, info peer.Info, n int, rate float64) time.Duration {
+	return max(size.Lead, info.Lead) + time.Duration(2*float64(n)/rate*float64(time.Second))
+}
+
+// randomDue spreads n whole-ms due times over a window, in random order.
+func randomDue(start time.Time, window time.Duration, n int) []time.Time {
+	start = start.Truncate(time.Millisecond)
+	due := make([]time.Time, n)
+	for i := range due {
+		due[i] = start.Add(time.Duration(rand.Int64N(window.Milliseconds())) * time.Millisecond)
+	}
+	return due
+}

@@ -1,0 +1,110 @@
+package harness
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"notifier/bench/peer"
+)
+
+func at(ms int) time.Time { return time.UnixMilli(1_700_000_000_000 + int64(ms)) }
+
+func TestRecorderCountsWhatNoJobMayBe(t *testing.T) {
+	r := NewRecorder([]time.Time{at(0), at(10), at(20), at(30)})
+	r.handleAt(peer.ID(0), at(3))         // 3 ms late
+	r.handleAt(peer.ID(1), at(9))         // early
+	r.handleAt(peer.ID(2), at(25))        // 5 ms late …
+	r.handleAt(peer.ID(2), at(26))        // … and again
+	r.handleAt(peer.ID(fillFrom), at(26)) // a job that was not due for a day
+	r.handleAt("somebody else's", at(26)) // whatever that is
+	v := Values{}                         // job 3 is missing
+	r.Counts(v)
+	for name, want := range map[string]float64{"jobs": 4, "early": 3, "missing": 1, "doubled": 1} {
+		if v[name] != want {
+			t.Errorf("%s = %v, want %v", name, v[name], want)
+		}
+	}
+	r.Lateness(v)
+	for name, want := range map[string]float64{"mean_ms": 7.0 / 3, "p50_ms": 3, "p99_ms": 5, "max_ms": 5} {
+		if math.Abs(v[name]-want) > 1e-9 {
+			t.Errorf("%s = %v, want %v", name, v[name], want)
+		}
+	}
+	if rate, err := r.Rate(at(-975)); err != nil || math.Abs(rate-3) > 1e-9 {
+		t.Errorf("rate %v, %v; want 3 jobs in the second until the last", rate, err)
+	}
+}
+
+func TestRecorderWaitsForAll(t *testing.T) {
+	r := NewRecorder([]time.Time{at(0), at(0)})
+	r.handleAt(peer.ID(0), at(1))
+	if err := r.Wait(context.Background(), time.Now()); err != nil {
+		t.Errorf("a deadline is no error: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.Wait(ctx, time.Now().Add(time.Hour)); err == nil {
+		t.Error("a cancelled wait returned no error")
+	}
+	r.handleAt(peer.ID(1), at(1))
+	if err := r.Wait(context.Background(), time.Now().Add(time.Hour)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRateOfNothing(t *testing.T) {
+	r := NewRecorder([]time.Time{at(10)})
+	if _, err := r.Rate(at(0)); err == nil {
+		t.Error("no job was handled, and there is a rate")
+	}
+	r.handleAt(peer.ID(0), at(5))
+	if _, err := r.Rate(at(10)); err == nil {
+		t.Error("all were early, and there is a rate")
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	hundred := make([]float64, 100)
+	for i := range hundred {
+		hundred[i] = float64(i + 1)
+	}
+	for _, c := range []struct {
+		values  []float64
+		q, want float64
+	}{
+		{nil, 0.5, 0}, {[]float64{7}, 0.99, 7}, {[]float64{1, 2}, 0.5, 1}, {hundred, 0.99, 99}, {hundred, 0.5, 50}, {hundred, 1, 100},
+		{hundred, 0, 1},
+	} {
+		if got := Quantile(c.values, c.q); got != c.want {
+			t.Errorf("Quantile(%d values, %v) = %v, want %v", len(c.values), c.q, got, c.want)
+		}
+	}
+}
+
+func TestCrashLogCountsWhatIsFinished(t *testing.T) {
+	l := &crashLog{due: []time.Time{at(0), at(0), at(50), at(50)}, started: make([]int64, 4), finished: make([]int, 4), left: 4,
+		half: make(chan struct{}), all: make(chan struct{})}
+	start := func(n, ms int) { l.note(n, event{ID: peer.ID(n), NS: at(ms).UnixNano()}) }
+	done := func(n, ms int) { l.note(n, event{ID: peer.ID(n), NS: at(ms).UnixNano(), Done: true}) }
+	start(0, 1)
+	done(0, 20)
+	start(1, 1) // killed here
+	start(1, 100)
+	done(1, 120)
+	<-l.half
+	start(2, 40) // early
+	done(2, 60)
+	done(2, 61) // again
+	v := l.values(at(30))
+	for name, want := range map[string]float64{"jobs": 4, "early": 1, "missing": 1, "doubled": 1, "lost_percent": 25,
+		"again_percent": 25} {
+		if v[name] != want {
+			t.Errorf("%s = %v, want %v", name, v[name], want)
+		}
+	}
+	if got := v["recovery_s"]; math.Abs(got-0.03) > 1e-9 {
+		t.Errorf("recovery_s = %v, want 0.03: from the kill to the last first finish", got)
+	}
+}

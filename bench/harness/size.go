@@ -1,0 +1,102 @@
+package harness
+
+import (
+	"fmt"
+	"time"
+)
+
+// Size says how much of everything a run measures.
+type Size struct {
+	Name    string
+	Repeats int // of each cell; OneRepeat overrides it for the long cases
+	// Once are cases that are run a single time, because they take long.
+	Once []string
+	// Peers and Cases are the names that are run unless flags say otherwise;
+	// empty = all.
+	Peers []string
+	Cases []string
+	// Only restricts a case to some peers, where all of them would take too long.
+	Only map[string][]string
+
+	Schedule time.Duration // how long producers schedule
+	Drain    int           // jobs due in one ms
+	DrainMax time.Duration // a drain is cut here
+	Lead     time.Duration // least time between scheduling and due
+	Wait     time.Duration // for missing jobs, after the last is due
+	Small    time.Duration // window of 10 a second
+	Window   time.Duration // window of 1,000 and 5,000 a second
+	Pending  int           // in the case of 1,000 a second
+	PendingL int           // in the case of 5,000 a second
+	Bytes    int           // jobs for the memory per job
+	Idle     time.Duration
+	Calls    int   // HTTP callbacks
+	Growth   []int // pending jobs
+	Crash    time.Duration
+}
+
+// cheap are the peers that start at once and cover the field: a quick run's.
+var cheap = []string{"notifier", "notifier-http", "asynq", "asynq-10ms", "beanstalkd-aligned", "beanstalkd", "zset-lua-10ms",
+	"expired-events"}
+
+// Sizes are the sizes by name.
+func Sizes() map[string]Size {
+	return map[string]Size{
+		// A tenth of a second of everything: does it work at all?
+		"tiny": {
+			Name: "tiny", Repeats: 1, Schedule: 100 * time.Millisecond, Drain: 500, DrainMax: 12 * time.Second, Lead: 2 * time.Second,
+			Wait: 8 * time.Second, Small: 2 * time.Second, Window: time.Second, Pending: 1000, PendingL: 2000, Bytes: 2000,
+			Idle:  time.Second,
+			Calls: 500, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
+		},
+		"quick": {
+			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain"}, Peers: append(cheap, "river"),
+			Cases: []string{"schedule", "schedule-batch", "drain", "late-10", "late-1000", "off", "idle", "callbacks"},
+			Only: map[string][]string{
+				"schedule":  {"notifier", "notifier-http", "asynq", "beanstalkd", "zset-lua-10ms"},
+				"drain":     {"notifier", "asynq-10ms", "beanstalkd"},
+				"late-10":   {"notifier", "notifier-http", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms"},
+				"late-1000": {"notifier", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms", "expired-events", "river"},
+				"idle":      {"notifier", "asynq", "zset-lua-10ms"},
+			},
+			Schedule: 500 * time.Millisecond, Drain: 20_000, DrainMax: 10 * time.Second, Lead: 1500 * time.Millisecond,
+			Wait:  3 * time.Second,
+			Small: 3 * time.Second, Window: 2 * time.Second, Pending: 100_000, PendingL: 200_000, Bytes: 50_000,
+			Idle: 2 * time.Second, Calls: 10_000,
+			Growth: []int{10_000, 100_000}, Crash: 20 * time.Second,
+		},
+		// All peers, all cases, in about forty minutes.
+		"standard": {
+			Name: "standard", Repeats: 3, Once: []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000"},
+			Only:     map[string][]string{"late-5000": large, "growth": growers},
+			Schedule: time.Second, Drain: 100_000, DrainMax: 30 * time.Second, Lead: 3 * time.Second, Wait: 10 * time.Second,
+			Small: 15 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,
+			Idle:  10 * time.Second,
+			Calls: 50_000, Growth: []int{10_000, 100_000, 1_000_000}, Crash: 40 * time.Second,
+		},
+		"nightly": {
+			Name: "nightly", Repeats: 5, Once: []string{"growth", "crash", "race"},
+			Only:     map[string][]string{"late-5000": large, "growth": growers},
+			Schedule: 3 * time.Second, Drain: 100_000, DrainMax: 60 * time.Second, Lead: 5 * time.Second, Wait: 30 * time.Second,
+			Small: 30 * time.Second, Window: 10 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,
+			Idle:  10 * time.Second,
+			Calls: 100_000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 150 * time.Second,
+		},
+	}
+}
+
+// large are the peers that can be given 5,000 jobs a second among a million at
+// all; growers those whose growth is plotted.
+var (
+	large = []string{"notifier", "asynq-10ms", "machinery", "beanstalkd-aligned", "river", "zset-lua-10ms", "expired-events",
+		"memory-heap"}
+	growers = []string{"notifier", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms", "expired-events"}
+)
+
+// SizeNamed is a size by its name.
+func SizeNamed(name string) (Size, error) {
+	s, ok := Sizes()[name]
+	if !ok {
+		return Size{}, fmt.Errorf("-size %q: want tiny, quick, standard or nightly", name)
+	}
+	return s, nil
+}
