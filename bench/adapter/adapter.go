@@ -1,0 +1,181 @@
+// Package adapter holds the systems that are measured, one a file, and the
+// patterns that people build by hand. Each runs at the best settings that were
+// found for it; Info.Settings states them.
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"notifier/bench/peer"
+)
+
+// All lists every peer in the tables' order.
+func All() []peer.Entry {
+	return []peer.Entry{
+		notifierEntry(), notifierHTTPEntry(), asynqDefault(), asynqBest(), machineryEntry(), gocraftEntry(), riverEntry(),
+		beanstalkdEntry(), beanstalkdAligned(), natsEntry(),
+		rabbitmqEntry(), lmstfyEntry(),
+		expiredEvents(), zsetPoll(), zsetLua(), zsetCarry(), zsetShards(), bucketsQueue(), listSleep(), listBlock(), memoryHeap(),
+		sqlPoll(),
+	}
+}
+
+var redisNeeds = []peer.Need{{Program: "redis-server", Package: "redis-server"}}
+
+const (
+	bytesRedis    = "growth of used_memory"
+	bytesRSS      = "growth of the server's resident memory"
+	bytesTable    = "table and indexes on disk"
+	commandsRedis = "Redis commands, those inside scripts included"
+)
+
+// crew is a set of goroutines that end together.
+type crew struct {
+	cancel context.CancelFunc
+	ctx    context.Context
+	wg     sync.WaitGroup
+}
+
+func newCrew() *crew {
+	c := &crew{}
+	// A crew lives until Stop, not until the call that started it returns.
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// run starts fn; an error that is not the crew's end is logged, and shows in
+// the table as jobs that are missing.
+func (c *crew) run(fn func(ctx context.Context) error) {
+	c.wg.Go(func() {
+		if err := fn(c.ctx); err != nil && c.ctx.Err() == nil {
+			slog.Error("a worker ended", "error", err)
+		}
+	})
+}
+
+func (c *crew) stop() {
+	if c == nil {
+		return
+	}
+	c.cancel()
+	c.wg.Wait()
+}
+
+// every calls fn each interval until the crew stops.
+func (c *crew) every(interval time.Duration, fn func(ctx context.Context) error) {
+	c.run(func(ctx context.Context) error {
+		t := time.NewTicker(interval)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-t.C:
+			}
+			if err := fn(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				slog.Error("a poll failed", "error", err)
+			}
+		}
+	})
+}
+
+// pool starts n handlers and returns where to send them ids.
+func (c *crew) pool(n int, handle peer.Handle) chan<- string {
+	jobs := make(chan string, 1)
+	for range n {
+		c.run(func(ctx context.Context) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case id := <-jobs:
+					handle(id)
+				}
+			}
+		})
+	}
+	return jobs
+}
+
+// send gives an id to a pool's handler, waiting for a free one.
+func send(ctx context.Context, jobs chan<- string, id string) error {
+	select {
+	case jobs <- id:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pack puts an id before the body, where a system names its jobs itself.
+func pack(j peer.Job) []byte { return append(append([]byte(j.ID), '\n'), j.Body...) }
+
+func unpack(b []byte) (id string, err error) {
+	const n = len("app1:trans:notice:") + 13
+	if len(b) <= n || b[n] != '\n' {
+		return "", fmt.Errorf("%.40q is not what was scheduled", b)
+	}
+	return string(b[:n]), nil
+}
+
+// secondsUp is the time until due in whole seconds, rounded up: systems that
+// count in seconds are given the delay that is never early.
+func secondsUp(due time.Time) int64 {
+	d := time.Until(due)
+	if d <= 0 {
+		return 0
+	}
+	return int64((d + time.Second - 1) / time.Second)
+}
+
+// held is a pool of connections, each used by one caller at a time.
+type held[T any] struct {
+	free chan T
+	all  []T
+}
+
+func hold[T any](n int, open func() (T, error)) (*held[T], error) {
+	h := &held[T]{free: make(chan T, n)}
+	for range n {
+		c, err := open()
+		if err != nil {
+			return h, err
+		}
+		h.all = append(h.all, c)
+		h.free <- c
+	}
+	return h, nil
+}
+
+func (h *held[T]) with(ctx context.Context, fn func(T) error) error {
+	select {
+	case c := <-h.free:
+		defer func() { h.free <- c }()
+		return fn(c)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *held[T]) close(fn func(T) error) error {
+	if h == nil {
+		return nil
+	}
+	var errs []error
+	for _, c := range h.all {
+		errs = append(errs, fn(c))
+	}
+	return errors.Join(errs...)
+}
+
+// callers is how many connections a producer gets: one for each caller of the
+// schedule case.
+const callers = 64

@@ -1,0 +1,164 @@
+package adapter
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"notifier/bench/harness"
+	"notifier/bench/peer"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// Libraries that start what they cannot stop.
+		goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
+		goleak.IgnoreAnyFunction("github.com/RichardKnop/machinery/v2/brokers/redis.(*BrokerGR).StartConsuming"),
+	)
+}
+
+func TestEntriesAreDescribed(t *testing.T) {
+	cases := harness.Cases(harness.Sizes()["nightly"])
+	seen := map[string]bool{}
+	for _, e := range All() {
+		i := e.Info
+		if seen[i.Name] {
+			t.Errorf("two peers are named %s", i.Name)
+		}
+		seen[i.Name] = true
+		if i.Title == "" || i.Version == "" || i.Settings == "" || i.Kind == "" || i.BytesOf == "" || i.CommandsOf == "" || i.Traits == (peer.Traits{}) {
+			t.Errorf("%s: something is not told: %+v", i.Name, i)
+		}
+		for c := range i.Skip {
+			if !slices.ContainsFunc(cases, func(k harness.Case) bool { return k.Name == c }) {
+				t.Errorf("%s skips case %s, which there is not", i.Name, c)
+			}
+		}
+	}
+	for _, s := range harness.Sizes() {
+		names := slices.Clone(s.Peers)
+		for _, only := range s.Only {
+			names = append(names, only...)
+		}
+		for _, n := range names {
+			if !seen[n] {
+				t.Errorf("size %s speaks of peer %s, which there is not", s.Name, n)
+			}
+		}
+	}
+}
+
+func TestSecondsUpIsNeverEarly(t *testing.T) {
+	for _, d := range []time.Duration{-time.Second, 0, time.Millisecond, 999 * time.Millisecond, time.Second, 90 * time.Minute} {
+		due := time.Now().Add(d)
+		if at := time.Now().Add(time.Duration(secondsUp(due)) * time.Second); at.Before(due) {
+			t.Errorf("%s: %s is before %s", d, at, due)
+		}
+	}
+}
+
+func TestUnpackIsTheInverseOfPack(t *testing.T) {
+	j := peer.Job{ID: peer.ID(7), Body: peer.Body(7)}
+	if id, err := unpack(pack(j)); err != nil || id != j.ID {
+		t.Errorf("%q, %v", id, err)
+	}
+	for _, s := range []string{"", "short", string(pack(j)[1:])} {
+		if id, err := unpack([]byte(s)); err == nil {
+			t.Errorf("unpack(%q) = %q", s, id)
+		}
+	}
+}
+
+// conform schedules jobs over two seconds, and each must be handled once.
+// Being early is a peer's own property: the tables show it.
+func conform(t *testing.T, e peer.Entry) {
+	t.Helper()
+	if m := harness.Missing(e.Info); m != "" {
+		t.Fatalf("%s %s", e.Info.Name, m)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	const jobs, handlers = 20, 20
+	p := e.New()
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := p.Start(ctx, peer.Env{Dir: t.TempDir(), Bin: t.TempDir(), Handlers: handlers}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	all := make(chan struct{})
+	err := p.Work(ctx, handlers, func(id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[id]++; len(seen) == jobs && seen[id] == 1 {
+			close(all)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now().Add(max(e.Info.Lead, 2*time.Second)).Truncate(time.Millisecond)
+	batch := make([]peer.Job, jobs)
+	for n := range batch {
+		batch[n] = peer.Job{ID: peer.ID(n), Due: start.Add(time.Duration(n) * 100 * time.Millisecond), Body: peer.Body(n)}
+	}
+	half := jobs
+	if e.Info.Batch > 0 {
+		half = jobs / 2
+		if err := p.ScheduleBatch(ctx, batch[half:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, j := range batch[:half] {
+		if err := p.Schedule(ctx, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-all:
+	case <-time.After(time.Minute):
+		mu.Lock()
+		defer mu.Unlock()
+		t.Fatalf("%d of %d jobs were handled", len(seen), jobs)
+	}
+	if _, err := p.Usage(ctx); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for n := range jobs {
+		if c := seen[peer.ID(n)]; c != 1 {
+			t.Errorf("job %d was handled %d times", n, c)
+		}
+	}
+}
+
+func TestMemoryHeapConforms(t *testing.T) { conform(t, memoryHeap()) }
+
+func TestHeapOrder(t *testing.T) {
+	m := &inMemory{wake: make(chan struct{}, 1)}
+	now := time.Now()
+	for _, d := range []int{-1, -5, -3, 3600} {
+		if err := m.Schedule(context.Background(), peer.Job{ID: peer.ID(d + 10),
+			Due: now.Add(time.Duration(d) * time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int{5, 7, 9} {
+		if id, _ := m.next(); id != peer.ID(want) {
+			t.Errorf("%s, want %d", id, want)
+		}
+	}
+	if id, wait := m.next(); id != "" || wait < 59*time.Minute {
+		t.Errorf("%q, %s: the last is not due for an hour", id, wait)
+	}
+}

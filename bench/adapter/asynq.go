@@ -1,0 +1,84 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"notifier/bench/peer"
+)
+
+// queue is hibiken/asynq.
+type queue struct {
+	onRedis
+	interval time.Duration // 0 = asynq's own default
+	client   *asynq.Client
+	srv      *asynq.Server
+}
+
+const asynqTask = "notice"
+
+func asynqEntry(name, title, settings string, interval time.Duration) peer.Entry {
+	return peer.Entry{Info: peer.Info{
+		Name: name, Title: title, Version: moduleVersion("github.com/hibiken/asynq"), Settings: settings, Kind: peer.System,
+		Needs: redisNeeds,
+		Traits: peer.Traits{Crash: "nothing; recovered after 60–120 s", Race: "safe (lease 30 s)", Ladder: "one function a server",
+			Cancel: "by id, unless active"},
+		Skip: map[string]string{}, BytesOf: bytesRedis, CommandsOf: commandsRedis,
+	}, New: func() peer.Peer { return &queue{interval: interval} }}
+}
+
+func asynqDefault() peer.Entry {
+	return asynqEntry("asynq", "asynq", "defaults: delayed tasks checked each 5 s", 0)
+}
+
+func asynqBest() peer.Entry {
+	return asynqEntry("asynq-10ms", "asynq, 10 ms", "DelayedTaskCheckInterval and TaskCheckInterval 10 ms (its most punctual); it "+
+		"keeps whole seconds, cut off, so it is early", 10*time.Millisecond)
+}
+
+func (q *queue) Start(ctx context.Context, env peer.Env) error {
+	if err := q.start(ctx, env); err != nil {
+		return err
+	}
+	q.client = asynq.NewClientFromRedisClient(q.rdb)
+	return nil
+}
+
+func (q *queue) Schedule(ctx context.Context, j peer.Job) error {
+	_, err := q.client.EnqueueContext(ctx, asynq.NewTask(asynqTask, j.Body), asynq.TaskID(j.ID), asynq.ProcessAt(j.Due),
+		asynq.Timeout(time.Minute))
+	return err
+}
+
+func (*queue) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
+
+func (q *queue) Work(_ context.Context, handlers int, handle peer.Handle) error {
+	q.srv = asynq.NewServerFromRedisClient(redis.NewClient(&redis.Options{Addr: q.addr, PoolSize: handlers + 16}), asynq.Config{
+		Concurrency: handlers, LogLevel: asynq.ErrorLevel, DelayedTaskCheckInterval: q.interval, TaskCheckInterval: q.interval,
+		ShutdownTimeout: time.Second,
+	})
+	err := q.srv.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		id, ok := asynq.GetTaskID(ctx)
+		if !ok {
+			return errors.New("a task without id")
+		}
+		handle(id)
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	return nil
+}
+
+func (q *queue) Stop() error {
+	if q.srv != nil {
+		q.srv.Shutdown()
+	}
+	return q.onRedis.Stop()
+}

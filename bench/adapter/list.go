@@ -1,0 +1,133 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/bench/peer"
+)
+
+// list is a Redis list whose consumers sort out by themselves what is due.
+type list struct {
+	onRedis
+	work func(l *list, handlers int, handle peer.Handle)
+}
+
+// The due time stands before id and body, because a list keeps no order by it.
+func (l *list) entry(j peer.Job) []byte {
+	return append(strconv.AppendInt(nil, j.Due.UnixMilli(), 10), append([]byte{' '}, pack(j)...)...)
+}
+
+func readEntry(s string) (due time.Time, id string, err error) {
+	ms, rest, ok := strings.Cut(s, " ")
+	n, numErr := strconv.ParseInt(ms, 10, 64)
+	if !ok || numErr != nil {
+		return due, "", fmt.Errorf("%.40q is not what was scheduled", s)
+	}
+	id, err = unpack([]byte(rest))
+	return time.UnixMilli(n), id, err
+}
+
+func (l *list) Schedule(ctx context.Context, j peer.Job) error {
+	return l.rdb.LPush(ctx, readyKey, l.entry(j)).Err()
+}
+
+func (l *list) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+	entries := make([]any, len(jobs))
+	for i, j := range jobs {
+		entries[i] = l.entry(j)
+	}
+	return l.rdb.LPush(ctx, readyKey, entries...).Err()
+}
+
+func (l *list) Work(_ context.Context, handlers int, handle peer.Handle) error {
+	l.work(l, handlers, handle)
+	return nil
+}
+
+// listSleep pops, puts back what is not due, and sleeps a second after each
+// round.
+func listSleep() peer.Entry {
+	info := patternInfo("list-sleep", "list, put back until due, sleep 1 s",
+		"one consumer; a round pops the whole list, so each round costs two commands for every pending job",
+		peer.Traits{Crash: "what was popped and not handled", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n)"})
+	return peer.Entry{Info: info, New: func() peer.Peer {
+		return &list{work: func(l *list, handlers int, handle peer.Handle) {
+			jobs := l.crew.pool(handlers, handle)
+			l.crew.every(time.Second, func(ctx context.Context) error { return l.round(ctx, jobs) })
+		}}
+	}}
+}
+
+func (l *list) round(ctx context.Context, jobs chan<- string) error {
+	n, err := l.rdb.LLen(ctx, readyKey).Result()
+	if err != nil {
+		return fmt.Errorf("measure the list: %w", err)
+	}
+	for range n {
+		s, err := l.rdb.RPop(ctx, readyKey).Result()
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("pop: %w", err)
+		}
+		due, id, err := readEntry(s)
+		if err != nil {
+			return err
+		}
+		if time.Now().Before(due) {
+			if err := l.rdb.LPush(ctx, readyKey, s).Err(); err != nil {
+				return fmt.Errorf("put back: %w", err)
+			}
+			continue
+		}
+		if err := send(ctx, jobs, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listBlock pops with BLPOP and sleeps until what it popped is due.
+func listBlock() peer.Entry {
+	info := patternInfo("list-blpop", "list + BLPOP, the consumer sleeps until due",
+		"each handler pops one job and sleeps; right only where all delays are the same, because a later job holds up those behind it",
+		peer.Traits{Crash: "what the consumers sleep over", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n), until popped"})
+	return peer.Entry{Info: info, New: func() peer.Peer {
+		return &list{work: func(l *list, handlers int, handle peer.Handle) {
+			for range handlers {
+				l.crew.run(func(ctx context.Context) error {
+					return l.blockingPop(ctx, readyKey, func(s string) error {
+						due, id, err := readEntry(s)
+						if err != nil {
+							return err
+						}
+						if err := sleepUntil(ctx, due); err != nil {
+							return err
+						}
+						handle(id)
+						return nil
+					})
+				})
+			}
+		}}
+	}}
+}
+
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,150 @@
+package adapter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/bench/peer"
+	"notifier/bench/server"
+)
+
+// service is this project as it is deployed: the binary, its HTTP API before
+// it and an HTTP receiver behind it.
+type service struct {
+	redis    *server.Process
+	addr     string
+	rdb      *redis.Client // for the figures only
+	api      *server.Process
+	base     string
+	http     *http.Client
+	receiver *server.Receiver
+	handle   atomic.Pointer[peer.Handle]
+}
+
+const ourBatch = 500
+
+func notifierHTTPEntry() peer.Entry {
+	return peer.Entry{Info: peer.Info{
+		Name: "notifier-http", Title: "**notifier**, over HTTP", Version: "this revision", Kind: peer.Ours,
+		Needs:  append([]peer.Need{{Program: "go", Package: "golang"}}, redisNeeds...),
+		Traits: ourTraits,
+		Settings: "the binary with its defaults; scheduled through the API, delivered to a local HTTP receiver; concurrency as " +
+			"for the others",
+		Batch: ourBatch, BytesOf: bytesRedis, CommandsOf: commandsRedis,
+		Skip: map[string]string{"crash": "see in process: the receiver is another process", "race": "see in process"},
+	}, New: func() peer.Peer { return &service{} }}
+}
+
+func (s *service) Start(ctx context.Context, env peer.Env) error {
+	path, err := server.Build(ctx, env.Bin, "notifier", filepath.Dir(server.ModuleDir()), "./cmd/notifier")
+	if err != nil {
+		return err
+	}
+	if s.redis, err = server.Redis(ctx, env.Dir); err != nil {
+		return err
+	}
+	s.addr = s.redis.Addr
+	s.rdb = redis.NewClient(&redis.Options{Addr: s.addr})
+	if s.receiver, err = server.Receive(s.received); err != nil {
+		return err
+	}
+	api, err := server.FreeAddr()
+	if err != nil {
+		return err
+	}
+	n := strconv.Itoa(env.Handlers)
+	s.api, err = server.Program(ctx, env.Dir, "notifier", path, api, "http://"+api+"/readyz", []string{
+		"NOTIFIER_REDIS_URL=redis://" + s.addr + "/0", "NOTIFIER_LISTEN=" + api, "NOTIFIER_LOG_LEVEL=warn",
+		"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!env.NoEvents),
+		"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=" + ourPrefix, "NOTIFIER_ROUTE_BENCH_TARGET=" + s.receiver.URL,
+		"NOTIFIER_ROUTE_BENCH_CONCURRENCY=" + n, "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY=" + n,
+	}, []string{"serve"})
+	if err != nil {
+		return err
+	}
+	s.base = "http://" + api + "/v1/notices"
+	s.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers,
+		DisableCompression: true}}
+	return nil
+}
+
+func (s *service) received(id string) {
+	if h := s.handle.Load(); h != nil {
+		(*h)(id)
+	}
+}
+
+func appendRequest(b []byte, j peer.Job) []byte {
+	b = fmt.Appendf(b, `{"key":%q,"due":%q,"body":`, j.ID, j.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	return append(append(b, j.Body...), '}')
+}
+
+func (s *service) post(ctx context.Context, url, contentType string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, 600))
+		return errors.Join(fmt.Errorf("the API answered %s: %s", resp.Status, strings.TrimSpace(string(answer))), err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+func (s *service) Schedule(ctx context.Context, j peer.Job) error {
+	return s.post(ctx, s.base, "application/json", appendRequest(nil, j))
+}
+
+func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+	body := make([]byte, 0, len(jobs)*(2*peer.BodyLen))
+	for _, j := range jobs {
+		body = append(appendRequest(body, j), '\n')
+	}
+	return s.post(ctx, s.base+"/batch", "application/x-ndjson", body)
+}
+
+// Work lets the receiver pass on what comes: the service itself works from its
+// start.
+func (s *service) Work(_ context.Context, _ int, handle peer.Handle) error {
+	s.handle.Store(&handle)
+	return nil
+}
+
+func (s *service) Usage(ctx context.Context) (peer.Usage, error) {
+	u, err := (&onRedis{srv: s.redis, rdb: s.rdb}).Usage(ctx)
+	if err == nil {
+		u.PIDs = append(u.PIDs, s.api.PID())
+	}
+	return u, err
+}
+
+func (s *service) Addr() string { return s.addr }
+
+func (s *service) Stop() error {
+	if s.http != nil {
+		s.http.CloseIdleConnections()
+	}
+	errs := []error{s.api.Stop(), s.receiver.Stop()}
+	if s.rdb != nil {
+		errs = append(errs, s.rdb.Close())
+	}
+	return errors.Join(append(errs, s.redis.Stop())...)
+}

@@ -1,0 +1,222 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"notifier/bench/peer"
+	"notifier/bench/server"
+)
+
+// rabbit is RabbitMQ with message TTL and a dead-letter exchange. A message
+// only expires at the head of its queue, so a delay queue a due second is the
+// finest grain that stays bearable; that is what this adapter makes.
+type rabbit struct {
+	srv  *server.Rabbit
+	addr string
+	conn *amqp.Connection
+	put  *held[*amqp.Channel]
+	crew *crew
+
+	mu    sync.Mutex
+	known map[string]bool // delay queues that exist
+}
+
+const rabbitWork = "work"
+
+func rabbitmqEntry() peer.Entry {
+	return peer.Entry{Info: peer.Info{
+		Name: "rabbitmq", Title: "RabbitMQ, TTL + dead-letter exchange",
+		Version: "RabbitMQ of Debian, amqp091-go " + moduleVersion("github.com/rabbitmq/amqp091-go"),
+		Settings: "transient messages, publisher confirms; a delay queue a due second (minute, hour, if due later than a minute, " +
+			"an hour): within it a message waits for those before it",
+		Kind: peer.System, Batch: 128, BytesOf: bytesRSS, CommandsOf: "it does not say",
+		Needs: []peer.Need{{Program: "rabbitmq-server", Paths: server.RabbitPaths, Package: "rabbitmq-server"},
+			{Program: "epmd", Paths: []string{"/usr/lib/erlang/erts-*/bin/epmd"}, Package: "rabbitmq-server"}},
+		Traits: peer.Traits{Crash: "nothing (unacknowledged returns)", Race: "safe", Ladder: "a queue a step", Cancel: "no"},
+	}, New: func() peer.Peer { return &rabbit{known: map[string]bool{}} }}
+}
+
+func (r *rabbit) Start(ctx context.Context, env peer.Env) error {
+	r.addr = env.Attach
+	if r.addr == "" {
+		srv, err := server.RabbitMQ(ctx, env.Dir)
+		if err != nil {
+			return err
+		}
+		r.srv, r.addr = srv, srv.Addr
+	}
+	r.crew = newCrew()
+	if err := r.dial(ctx); err != nil {
+		return fmt.Errorf("connect to RabbitMQ: %w", err)
+	}
+	ch, err := r.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("open a channel: %w", err)
+	}
+	defer ch.Close()
+	if _, err := ch.QueueDeclare(rabbitWork, false, false, false, false, nil); err != nil {
+		return fmt.Errorf("declare the work queue: %w", err)
+	}
+	r.put, err = hold(callers, func() (*amqp.Channel, error) {
+		ch, err := r.conn.Channel()
+		if err != nil {
+			return nil, err
+		}
+		return ch, ch.Confirm(false)
+	})
+	return err
+}
+
+// dial tries again for a while: the port answers before the node is ready.
+func (r *rabbit) dial(ctx context.Context) error {
+	for end := time.Now().Add(30 * time.Second); ; {
+		conn, err := amqp.Dial("amqp://guest:guest@" + r.addr + "/")
+		if err == nil {
+			r.conn = conn
+			return nil
+		}
+		if time.Now().After(end) {
+			return err
+		}
+		if err := sleepUntil(ctx, time.Now().Add(200*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+// delayQueue names the queue of a due time and says when it may go.
+func delayQueue(due time.Time) (name string, expires time.Duration) {
+	left := time.Until(due)
+	grain := time.Second
+	switch {
+	case left > time.Hour:
+		grain = time.Hour
+	case left > time.Minute:
+		grain = time.Minute
+	}
+	return "delay." + grain.String() + "." + strconv.FormatInt(due.Truncate(grain).Unix(), 10), left + grain + time.Minute
+}
+
+func (r *rabbit) declare(ch *amqp.Channel, due time.Time) (string, error) {
+	name, expires := delayQueue(due)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known[name] {
+		return name, nil
+	}
+	_, err := ch.QueueDeclare(name, false, false, false, false, amqp.Table{
+		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": rabbitWork, "x-expires": max(expires, time.Minute).Milliseconds(),
+	})
+	if err != nil {
+		return "", fmt.Errorf("declare a delay queue: %w", err)
+	}
+	r.known[name] = true
+	return name, nil
+}
+
+func (r *rabbit) publish(ctx context.Context, ch *amqp.Channel, j peer.Job) (*amqp.DeferredConfirmation, error) {
+	name, err := r.declare(ch, j.Due)
+	if err != nil {
+		return nil, err
+	}
+	// Rounded up: a millisecond late at worst, never early.
+	ttl := max(0, (time.Until(j.Due) + time.Millisecond - 1).Milliseconds())
+	return ch.PublishWithDeferredConfirmWithContext(ctx, "", name, false, false,
+		amqp.Publishing{DeliveryMode: amqp.Transient, Expiration: strconv.FormatInt(ttl, 10), MessageId: j.ID, Body: j.Body})
+}
+
+func (r *rabbit) Schedule(ctx context.Context, j peer.Job) error {
+	return r.ScheduleBatch(ctx, []peer.Job{j})
+}
+
+func (r *rabbit) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+	return r.put.with(ctx, func(ch *amqp.Channel) error {
+		confirms := make([]*amqp.DeferredConfirmation, 0, len(jobs))
+		for _, j := range jobs {
+			c, err := r.publish(ctx, ch, j)
+			if err != nil {
+				return fmt.Errorf("publish: %w", err)
+			}
+			confirms = append(confirms, c)
+		}
+		for _, c := range confirms {
+			ok, err := c.WaitContext(ctx)
+			if err != nil {
+				return fmt.Errorf("wait for the confirmation: %w", err)
+			}
+			if !ok {
+				return errors.New("RabbitMQ refused a message")
+			}
+		}
+		return nil
+	})
+}
+
+func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error {
+	ch, err := r.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("open a channel: %w", err)
+	}
+	if err := ch.Qos(4*handlers, 0, false); err != nil {
+		return fmt.Errorf("set the prefetch: %w", err)
+	}
+	msgs, err := ch.Consume(rabbitWork, "", false, false, false, false, nil)
+	if err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
+	for range handlers {
+		r.crew.run(func(ctx context.Context) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case m, ok := <-msgs:
+					if !ok {
+						return errors.New("the channel was closed")
+					}
+					handle(m.MessageId)
+					if err := m.Ack(false); err != nil {
+						return fmt.Errorf("acknowledge: %w", err)
+					}
+				}
+			}
+		})
+	}
+	return nil
+}
+
+func (r *rabbit) Usage(context.Context) (peer.Usage, error) {
+	u := peer.Usage{Commands: -1}
+	if r.srv == nil {
+		return u, nil
+	}
+	pids, err := server.Tree(r.srv.PID())
+	if err != nil {
+		return u, err
+	}
+	u.PIDs = []int{r.srv.PID()}
+	for _, pid := range pids {
+		// The emulator is by far the largest of them.
+		if rss, err := server.RSS(pid); err == nil {
+			u.Bytes += rss
+		}
+	}
+	return u, nil
+}
+
+func (r *rabbit) Addr() string { return r.addr }
+
+func (r *rabbit) Stop() error {
+	r.crew.stop()
+	if r.conn != nil && !r.conn.IsClosed() {
+		_ = r.conn.Close() // the node is stopped next
+	}
+	return r.srv.Stop()
+}

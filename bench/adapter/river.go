@@ -1,0 +1,121 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"notifier/bench/peer"
+)
+
+// rivers is riverqueue/river.
+type rivers struct {
+	onPostgres
+	client *river.Client[pgx.Tx] // of the producer
+	worker *river.Client[pgx.Tx]
+}
+
+type riverArgs struct {
+	ID   string `json:"id"`
+	Body string `json:"body"`
+}
+
+// Kind names the job type.
+func (riverArgs) Kind() string { return "notice" }
+
+type riverWorker struct {
+	river.WorkerDefaults[riverArgs]
+	handle peer.Handle
+}
+
+// Work handles one job.
+func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
+	w.handle(job.Args.ID)
+	return nil
+}
+
+func riverEntry() peer.Entry {
+	return peer.Entry{Info: peer.Info{
+		Name: "river", Title: "River (PostgreSQL)", Version: moduleVersion("github.com/riverqueue/river"), Kind: peer.System,
+		Needs: postgresNeeds(),
+		Settings: "FetchCooldown and FetchPollInterval 10 ms, 8 workers for each handler asked for; " + postgresSettings +
+			"; delays under 5 s, which its leader serves late, are not asked of it",
+		Traits: peer.Traits{Crash: "nothing; rescued after 1 h", Race: "safe", Ladder: "a function a worker", Cancel: "by id"},
+		Batch:  128, Lead: 8 * time.Second, BytesOf: bytesTable, CommandsOf: "transactions",
+		Skip: map[string]string{"crash": "its rescue comes after 1 h, by its documentation"},
+	}, New: func() peer.Peer { return &rivers{onPostgres: onPostgres{table: "river_job"}} }}
+}
+
+func (r *rivers) Start(ctx context.Context, env peer.Env) error {
+	if err := r.start(ctx, env); err != nil {
+		return err
+	}
+	driver := riverpgxv5.New(r.db)
+	if env.Attach == "" {
+		m, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: quiet()})
+		if err != nil {
+			return fmt.Errorf("make the migrator: %w", err)
+		}
+		if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+	}
+	c, err := river.NewClient(driver, &river.Config{Logger: quiet()})
+	if err != nil {
+		return fmt.Errorf("make the client: %w", err)
+	}
+	r.client = c
+	return nil
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func (r *rivers) Schedule(ctx context.Context, j peer.Job) error {
+	_, err := r.client.Insert(ctx, riverArgs{ID: j.ID, Body: string(j.Body)}, &river.InsertOpts{ScheduledAt: j.Due})
+	return err
+}
+
+func (r *rivers) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+	params := make([]river.InsertManyParams, len(jobs))
+	for i, j := range jobs {
+		params[i] = river.InsertManyParams{Args: riverArgs{ID: j.ID, Body: string(j.Body)},
+			InsertOpts: &river.InsertOpts{ScheduledAt: j.Due}}
+	}
+	_, err := r.client.InsertManyFast(ctx, params)
+	return err
+}
+
+func (r *rivers) Work(_ context.Context, handlers int, handle peer.Handle) error {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &riverWorker{handle: handle})
+	c, err := river.NewClient(riverpgxv5.New(r.db), &river.Config{
+		Logger: quiet(), Workers: workers, FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 10 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 8 * handlers}},
+	})
+	if err != nil {
+		return fmt.Errorf("make the worker: %w", err)
+	}
+	// Not the caller's context: its end would cancel the worker amid a job.
+	if err := c.Start(r.crew.ctx); err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	r.worker = c
+	return nil
+}
+
+func (r *rivers) Stop() error {
+	if r.worker != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.worker.StopAndCancel(ctx); err != nil {
+			slog.Warn("stop River's worker", "error", err)
+		}
+	}
+	return r.onPostgres.Stop()
+}
