@@ -1,0 +1,318 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"notifier/bench/harness"
+	"notifier/bench/peer"
+)
+
+// headline are the columns of the first table: the numbers that a reader
+// compares first.
+var headline = []struct {
+	Case, Value, Title string
+	Less               bool
+}{
+	{"schedule", "rate", "schedule, one a call /s", false},
+	{"schedule-batch", "rate", "schedule, batch /s", false},
+	{"drain", "rate", "drain /s", false},
+	{"late-10", "mean_ms", "10/s: mean ms", true},
+	{"late-10", "p99_ms", "10/s: p99 ms", true},
+	{"late-1000", "mean_ms", "1,000/s: mean ms", true},
+	{"late-1000", "p99_ms", "1,000/s: p99 ms", true},
+	{"late-5000", "p99_ms", "5,000/s among %s: p99 ms", true},
+	{"off", "p99_ms", "events off: p99 ms", true},
+	{"bytes", "bytes", "bytes/job", true},
+	{"idle", "commands", "idle commands/s", true},
+	{"idle", "cpu", "idle CPU %", true},
+}
+
+type table struct {
+	head []string
+	rows [][]string
+}
+
+func (t table) markdown() string {
+	var b strings.Builder
+	line := func(cells []string) {
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	line(t.head)
+	b.WriteString("|" + strings.Repeat(" --- |", len(t.head)) + "\n")
+	for _, r := range t.rows {
+		for i := range r {
+			r[i] = strings.ReplaceAll(r[i], "|", "\\|")
+		}
+		line(r)
+	}
+	return b.String()
+}
+
+func (t table) text() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(t.head, "\t"))
+	for _, r := range t.rows {
+		fmt.Fprintln(w, strings.Join(r, "\t"))
+	}
+	w.Flush()
+	return b.String()
+}
+
+// idleCPU is worker and servers together.
+func cellStat(res *harness.Result, peer, cas, value string) Stat {
+	if value != "cpu" {
+		return stat(res, peer, cas, value)
+	}
+	a, b := stat(res, peer, cas, "cpu_worker"), stat(res, peer, cas, "cpu_server")
+	return Stat{a.Median + b.Median, a.Min + b.Min, a.Max + b.Max, a.N}
+}
+
+// summaryTable is one row a peer, one column a headline number, and the faults
+// of all cases together.
+func summaryTable(res *harness.Result) table {
+	t := table{head: []string{"peer"}}
+	cols := headline[:0:0]
+	for _, h := range headline {
+		if slices.ContainsFunc(res.Cells, func(c harness.Cell) bool { return c.Case == h.Case }) {
+			h.Title = strings.ReplaceAll(h.Title, "%s", Number(float64(res.Size.PendingL)))
+			cols = append(cols, h)
+			t.head = append(t.head, h.Title)
+		}
+	}
+	t.head = append(t.head, "early / missing / doubled, all cases")
+	for _, p := range res.Peers {
+		row := []string{p.Title}
+		if reason := res.Missing[p.Name]; reason != "" {
+			row = append(row, "not run: "+reason)
+			for range len(cols) {
+				row = append(row, "")
+			}
+			t.rows = append(t.rows, row)
+			continue
+		}
+		for _, h := range cols {
+			s := cellStat(res, p.Name, h.Case, h.Value)
+			switch {
+			case s.N == 0 && failure(res, p, h.Case) != "":
+				row = append(row, "(see below)")
+			case s.N == 0:
+				row = append(row, "–")
+			default:
+				row = append(row, Number(s.Median))
+			}
+		}
+		t.rows = append(t.rows, append(row, allFaults(res, p.Name)))
+	}
+	return t
+}
+
+func allFaults(res *harness.Result, peer string) string {
+	var sum [4]float64
+	for _, c := range res.Cells {
+		if c.Peer != peer || c.Error != "" || strings.HasPrefix(c.Case, "crash") {
+			continue
+		}
+		for i, name := range []string{"early", "missing", "doubled", "jobs"} {
+			sum[i] += c.Values[name]
+		}
+	}
+	if sum[3] == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%s / %s / %s of %s", Number(sum[0]), Number(sum[1]), Number(sum[2]), Number(sum[3]))
+}
+
+// caseTable is all of one case.
+func caseTable(res *harness.Result, c harness.Case) table {
+	t := table{head: []string{"peer"}}
+	for _, col := range c.Columns {
+		t.head = append(t.head, col.Title)
+	}
+	if c.Counts {
+		t.head = append(t.head, "early / missing / doubled")
+	}
+	for _, p := range res.Peers {
+		row := []string{p.Title}
+		reason := failure(res, p, c.Name)
+		if !ran(res, p.Name, c.Name) && reason == "" {
+			continue // not in this case, or not in this size
+		}
+		var any bool
+		for _, col := range c.Columns {
+			s := stat(res, p.Name, c.Name, col.Value)
+			any = any || s.N > 0
+			row = append(row, s.String())
+		}
+		if c.Counts {
+			row = append(row, faults(res, p.Name, c.Name))
+		}
+		if !any && reason != "" {
+			row = append(row[:1], make([]string, len(row)-1)...)
+			row[1] = "not run: " + reason
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// patternTable is issue 5's: the patterns that people build by hand, measured,
+// with the properties that no clock shows.
+func patternTable(res *harness.Result) table {
+	t := table{head: []string{"pattern", "late at 1,000/s: mean / p99 ms", "early / missing / doubled",
+		"lost when a worker is killed", "two workers",
+		"retry ladder", "cancel", "idle commands/s, CPU %"}}
+	for _, p := range res.Peers {
+		if p.Kind == peer.System && p.Name != "rabbitmq" {
+			continue
+		}
+		late := "–"
+		if s := stat(res, p.Name, "late-1000", "mean_ms"); s.N > 0 {
+			late = Number(s.Median) + " / " + Number(stat(res, p.Name, "late-1000", "p99_ms").Median)
+		}
+		crash := p.Traits.Crash
+		if s := stat(res, p.Name, "crash", "lost_percent"); s.N > 0 {
+			crash = fmt.Sprintf("%s: %s %% measured", crash, Number(s.Median))
+		}
+		race := p.Traits.Race
+		if s := stat(res, p.Name, "race", "doubled_percent"); s.N > 0 {
+			race = fmt.Sprintf("%s: %s %% twice", race, Number(s.Median))
+		}
+		idle := "–"
+		if s := cellStat(res, p.Name, "idle", "cpu"); s.N > 0 {
+			commands := "–"
+			if c := stat(res, p.Name, "idle", "commands"); c.N > 0 {
+				commands = Number(c.Median)
+			}
+			idle = commands + ", " + Number(s.Median)
+		}
+		t.rows = append(t.rows, []string{p.Title, late, faults(res, p.Name, "late-1000"), crash, race, p.Traits.Ladder,
+			p.Traits.Cancel, idle})
+	}
+	return t
+}
+
+func peersTable(res *harness.Result) table {
+	t := table{head: []string{"peer", "kind", "version", "settings", "memory is", "commands are"}}
+	for _, p := range res.Peers {
+		t.rows = append(t.rows, []string{p.Title + " (`" + p.Name + "`)", string(p.Kind), p.Version, p.Settings, p.BytesOf,
+			p.CommandsOf})
+	}
+	return t
+}
+
+func machineLine(res *harness.Result) string {
+	m := res.Machine
+	return fmt.Sprintf("%d × %s, %.0f GiB, %s, %s; revision %s, %s to %s UTC.", m.Cores, m.CPU, m.MemoryGB, m.Kernel, m.Go,
+		res.Commit,
+		res.Started.Format("2006-01-02 15:04"), res.Ended.Format("15:04"))
+}
+
+func serversLine(res *harness.Result) string {
+	names := make([]string, 0, len(res.Machine.Servers))
+	for n := range res.Machine.Servers {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for i, n := range names {
+		names[i] = n + ": " + res.Machine.Servers[n]
+	}
+	return strings.Join(names, "; ")
+}
+
+// Text is the run for a terminal.
+func Text(res *harness.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n%s\n\n", machineLine(res), serversLine(res))
+	for _, c := range casesOf(res) {
+		fmt.Fprintf(&b, "%s\n%s\n%s\n", c.Title, wrap(c.What, 140), caseTable(res, c).text())
+	}
+	fmt.Fprintf(&b, "Summary (medians)\n%s\n", summaryTable(res).text())
+	return b.String()
+}
+
+func wrap(s string, width int) string {
+	var b strings.Builder
+	n := 0
+	for i, w := range strings.Fields(s) {
+		if l := utf8.RuneCountInString(w); i > 0 && n+1+l > width {
+			b.WriteByte('\n')
+			n = 0
+		} else if i > 0 {
+			b.WriteByte(' ')
+			n++
+		}
+		b.WriteString(w)
+		n += utf8.RuneCountInString(w)
+	}
+	return b.String()
+}
+
+// Write writes docs/benchmarks.md and its plots.
+func Write(docs string, res *harness.Result) error {
+	dir := filepath.Join(docs, "benchmarks")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of the plots: %w", err)
+	}
+	plots := plotsOf(res)
+	for _, p := range plots {
+		if err := os.WriteFile(filepath.Join(dir, p.file), []byte(p.svg), 0o644); err != nil {
+			return fmt.Errorf("write a plot: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(Page(res, plots)), 0o644); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
+}
+
+// Page is benchmarks.md.
+func Page(res *harness.Result, plots []plot) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Benchmarks
+
+Written by `+"`make bench`"+` (the program in bench/); do not edit. Size %s, taking %s.
+
+%s
+%s
+
+Every system ran on this machine, in this run, with servers of its own without persistence, started for each
+cell and stopped after it; each at the settings that the last table states. Repeats alternate between the peers. A cell shows the median
+and, of several repeats, [the least–the most]. Absolute rates swing with the machine; the ratios within one run are what counts.
+Lateness is the start of the handler minus the due instant, over the jobs that were handled at all; early,
+	missing and doubled count the others.
+All due instants are whole milliseconds.
+
+## Summary
+
+%s
+`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res), summaryTable(res).markdown())
+	for _, p := range plots {
+		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
+	}
+	for _, c := range casesOf(res) {
+		fmt.Fprintf(&b, "## %s\n\n%s Case `%s`.\n\n%s\n", c.Title, wrap(c.What, 140), c.Name, caseTable(res, c).markdown())
+	}
+	fmt.Fprintf(&b, "## Patterns built by hand\n\nMeasured where a figure stands, else the documented property.\n\n%s\n",
+		patternTable(res).markdown())
+	fmt.Fprintf(&b, "## Peers, versions and settings\n\n%s\n", peersTable(res).markdown())
+	fmt.Fprintf(&b, `## Run it yourself
+
+`+"```"+`
+scripts/bench-deps.sh        # Debian: redis-server, postgresql, beanstalkd, rabbitmq-server
+make bench                   # two minutes
+make bench-nightly           # all peers, all cases
+cd bench && go run . -list   # names for -peers and -cases
+`+"```"+`
+
+A peer whose server is not installed stands in the table with what is missing.
+`)
+	return b.String()
+}

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/bench/harness"
+	"notifier/bench/peer"
+)
+
+func TestStat(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   string
+	}{
+		{nil, "–"}, {[]float64{3}, "3"}, {[]float64{3, 1, 2}, "2 [1–3]"}, {[]float64{1, 2}, "1.50 [1–2]"}, {[]float64{5, 5}, "5"},
+		{[]float64{123456.7, 99999, 200000}, "123,457 [99,999–200,000]"},
+	} {
+		if got := NewStat(c.values).String(); got != c.want {
+			t.Errorf("%v: %s, want %s", c.values, got, c.want)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.123: "0.12", 9.87: "9.87", 12.34: "12.3", 123.4: "123", 1234: "1,234",
+		-476.2:  "-476",
+		1234567: "1,234,567", -1234: "-1,234", -100000: "-100,000"} {
+		if got := Number(v); got != want {
+			t.Errorf("Number(%v) = %s, want %s", v, got, want)
+		}
+	}
+}
+
+func sample() *harness.Result {
+	size := harness.Sizes()["tiny"]
+	size.Growth = []int{1000, 10000}
+	cell := func(p, c string, v harness.Values) harness.Cell { return harness.Cell{Peer: p, Case: c, Values: v} }
+	return &harness.Result{
+		Started: time.Unix(0, 0).UTC(), Ended: time.Unix(600, 0).UTC(), Size: size,
+		Peers: []peer.Info{{Name: "a", Title: "A & <b>", Kind: peer.Ours, Settings: "x|y"}, {Name: "b", Title: "B",
+			Kind: peer.Pattern, Skip: map[string]string{"bytes": "not it"}},
+			{Name: "c", Title: "C", Kind: peer.System}},
+		Missing: map[string]string{"c": "needs c (Debian: apt-get install c)"},
+		Cells: []harness.Cell{
+			cell("a", "late-10", harness.Values{"mean_ms": 0.5, "p50_ms": 0.5, "p99_ms": 2, "max_ms": 3, "jobs": 20, "early": 0,
+				"missing": 0, "doubled": 0}),
+			cell("b", "late-10", harness.Values{"mean_ms": -476, "p50_ms": -470, "p99_ms": 15, "max_ms": 20, "jobs": 20, "early": 19,
+				"missing": 0, "doubled": 1}),
+			cell("a", "growth-1000", harness.Values{"p99_ms": 1, "total_mb": 0.6, "bytes": 600}),
+			cell("a", "growth-10000", harness.Values{"p99_ms": 1, "total_mb": 6, "bytes": 600}),
+			cell("a", "bytes", harness.Values{"bytes": 600}),
+			{Peer: "b", Case: "drain", Error: "start b: no room | more"},
+		},
+	}
+}
+
+func TestPageShowsFaultsAndWhatIsMissing(t *testing.T) {
+	res := sample()
+	page := Page(res, plotsOf(res))
+	for _, want := range []string{"19 / 0 / 1 of 20", "0 / 0 / 0 of 20", "not run: needs c", "not run: not it",
+		"not run: start b: no room", "x\\|y",
+		"![", "benchmarks/late-10.svg", "benchmarks/growth-lateness.svg"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|\n") {
+			t.Errorf("a row is cut off: %q", line)
+		}
+	}
+	if text := Text(res); !strings.Contains(text, "19 / 0 / 1 of 20") {
+		t.Errorf("the terminal does not show the early ones:\n%s", text)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	if err := Write(dir, sample()); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"benchmarks.md", "benchmarks/late-10.svg", "benchmarks/growth-memory.svg"} {
+		if info, err := os.Stat(filepath.Join(dir, f)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+}
+
+func wellFormed(t *testing.T, svg string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("not well-formed: %v\n%s", err, svg)
+		}
+	}
+}
+
+func TestPlotsAreWellFormed(t *testing.T) {
+	plots := plotsOf(sample())
+	if len(plots) != 3 {
+		t.Errorf("%d plots, want 3", len(plots))
+	}
+	for _, p := range plots {
+		wellFormed(t, p.svg)
+		if strings.Contains(p.svg, "NaN") || strings.Contains(p.svg, "Inf") {
+			t.Errorf("%s holds a coordinate that is no number", p.file)
+		}
+	}
+	wellFormed(t, Bars("none", nil))
+	wellFormed(t, Lines("none", nil))
+}
+
+func TestScale(t *testing.T) {
+	s := newScale([]float64{0.3, 400, -5}, 0, 400)
+	for v, want := range map[float64]float64{0.1: 0, 1000: 400, 10: 200, -1: 0, 0: 0, 1e9: 400} {
+		if got := s.at(v); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("at(%v) = %v, want %v", v, got, want)
+		}
+	}
+}
+
+func TestLabelsDoNotOverlap(t *testing.T) {
+	lines := []Line{{Y: []float64{1}}, {Y: []float64{1}}, {Y: []float64{1.01}}}
+	rows := labelRows(lines, newScale([]float64{0.1, 10}, 350, 50))
+	for i := range rows {
+		for j := range i {
+			if d := rows[i] - rows[j]; d > -14 && d < 14 {
+				t.Errorf("labels %d and %d are %v apart", j, i, d)
+			}
+		}
+	}
+}
