@@ -10,10 +10,10 @@ BENCHTIME  ?= 1s
 TIMEOUT    ?= 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench fault cover doc deps generate
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault cover doc deps generate
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## The service on an in-process Redis, with one route that logs
 	NOTIFIER_ROUTES=demo NOTIFIER_ROUTE_DEMO_PREFIX=demo NOTIFIER_ROUTE_DEMO_TARGET=log NOTIFIER_LOG_FORMAT=console \
@@ -27,13 +27,22 @@ deps: ## Brings what the tests need: redis-server, and an image of it where Dock
 
 test: deps ## All tests, under the race detector
 	$(GO) test -race -json -timeout $(TIMEOUT) ./... 2>&1 | $(COUNT)
+	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
 
 race: test ## The same: tests never run without the race detector
 
 lint: ## gofmt, go vet, staticcheck, govulncheck
 	@scripts/lint.sh
 
-bench: deps ## Benchmarks of the packages; BENCHTIME=1x runs each once
+bench: ## This service and its peers side by side, two minutes; scripts/bench-deps.sh brings the peers' servers
+	cd bench && $(GO) run . -size=quick
+
+bench-peers: bench ## The same
+
+bench-nightly: ## All peers and all cases: hours
+	cd bench && $(GO) run . -size=nightly
+
+bench-go: deps ## Benchmarks of the packages; BENCHTIME=1x runs each once
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout $(TIMEOUT) ./...
 
 fault: deps ## Kills, pauses, failovers and clusters: minutes, not seconds

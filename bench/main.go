@@ -1,0 +1,208 @@
+// Command bench sets this project and its peers side by side: one table, one
+// machine, one run. See docs/benchmarks.md for what came of it.
+//
+//	go run . -size=quick            two minutes
+//	go run . -size=standard         all peers and cases, under an hour
+//	go run . -size=nightly          the same with longer windows, five repeats, three million pending
+//	go run . -peers=all -cases=late-10 -size=quick
+//	go run . -render                write the pages again from the last result
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"notifier/bench/adapter"
+	"notifier/bench/harness"
+	"notifier/bench/peer"
+	"notifier/bench/report"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 2 {
+		switch args[0] {
+		case "cell":
+			return cell(ctx, args[1], stdout)
+		case "work":
+			return work(ctx, args[1], stdin, stdout)
+		case "bare":
+			return bare(ctx, args[1], stdout)
+		}
+	}
+	return measure(ctx, args, stdout, stderr)
+}
+
+func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	sizeName := flags.String("size", "quick", "tiny, quick, standard or nightly")
+	peers := flags.String("peers", "", "comma-separated names, or all; the size's if empty")
+	cases := flags.String("cases", "", "comma-separated names; the size's if empty")
+	repeats := flags.Int("repeats", 0, "of each cell; the size's if 0")
+	docs := flags.String("docs", "../docs", "directory of benchmarks.md and benchmarks/")
+	out := flags.String("out", "", "result file; docs/benchmarks/<size>.json if empty")
+	render := flags.Bool("render", false, "measure nothing, write the pages from the result file")
+	keep := flags.Bool("no-docs", false, "do not write benchmarks.md and its plots")
+	list := flags.Bool("list", false, "list peers and cases")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	size, err := harness.SizeNamed(*sizeName)
+	if err != nil {
+		return err
+	}
+	if *repeats > 0 {
+		size.Repeats, size.Once = *repeats, nil
+	}
+	if *list {
+		return printList(stdout, size)
+	}
+	file := *out
+	if file == "" {
+		file = filepath.Join(*docs, "benchmarks", size.Name+".json")
+	}
+	var res *harness.Result
+	if *render {
+		if res, err = load(file); err != nil {
+			return err
+		}
+	} else {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("make the directory of the result file: %w", err)
+		}
+		res, err = harness.Run(ctx, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers), Cases: split(*cases),
+			Log:  stderr,
+			Save: func(r *harness.Result) error { return save(file, r) }})
+		if err != nil && (res == nil || len(res.Cells) == 0) {
+			return err
+		}
+		// A run that was cut off still shows what it has.
+		if err != nil {
+			fmt.Fprintln(stderr, "bench: cut off:", err)
+		}
+	}
+	fmt.Fprint(stdout, report.Text(res))
+	if *keep {
+		return nil
+	}
+	return report.Write(*docs, res)
+}
+
+func split(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func printList(w io.Writer, size harness.Size) error {
+	for _, e := range adapter.All() {
+		note := e.Info.Settings
+		if m := harness.Missing(e.Info); m != "" {
+			note = "NOT HERE: " + m
+		}
+		if _, err := fmt.Fprintf(w, "peer %-20s %s\n", e.Info.Name, note); err != nil {
+			return err
+		}
+	}
+	for _, c := range harness.Cases(size) {
+		if _, err := fmt.Fprintf(w, "case %-20s %s\n", c.Name, c.What); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func save(file string, res *harness.Result) error {
+	b, err := json.MarshalIndent(res, "", " ")
+	if err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+func load(file string) (*harness.Result, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the result: %w", err)
+	}
+	res := &harness.Result{}
+	if err := json.Unmarshal(b, res); err != nil {
+		return nil, fmt.Errorf("read the result %s: %w", file, err)
+	}
+	return res, nil
+}
+
+func entry(name string) (peer.Entry, error) {
+	for _, e := range adapter.All() {
+		if e.Info.Name == name {
+			return e, nil
+		}
+	}
+	return peer.Entry{}, fmt.Errorf("there is no peer %q", name)
+}
+
+// cell is the body of one cell's process.
+func cell(ctx context.Context, arg string, stdout io.Writer) error {
+	var spec harness.Spec
+	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
+		return fmt.Errorf("read the cell's task: %w", err)
+	}
+	e, err := entry(spec.Peer)
+	if err != nil {
+		return err
+	}
+	v, err := harness.Measure(ctx, spec, e)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(v)
+}
+
+// work is the body of a worker's process in the crash case.
+func work(ctx context.Context, arg string, stdin io.Reader, stdout io.Writer) error {
+	var spec harness.WorkSpec
+	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
+		return fmt.Errorf("read the worker's task: %w", err)
+	}
+	e, err := entry(spec.Peer)
+	if err != nil {
+		return err
+	}
+	return harness.Work(ctx, spec, e, stdin, stdout)
+}
+
+// bare is the body of the bare client loop's process.
+func bare(ctx context.Context, arg string, stdout io.Writer) error {
+	var spec harness.BareSpec
+	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
+		return fmt.Errorf("read the loop's task: %w", err)
+	}
+	rate, err := harness.Bare(ctx, spec)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(rate)
+}
