@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -90,7 +91,7 @@ func conform(t *testing.T, e peer.Entry) {
 			t.Error(err)
 		}
 	})
-	if err := p.Start(ctx, peer.Env{Dir: t.TempDir(), Bin: t.TempDir(), Handlers: handlers}); err != nil {
+	if err := p.Start(ctx, peer.Env{Dir: scratch(t), Bin: t.TempDir(), Handlers: handlers}); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -140,6 +141,25 @@ func conform(t *testing.T, e peer.Entry) {
 			t.Errorf("job %d was handled %d times", n, c)
 		}
 	}
+}
+
+// scratch is a directory that other users may pass through: PostgreSQL does
+// not run as root.
+func scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "notifier-bench-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func TestMemoryHeapConforms(t *testing.T) { conform(t, memoryHeap()) }
