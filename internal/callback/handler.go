@@ -101,7 +101,7 @@ type routeState struct {
 	route     *route.Route
 	fixed     *url.URL // of a fixed target
 	fixedHost string
-	guard     *guard   // nil for a fixed target
+	guard     *guard // nil for a fixed target
 	transport *http.Transport
 	signer    *signer
 	limits    *limits

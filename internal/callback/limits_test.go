@@ -368,7 +368,7 @@ func TestHangingMerchantsDelayNobody(t *testing.T) {
 		p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
 		without, _ := hangingMerchants(t, 0, 0)
 		for _, merchants := range []int{1, 4, 100} {
-			with, churn := hangingMerchants(t, merchants, 100_000/min(merchants, 5))
+			with, churn := hangingMerchants(t, merchants, 100_000/min(merchants, 10))
 			if len(with) != len(without) || p99(with) > max(2*p99(without), 2*time.Millisecond) {
 				t.Errorf("%d hanging: %d good notices waited %s (p99), %d waited %s without", merchants, len(with), p99(with), len(without),
 					p99(without))

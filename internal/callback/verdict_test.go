@@ -201,10 +201,10 @@ func TestLargeAndEncodedBodies(t *testing.T) {
 	body := ack(t, "body:success")
 	expect(t, verdict(body, &facts{status: 200, header: gz, body: zip("success")}), notice.OutcomeDelivered, "")
 	expect(t, verdict(body, &facts{status: 200, header: gz, body: []byte("success")}), notice.OutcomeDelivered, "")
-	expect(t, verdict(body, &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 50<<20))}), notice.OutcomeRetry,
+	expect(t, verdict(body, &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 4<<20))}), notice.OutcomeRetry,
 		notice.ReasonTooLarge)
 	expect(t, verdict(body, &facts{status: 200, body: make([]byte, maxBody), more: true}), notice.OutcomeRetry, notice.ReasonTooLarge)
-	got := verdict(ack(t, "2xx"), &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 50<<20)), more: true})
+	got := verdict(ack(t, "2xx"), &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 4<<20)), more: true})
 	expect(t, got, notice.OutcomeDelivered, "")
 	if len(got.Response) > notice.KeptResponse {
 		t.Errorf("%d bytes are kept", len(got.Response))
