@@ -242,7 +242,7 @@ func TestReceivers(t *testing.T) {
 func TestReceiverThatDoesNotRead(t *testing.T) {
 	h := newHandler(t, Options{})
 	r := fixedRoute("http://" + listen(t, nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }))
-	r.Timeout = time.Second
+	r.Timeout = 3 * time.Second
 	res := h.Handle(background(t), r, testNotice(strings.Repeat("x", 32<<20)))
 	expect(t, res, retry, notice.ReasonTimeout)
 	if !strings.Contains(res.Response, "sending the request") {
@@ -361,7 +361,11 @@ func TestTLSReceivers(t *testing.T) {
 			"timeout (TLS) during the TLS handshake"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHandler(t, Options{TLSTimeout: 2 * time.Second})
+			o := Options{TLSTimeout: 30 * time.Second}
+			if c.r == notice.ReasonTimeout {
+				o.TLSTimeout = time.Second
+			}
+			h := newHandler(t, o)
 			r := fixedRoute("https://" + listen(t, c.conf, c.talk) + "/")
 			r.CAFile = ca.file
 			if c.change != nil {
