@@ -1,0 +1,503 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+)
+
+const (
+	prefix = "app1"
+	lease  = 30 * time.Second
+)
+
+// open is a Store on a database of its own.
+func open(t *testing.T) (*Store, *redistest.Server) {
+	t.Helper()
+	srv := redistest.Shared(t)
+	return on(t, srv.URL(), srv.Namespace()), srv
+}
+
+func on(t *testing.T, url, namespace string) *Store {
+	t.Helper()
+	c, err := Open("standalone", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}, Retention: time.Hour, Retain: 1000})
+	if err := s.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *Store) put(t *testing.T, r Request) Reply {
+	t.Helper()
+	out, err := s.Schedule(t.Context(), prefix, 0, []Request{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
+}
+
+func (s *Store) state(t *testing.T, key string) notice.State {
+	t.Helper()
+	f, err := s.Find(t.Context(), prefix, key)
+	if errors.Is(err, ErrNotFound) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.State
+}
+
+func (s *Store) take(t *testing.T, key, token string) Claim {
+	t.Helper()
+	c, err := s.ClaimKeys(t.Context(), prefix, 0, token, lease, []string{key})
+	if err != nil || len(c.Won) != 1 {
+		t.Fatalf("claim %s: %+v, %v", key, c, err)
+	}
+	return c.Won[0]
+}
+
+func (s *Store) end(t *testing.T, x Settlement) Settled {
+	t.Helper()
+	out, err := s.Settle(t.Context(), prefix, 0, []Settlement{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
+}
+
+func body(s string) notice.Content { return notice.Content{Body: []byte(s)} }
+
+func TestDuplicates(t *testing.T) {
+	s, _ := open(t)
+	first := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour, Content: body(`{"a":1}`)})
+	if !first.Created || first.Due.Sub(first.Made) != time.Hour {
+		t.Fatalf("%+v", first)
+	}
+	again := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Minute, Content: body(`{"a":1}`)})
+	if again.Created || len(again.Differs) > 0 || !again.Due.Equal(first.Due) || again.ID() != first.ID() {
+		t.Errorf("the same again: %+v", again)
+	}
+	other := s.put(t, Request{Key: "app1:a:b:1", Content: notice.Content{Body: []byte(`{"a":2}`), ContentType: "text/x"}})
+	if other.Created || !reflect.DeepEqual(other.Differs, []string{"body", "content_type"}) {
+		t.Errorf("another content: %+v", other)
+	}
+	keep := s.put(t, Request{Key: "app1:a:b:1", OnDuplicate: Keep, Content: body(`{"a":2}`)})
+	if keep.Created || len(keep.Differs) > 0 || string(keep.Body) != `{"a":1}` {
+		t.Errorf("keep: %+v", keep)
+	}
+	repl := s.put(t, Request{Key: "app1:a:b:1", OnDuplicate: Replace, Delay: time.Minute, Content: body(`{"a":3}`)})
+	if !repl.Created || !repl.Replaced {
+		t.Errorf("replace: %+v", repl)
+	}
+	f, err := s.Find(t.Context(), prefix, "app1:a:b:1")
+	if err != nil || string(f.Body) != `{"a":3}` || f.ID() == first.ID() {
+		t.Errorf("after replace: %+v, %v", f, err)
+	}
+}
+
+func TestTimersAreSetSoThatTheyNeverFireEarly(t *testing.T) {
+	s, srv := open(t)
+	r := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
+	at, err := srv.Client().PExpireTime(t.Context(), "app1:a:b:1").Result()
+	if err != nil || at.Milliseconds() != r.Due.UnixMilli()-1 {
+		t.Errorf("the timer expires at %d, want %d - 1; %v", at.Milliseconds(), r.Due.UnixMilli(), err)
+	}
+	s.put(t, Request{Key: "app1:a:b:2"})
+	if n := srv.Client().Exists(t.Context(), "app1:a:b:2").Val(); n != 0 {
+		t.Error("a notice that is due at once has a timer")
+	}
+}
+
+func TestOneClaimWins(t *testing.T) {
+	s, _ := open(t)
+	s.put(t, Request{Key: "app1:a:b:1"})
+	s.put(t, Request{Key: "app1:a:b:far", Delay: time.Hour})
+	c := s.take(t, "app1:a:b:1", "t1")
+	if c.Coming() != 1 || c.Lapses != 0 {
+		t.Errorf("%+v", c)
+	}
+	second, err := s.ClaimKeys(t.Context(), prefix, 0, "t2", lease, []string{"app1:a:b:1", "app1:a:b:far", "app1:a:b:none"})
+	if err != nil || len(second.Won) != 0 || second.Stale != 3 {
+		t.Errorf("%+v, %v: want three stale, since a claim moves the score", second, err)
+	}
+	if got := s.state(t, "app1:a:b:1"); got != notice.Claimed {
+		t.Errorf("it is %s", got)
+	}
+}
+
+func TestSettlements(t *testing.T) {
+	for ending, want := range map[Ending]notice.State{EndDelivered: notice.Delivered, EndDead: notice.Dead, EndRetry: notice.Scheduled,
+		EndDeferred: notice.Scheduled, EndHanded: notice.Claimed} {
+		t.Run(string(ending), func(t *testing.T) {
+			s, srv := open(t)
+			s.put(t, Request{Key: "app1:a:b:1", Content: body(`{"a": 1}`)})
+			c := s.take(t, "app1:a:b:1", "t1")
+			before := c.Due
+			if ending == EndDead {
+				c.Reason = notice.ReasonGone
+			}
+			c.Add(notice.Attempt{N: 1, At: c.Due, Status: 500})
+			got := s.end(t, Settlement{Claim: c, Ending: ending, After: time.Minute})
+			if got.Stale || s.state(t, c.Key) != want {
+				t.Errorf("%s: %+v, now %s, want %s", ending, got, s.state(t, c.Key), want)
+			}
+			f, _ := s.Find(t.Context(), prefix, c.Key)
+			if f.Used != 1 || string(f.Body) != `{"a": 1}` || f.ID() != c.ID() {
+				t.Errorf("%s: the record is %+v", ending, f.Notice)
+			}
+			switch want {
+			case notice.Scheduled:
+				if d := f.Due.Sub(before); d < time.Minute {
+					t.Errorf("%s: due after %s", ending, d)
+				}
+				if v := srv.Client().Get(t.Context(), c.Key).Val(); v != "2" {
+					t.Errorf("%s: the timer holds %q, want the number of the coming attempt", ending, v)
+				}
+			case notice.Dead:
+				if f.Reason != notice.ReasonGone || f.SettledAt.IsZero() {
+					t.Errorf("dead: %+v", f)
+				}
+			}
+			if again := s.end(t, Settlement{Claim: c, Ending: EndDelivered}); !again.Stale {
+				t.Errorf("%s: a second settle was taken", ending)
+			}
+		})
+	}
+}
+
+func TestDeferringLeavesTheRecord(t *testing.T) {
+	s, _ := open(t)
+	s.put(t, Request{Key: "app1:a:b:1", Content: notice.Content{URL: "http://m/", Body: []byte("x")}})
+	c := s.take(t, "app1:a:b:1", "t1")
+	s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Second, Untouched: true})
+	f, err := s.Find(t.Context(), prefix, c.Key)
+	if err != nil || f.URL != "http://m/" || string(f.Body) != "x" || f.Used != 0 || !f.Made.Equal(c.Made) || f.Due.Sub(c.Due) < time.Second {
+		t.Errorf("%+v, %v", f.Notice, err)
+	}
+}
+
+func TestASettleAfterTheClaimIsGone(t *testing.T) {
+	s, srv := open(t)
+	s.put(t, Request{Key: "app1:a:b:1"})
+	c := s.take(t, "app1:a:b:1", "t1")
+	// The lease lapsed, or Redis forgot it, and nobody has claimed since.
+	srv.Client().Del(t.Context(), s.space.Claim(c.Key))
+	if got := s.end(t, Settlement{Claim: c, Ending: EndDelivered}); got.Stale {
+		t.Error("it was refused although nobody had claimed since")
+	}
+
+	s.put(t, Request{Key: "app1:a:b:2"})
+	c = s.take(t, "app1:a:b:2", "t1")
+	for range 2 { // replaced, also by the same content at the same due time
+		s.put(t, Request{Key: "app1:a:b:2", OnDuplicate: Replace, Due: c.Due})
+	}
+	if got := s.end(t, Settlement{Claim: c, Ending: EndDelivered}); !got.Stale {
+		t.Error("an old claim settled the notice that replaced its own")
+	}
+	if s.state(t, "app1:a:b:2") != notice.Scheduled {
+		t.Error("the new notice is not scheduled")
+	}
+}
+
+func TestALapsedClaimIsCountedAndSweptAtOnce(t *testing.T) {
+	s, srv := open(t)
+	s.put(t, Request{Key: "app1:a:b:1"})
+	for want := range 3 {
+		c, err := s.Sweep(t.Context(), prefix, 0, fmt.Sprint("t", want), time.Millisecond, time.Hour, 10, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for len(c.Won) == 0 { // the lease of the last claim has a millisecond to go
+			if c, err = s.Sweep(t.Context(), prefix, 0, fmt.Sprint("t", want), time.Millisecond, time.Hour, 10, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.Won[0].Lapses != want {
+			t.Errorf("%d lapses, want %d", c.Won[0].Lapses, want)
+		}
+	}
+	_ = srv
+}
+
+func TestSweepHeedsTheGraceAndItsBound(t *testing.T) {
+	s, _ := open(t)
+	var reqs []Request
+	for i := range 20 {
+		reqs = append(reqs, Request{Key: fmt.Sprintf("app1:a:b:%02d", i), Delay: 2 * time.Millisecond})
+	}
+	if _, err := s.Schedule(t.Context(), prefix, 0, reqs); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Sweep(t.Context(), prefix, 0, "t", lease, time.Hour, 20, false)
+	if err != nil || len(c.Won) != 0 {
+		t.Fatalf("within the grace: %+v, %v", c, err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if c, err = s.Sweep(t.Context(), prefix, 0, "t", lease, 0, 15, true); err != nil || time.Now().After(deadline) {
+			t.Fatal(err, "nothing came due")
+		}
+		if len(c.Won) > 0 {
+			break
+		}
+	}
+	if len(c.Won) != 15 || !c.More || c.Won[0].Key != "app1:a:b:19" {
+		t.Errorf("%d won, more %v, first %s; want 15 from the newest end", len(c.Won), c.More, c.Won[0].Key)
+	}
+	if c, _ = s.Sweep(t.Context(), prefix, 0, "t", lease, 0, 15, false); len(c.Won) != 5 || c.More {
+		t.Errorf("%d left, more %v", len(c.Won), c.More)
+	}
+}
+
+func TestAmendments(t *testing.T) {
+	type row struct {
+		op    Amendment
+		state notice.State
+		done  bool
+		after notice.State
+	}
+	for _, r := range []row{
+		{Cancel, notice.Scheduled, true, notice.Cancelled}, {Cancel, notice.Claimed, true, notice.Cancelled},
+		{Cancel, notice.Dead, true, notice.Cancelled}, {Cancel, notice.Delivered, false, notice.Delivered},
+		{Cancel, notice.Cancelled, false, notice.Cancelled},
+		{Reschedule, notice.Scheduled, true, notice.Scheduled}, {Reschedule, notice.Claimed, false, notice.Claimed},
+		{Reschedule, notice.Dead, false, notice.Dead}, {Reschedule, notice.Delivered, false, notice.Delivered},
+		{Fire, notice.Scheduled, true, notice.Scheduled}, {Fire, notice.Claimed, false, notice.Claimed},
+		{Fire, notice.Dead, false, notice.Dead}, {Fire, notice.Cancelled, false, notice.Cancelled},
+		{Redrive, notice.Dead, true, notice.Scheduled}, {Redrive, notice.Scheduled, false, notice.Scheduled},
+		{Redrive, notice.Delivered, false, notice.Delivered},
+	} {
+		t.Run(fmt.Sprint(r.op, " of ", r.state), func(t *testing.T) {
+			s, srv := open(t)
+			k := "app1:a:b:1"
+			due := time.Hour
+			if r.state != notice.Scheduled {
+				due = 0
+			}
+			s.put(t, Request{Key: k, Delay: due})
+			switch r.state {
+			case notice.Claimed:
+				s.take(t, k, "t")
+			case notice.Delivered:
+				s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDelivered})
+			case notice.Dead:
+				s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDead})
+			case notice.Cancelled:
+				if _, err := s.Amend(t.Context(), prefix, k, Cancel, time.Time{}, 0, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c, err := s.Amend(t.Context(), prefix, k, r.op, time.Time{}, 2*time.Hour, nil)
+			if err != nil || c.Done != r.done || c.Before != r.state || c.State != r.after || s.state(t, k) != r.after {
+				t.Errorf("%s of %s: %+v, %v, now %s; want done %v, %s", r.op, r.state, c, err, s.state(t, k), r.done, r.after)
+				return
+			}
+			if c.InFlight != (r.state == notice.Claimed) {
+				t.Errorf("%s of %s: in flight %v", r.op, r.state, c.InFlight)
+			}
+			timer := srv.Client().PTTL(t.Context(), k).Val()
+			if r.op == Reschedule && r.done && (timer < 110*time.Minute || c.Due.Sub(c.Made) < 2*time.Hour) {
+				t.Errorf("rescheduled: timer %s, %+v", timer, c.Notice)
+			}
+			if (r.op == Cancel || r.op == Fire) && r.done && timer > 0 {
+				t.Errorf("%s left a timer", r.op)
+			}
+		})
+	}
+	s, _ := open(t)
+	if _, err := s.Amend(t.Context(), prefix, "app1:a:b:none", Cancel, time.Time{}, 0, nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v, want ErrNotFound", err)
+	}
+}
+
+func TestListPagesOverEqualScores(t *testing.T) {
+	s, _ := open(t)
+	due := time.Now().Add(time.Hour)
+	want := map[string]bool{}
+	for i := range 250 {
+		k := fmt.Sprintf("app1:m%d:b:%03d", i%2, i)
+		want[k] = true
+		s.put(t, Request{Key: k, Due: due})
+	}
+	q := Query{Routes: []string{prefix}, Limit: 7, State: notice.Scheduled}
+	got := map[string]bool{}
+	for pages := 0; ; pages++ {
+		p, err := s.List(t.Context(), q)
+		if err != nil || pages > 300 {
+			t.Fatal(err, pages)
+		}
+		for _, f := range p.Items {
+			if got[f.Key] {
+				t.Errorf("%s twice", f.Key)
+			}
+			got[f.Key] = true
+		}
+		if pages == 3 { // what the cursor stands on goes away
+			if _, err := s.Amend(t.Context(), prefix, p.Items[len(p.Items)-1].Key, Cancel, time.Time{}, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if q.Cursor = p.Cursor; q.Cursor == "" {
+			break
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d of %d seen", len(got), len(want))
+	}
+	p, err := s.List(t.Context(), Query{Routes: []string{prefix}, Prefix: "app1:m1", Limit: 1000, State: notice.Scheduled})
+	if err != nil || len(p.Items) < 124 || len(p.Items) > 125 {
+		t.Errorf("%d under app1:m1, %v", len(p.Items), err)
+	}
+	for _, bad := range []string{"x", "e30", "eyJwIjoib3RoZXIifQ"} {
+		if _, err := s.List(t.Context(), Query{Routes: []string{prefix}, Cursor: bad, Limit: 1}); !errors.Is(err, ErrCursor) {
+			t.Errorf("cursor %q: %v", bad, err)
+		}
+	}
+}
+
+func TestRedriveAll(t *testing.T) {
+	s, _ := open(t)
+	for i := range 10 {
+		k := fmt.Sprintf("app1:a:b:%d", i)
+		s.put(t, Request{Key: k})
+		c := s.take(t, k, "t")
+		c.Reason = notice.ReasonTimeout
+		if i%2 == 0 {
+			c.Reason = notice.ReasonGone
+		}
+		s.end(t, Settlement{Claim: c, Ending: EndDead})
+	}
+	q := Query{Routes: []string{prefix}, Reason: notice.ReasonGone}
+	dry, err := s.RedriveAll(t.Context(), q, true)
+	if err != nil || dry.Matched != 5 || dry.Redriven != 0 {
+		t.Fatalf("%+v, %v", dry, err)
+	}
+	wet, err := s.RedriveAll(t.Context(), q, false)
+	if err != nil || wet.Redriven != 5 {
+		t.Fatalf("%+v, %v", wet, err)
+	}
+	c, err := s.Counts(t.Context(), prefix)
+	if err != nil || c.Dead != 5 || c.Pending != 5 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestTrim(t *testing.T) {
+	s, _ := open(t)
+	s.o.Retain = 3
+	for i := range 10 {
+		k := fmt.Sprintf("app1:a:b:%d", i)
+		s.put(t, Request{Key: k})
+		s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDelivered})
+	}
+	n, err := s.Trim(t.Context(), prefix, 0, 100)
+	if err != nil || n != 7 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if s.state(t, "app1:a:b:0") != "" || s.state(t, "app1:a:b:9") != notice.Delivered {
+		t.Error("the oldest should go and the newest stay")
+	}
+	s.o.Retention = -time.Hour // everything is older
+	if n, err = s.Trim(t.Context(), prefix, 0, 2); err != nil || n != 2 {
+		t.Errorf("%d, %v: the bound is 2", n, err)
+	}
+}
+
+func TestRehome(t *testing.T) {
+	s, _ := open(t)
+	for i := range 3 {
+		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Content: body("1")})
+	}
+	s.take(t, "app1:a:b:1", "t")
+	ks, next, err := s.Kept(t.Context(), prefix, 0, 0, 100)
+	if err != nil || len(ks) != 3 || next != 0 {
+		t.Fatal(ks, next, err)
+	}
+	n, err := s.Rehome(t.Context(), prefix, "app1:a", 0, ks)
+	if err != nil || n != 2 {
+		t.Fatalf("%d moved, %v: what is claimed stays", n, err)
+	}
+	f, err := s.Find(t.Context(), "app1:a", "app1:a:b:0")
+	if err != nil || f.State != notice.Scheduled || string(f.Body) != "1" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestMeta(t *testing.T) {
+	s, _ := open(t)
+	if err := s.CheckMeta(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.space.Shards = 2
+	if err := s.CheckMeta(t.Context()); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestARestartedRedisHasNoScripts(t *testing.T) {
+	srv := redistest.Start(t)
+	s := on(t, srv.URL(), "notifier")
+	s.put(t, Request{Key: "app1:a:b:1"})
+	srv.Client().ScriptFlush(t.Context())
+	s.put(t, Request{Key: "app1:a:b:2"})
+	srv.Kill()
+	if _, err := s.Schedule(t.Context(), prefix, 0, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	srv.Restart()
+	s.put(t, Request{Key: "app1:a:b:4"})
+}
+
+func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
+	srv := redistest.Start(t)
+	s := on(t, srv.URL(), "notifier")
+	s.put(t, Request{Key: "app1:a:b:1"})
+	srv.Client().ConfigSet(t.Context(), "maxmemory", "1")
+	if _, err := s.Schedule(t.Context(), prefix, 0, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, ErrFull) {
+		t.Errorf("%v, want ErrFull", err)
+	}
+	if got := s.end(t, Settlement{Claim: s.take(t, "app1:a:b:1", "t"), Ending: EndDelivered}); got.Stale {
+		t.Error("not settled")
+	}
+}
+
+func TestErrorsAreSorted(t *testing.T) {
+	for text, want := range map[string]error{
+		"OOM command not allowed when used memory > 'maxmemory'.": ErrFull,
+		"READONLY You can't write against a read only replica.":   ErrUnavailable,
+		"LOADING Redis is loading the dataset in memory":          ErrUnavailable,
+		"NOAUTH Authentication required.":                         ErrUnavailable,
+	} {
+		if err := Wrap("x", errors.New(text)); !errors.Is(err, want) {
+			t.Errorf("%q is %v", text, err)
+		}
+	}
+	if err := Wrap("x", context.DeadlineExceeded); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+	if err := Wrap("x", errors.New("WRONGTYPE")); errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+func TestOpenDoesNotRepeatPasswords(t *testing.T) {
+	for _, c := range [][2]string{{"standalone", "redis://u:hunter2@h:x/0"}, {"sentinel", "redis://u:hunter2@h:1/0"}, {"cluster", "http://u:hunter2@h"},
+		{"moon", "redis://u:hunter2@h/0"}} {
+		if _, err := Open(c[0], c[1]); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
