@@ -1,0 +1,17 @@
+// Package acceptance holds no code, only tests that drive the built binary as
+// its users do: processes with an environment, calls over HTTP, receivers that
+// answer or do not, and a real Redis that is killed, paused, filled and failed
+// over.
+//
+// Most need minutes and the build tag fault: `make fault`. A small part runs
+// with the other tests.
+//
+// What is asserted exactly: no attempt before its due millisecond, no notice
+// lost, none delivered twice. What depends on the machine's load is asserted
+// with a wide margin and printed: run with -v to see it.
+//
+// All clocks here are one: Redis, the service and the receivers share a
+// machine. Due times are compared with Redis's clock inside the scripts, so a
+// service whose own clock jumps neither delivers early nor late; see package
+// store.
+package acceptance
