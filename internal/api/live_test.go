@@ -120,6 +120,8 @@ func TestLiveCalls(t *testing.T) {
 	l.do("GET", "/v1/notices?prefix=app2:b", "").is(200).says(`"items":[]`)
 	l.do("GET", "/v1/notices?cursor=e30", "").is(422).says("query.cursor")
 	l.do("POST", "/v1/notices/"+key+"/redrive", "").is(409)
+	l.do("GET", "/v1/notices/app9:no:route:1", "").is(404)
+	l.do("DELETE", "/v1/notices/app9:no:route:1", "").is(404)
 	l.do("POST", "/v1/notices/"+key+"/fire", "").is(200)
 	l.await(key, notice.Delivered)
 	if got := l.deliveries(key); len(got) != 1 || got[0] != `{"a" : 1}` {
@@ -176,10 +178,8 @@ func TestLiveCancelRace(t *testing.T) {
 	cancelled, delivered, running := 0, 0, make([]bool, 1000)
 	race(1000, 16, func(i int) {
 		key := fmt.Sprintf("app2:race:c:%d", i)
-		l.do("POST", "/v1/notices", fmt.Sprintf(`{"key":%q,"delay":"%dms"}`, key, 1+rand.IntN(4))).is(201)
-		if rand.IntN(2) == 0 { // half of them late enough that the attempt is on its way
-			<-time.After(time.Duration(rand.IntN(5)) * time.Millisecond)
-		}
+		l.do("POST", "/v1/notices", fmt.Sprintf(`{"key":%q,"delay":"3ms"}`, key)).is(201)
+		<-time.After(time.Duration(rand.IntN(6000)) * time.Microsecond) // around the moment it is due
 		running[i] = strings.Contains(l.do("DELETE", "/v1/notices/"+key, "").raw, `"in_flight":true`)
 	})
 	for i := range 1000 {

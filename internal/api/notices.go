@@ -19,7 +19,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 	f, err := a.engine.Find(r.Context(), at.param)
-	if errors.Is(err, store.ErrNotFound) {
+	if gone(err) {
 		return absent(at.param)
 	}
 	if err != nil {
@@ -28,13 +28,19 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeRaw(w, http.StatusOK, "application/json", append(a.appendNotice(nil, f, ""), '\n'))
 }
 
+// gone tells whether nothing is kept: a key that no route covers holds nothing
+// either, and whoever asks for it is told the same.
+func gone(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnrouted)
+}
+
 // change is the frame of the calls that change one notice.
 func (a *api) change(w http.ResponseWriter, at site, verb string, do func() (store.Change, error)) error {
 	if err := at.check(at.param); err != nil {
 		return err
 	}
 	c, err := do()
-	if errors.Is(err, store.ErrNotFound) {
+	if gone(err) {
 		return absent(at.param)
 	}
 	if err != nil {

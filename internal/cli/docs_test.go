@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every command line that a page shows must exist, with its flags.
+func TestPagesShowCommandsThatExist(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/examples/*.md", "../../deploy/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	a := &command{Process: Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
+	root := a.root()
+	root.InitDefaultCompletionCmd()
+	shown := regexp.MustCompile("(?m)(?:`|^ *|\\$ |\\| )notifier ([a-z-]+)((?: [^`|#\n]*)?)")
+	flag := regexp.MustCompile(`--([a-z][a-z-]*)`)
+	n := 0
+	for _, page := range pages {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range codeOf(string(raw)) {
+			for _, m := range shown.FindAllStringSubmatch(code, -1) {
+				c, _, err := root.Find([]string{m[1]})
+				if err != nil {
+					t.Errorf("%s shows `notifier %s`, which is no command", filepath.Base(page), m[1])
+					continue
+				}
+				n++
+				for _, f := range flag.FindAllStringSubmatch(m[2], -1) {
+					if c.Flags().Lookup(f[1]) == nil && root.PersistentFlags().Lookup(f[1]) == nil && f[1] != "help" {
+						t.Errorf("%s shows `notifier %s --%s`, which is no flag of it", filepath.Base(page), m[1], f[1])
+					}
+				}
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("only %d command lines were found in %d pages: the pattern fits no more", n, len(pages))
+	}
+}
+
+// codeOf is what a page shows as code: fenced blocks and spans.
+func codeOf(page string) []string {
+	var out []string
+	for i, part := range strings.Split(page, "```") {
+		if i%2 == 1 {
+			out = append(out, part)
+			continue
+		}
+		for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(part, -1) {
+			out = append(out, span)
+		}
+	}
+	return out
+}
