@@ -281,9 +281,14 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 	// nobody could adopt it.
 	const k = "app1:a:b:1"
 	flags := c.ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
-	c.ConfigSet(ctx, "notify-keyspace-events", "")
-	c.Set(ctx, k, "x", 300*time.Millisecond)
-	c.ConfigSet(ctx, "notify-keyspace-events", flags)
+	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.ConfigSet(ctx, "notify-keyspace-events", "")
+		p.Set(ctx, k, "x", 20*time.Millisecond) // too short for a scan to come between
+		p.ConfigSet(ctx, "notify-keyspace-events", flags)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	n := g.await(t, k)
 	if !n.Lost || len(n.Body) != 0 {
 		t.Errorf("%+v", n)

@@ -18,6 +18,8 @@ func Serve(ctx context.Context, c *config.Config, version string, inMemory bool)
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	defer func() { _ = logger.Sync() }()
+	// net/http writes what it cannot return to the standard logger.
+	defer zap.RedirectStdLog(logger)()
 	if inMemory {
 		s, err := embedded.Start(ctx)
 		if err != nil {

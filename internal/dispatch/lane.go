@@ -36,7 +36,7 @@ type lane struct {
 }
 
 func newLane(d *Dispatcher, r *route.Route) *lane {
-	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Concurrency, sweeps: make([]bool, d.o.Shards), stop: make(chan struct{})}
+	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Slots(), sweeps: make([]bool, d.o.Shards), stop: make(chan struct{})}
 	for shard := range d.o.Shards {
 		l.settles = append(l.settles, coalesce.New(senders, batch, func(e []ending) { l.settle(shard, e) }))
 	}
