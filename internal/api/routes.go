@@ -15,6 +15,7 @@ type Route struct {
 	Name        string   `json:"name" example:"orders"`
 	Prefix      string   `json:"prefix" example:"app1:orders"`
 	Target      string   `json:"target" enum:"url,notice,list,stream,log"`
+	TargetKey   string   `json:"target_key,omitempty" doc:"The Redis key of a list or stream."`
 	Retry       []string `json:"retry" doc:"The delays between attempts."`
 	Summary     string   `json:"summary" example:"9 retries over 25h13m15s"`
 	Ack         string   `json:"ack" example:"2xx"`
@@ -31,7 +32,7 @@ type Routes struct {
 }
 
 func viewRoute(r *route.Route) Route {
-	v := Route{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Retry: make([]string, len(r.Ladder)),
+	v := Route{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), TargetKey: r.Target.Key, Retry: make([]string, len(r.Ladder)),
 		Summary: r.Ladder.Summary(), Ack: r.Ack.String(), TimeoutMS: r.Timeout.Milliseconds(), Concurrency: r.Concurrency,
 		Rate: r.Rate, Signed: len(r.Secrets) > 0}
 	for i, d := range r.Ladder {

@@ -76,6 +76,10 @@ func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, dela
 	return e.amend(ctx, key, store.Reschedule, due, delay)
 }
 
+// maxPutOff is how often a consumer may put a notice off before that costs an
+// attempt: a lock that is never freed must not keep it pending for good.
+const maxPutOff = 100
+
 // Report takes a consumer's verdict on attempt of a notice that it got from a
 // list or stream. Where reports are awaited, it ends the attempt; otherwise a
 // push was a delivery, and a report of failure opens it again. A report that
@@ -96,6 +100,9 @@ func (e *Engine) Report(ctx context.Context, key string, attempt int, v store.Ve
 	res := notice.Result{Outcome: v.Outcome, Reason: v.Reason, Response: v.Response, After: v.After}
 	if res.Outcome == notice.OutcomeDeferred && res.After <= 0 {
 		res.After = queue.Report
+	}
+	if res.Outcome == notice.OutcomeDeferred && f.Locked >= maxPutOff {
+		res.Outcome = notice.OutcomeRetry
 	}
 	switch {
 	case f.State == notice.Claimed && f.Handed:

@@ -284,6 +284,20 @@ type Route struct {
 	Target  string `json:"target"`
 	Summary string `json:"summary"`
 	Paused  bool   `json:"paused"`
+
+	TargetKey string `json:"target_key"`
+	Ack       string `json:"ack"`
+	TimeoutMS int64  `json:"timeout_ms"`
+}
+
+// Routes lists the routes.
+func (c *Client) Routes(ctx context.Context) ([]Route, error) {
+	var all struct {
+		Raw
+		Items []Route `json:"items"`
+	}
+	err := c.into(ctx, request{method: "GET", path: []string{"v1", "routes"}, again: true}, &all)
+	return all.Items, err
 }
 
 // Pause pauses a route.

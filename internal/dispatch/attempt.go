@@ -120,7 +120,10 @@ func Decide(r *route.Route, c *store.Claim, res notice.Result, at time.Time, too
 		}
 		return s
 	}
-	n.Locked = 0
+	if res.Push == nil {
+		// A push is no end: its consumer may find the lock and put it off again.
+		n.Locked = 0
+	}
 	step, more := n.Step(r.Ladder)
 	if n.Handed {
 		// The attempt stands in the record already; this is its end.

@@ -39,6 +39,7 @@ var layers = map[string]int{
 	"internal/queue":    60,
 	"internal/client":   60,
 
+	"internal/consume":   65,
 	"internal/listener":  70,
 	"internal/reconcile": 70,
 	"internal/adopt":     70,

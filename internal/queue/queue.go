@@ -48,7 +48,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // Envelope is a list's element: {"id","key","attempt","due","content_type",
 // "body"}. The body stands byte for byte as it is when it is JSON, as a string
-// when it is text, and under "body_base64" otherwise.
+// when it is text of another type, and under "body_base64" otherwise.
 func Envelope(n *notice.Notice) []byte {
 	e := struct {
 		ID         string          `json:"id"`
@@ -67,7 +67,7 @@ func Envelope(n *notice.Notice) []byte {
 		b, _ := json.Marshal(e)
 		b = append(append(b[:len(b)-1], `,"body":`...), n.Body...)
 		return append(b, '}')
-	case utf8.Valid(n.Body):
+	case utf8.Valid(n.Body) && e.Type != "application/json":
 		e.Body, _ = json.Marshal(string(n.Body))
 	default:
 		e.BodyBase64 = base64.StdEncoding.EncodeToString(n.Body)

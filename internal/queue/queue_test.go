@@ -25,6 +25,7 @@ func TestEnvelope(t *testing.T) {
 		{"text", "plain \"text\"\n", "text/plain", `,"content_type":"text/plain","body":"plain \"text\"\n"}`},
 		{"text without a type", "hello", "", `,"body":"hello"}`},
 		{"json under another type is text", `{"a":1}`, "text/plain", `,"content_type":"text/plain","body":"{\"a\":1}"}`},
+		{"what is no json under json's type", "abc", "application/json", `,"content_type":"application/json","body_base64":"YWJj"}`},
 		{"bytes", "\xff\x00", "", `,"body_base64":"/wA="}`},
 		{"none", "", "", `}`},
 	} {

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"notifier/internal/app"
+	"notifier/internal/client"
+	"notifier/internal/consume"
+	"notifier/internal/store"
+)
+
+func (a *command) consume() *cobra.Command {
+	var (
+		shell                  string
+		timeout, idle, drain   time.Duration
+		group, consumer, after string
+		concurrency            int
+	)
+	c := &cobra.Command{
+		Use:   "consume ROUTE --exec COMMAND",
+		Short: "Run a command for each notice of a list or stream route",
+		Long: `Takes the notices of a list or stream route from Redis (NOTIFIER_REDIS_URL,
+NOTIFIER_REDIS_MODE), runs a command for each, and reports what came of it to the
+service (NOTIFIER_URL, NOTIFIER_TOKEN).
+
+The command is run by sh -c, with the body on its standard input and these in its
+environment: NOTIFIER_KEY, NOTIFIER_ID, NOTIFIER_ATTEMPT, NOTIFIER_DUE,
+NOTIFIER_CONTENT_TYPE; and NOTIFIER_BODY=lost if there is no body because the
+timer expired before it was taken over.
+
+  exit 0      done
+  exit 75     put off: it comes again and uses no attempt (a lock was taken)
+  any other   failed: it comes again by the route's ladder
+
+On a route with ACK=report nothing is lost when a consumer dies. On a list without
+it, what a consumer had taken when it died is gone. Several may run; of a stream
+they are members of one group, and take over what a dead member left.`,
+		Example: `  notifier consume mail --exec 'sendmail -t'
+  notifier consume orders --exec ./close-order --concurrency 8`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if shell == "" {
+				return usage("--exec is empty; want the command to run for each notice")
+			}
+			if concurrency < 1 || idle < time.Second {
+				return usage("--concurrency must be 1 or more, and --idle a second or more")
+			}
+			ctx := cmd.Context()
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer api.Close()
+			r, err := queueRoute(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			conn, err := a.redis()
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			logger, err := app.Logger(a.or("NOTIFIER_LOG_LEVEL", "info"), a.or("NOTIFIER_LOG_FORMAT", "console"))
+			if err != nil {
+				return usage("NOTIFIER_LOG_LEVEL: %w", err)
+			}
+			report, limit := r.Ack == "report", time.Duration(r.TimeoutMS)*time.Millisecond
+			if timeout == 0 && report {
+				timeout = limit * 9 / 10 // so that the report arrives in time
+			}
+			if !report && r.Target == "list" {
+				a.complain("notifier: route %s does not await reports: what this process has taken when it dies is lost; ACK=report keeps it", r.Name)
+			}
+			run := consume.Command{Shell: shell, Environ: a.Environ, Timeout: timeout, Stdout: a.Stdout, Stderr: a.Stderr}
+			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer, Idle: idle,
+				Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Run: run.Run, API: api, Logger: logger}).Run(ctx)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&shell, "exec", "", "the command, for sh -c")
+	f.IntVar(&concurrency, "concurrency", 1, "how many are worked on at a time")
+	f.DurationVar(&timeout, "timeout", 0, "end a command after so long (default: nine tenths of the route's timeout if it awaits reports, else never)")
+	f.DurationVar(&drain, "drain", 25*time.Second, "how long a stop waits for running commands")
+	f.StringVar(&after, "put-off", "", "how much later what is put off comes again (default: as the service likes)")
+	f.StringVar(&group, "group", "notifier", "of a stream: the group's name")
+	f.StringVar(&consumer, "consumer", consumerName(), "of a stream: this process's name in the group")
+	f.DurationVar(&idle, "idle", time.Minute, "of a stream: take over what nobody has worked on for so long")
+	f.Lookup("consumer").DefValue = "host name and random"
+	_ = c.MarkFlagRequired("exec") // it is defined above
+	return c
+}
+
+func consumerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "-" + strings.ToLower(rand.Text()[:6])
+}
+
+// queueRoute asks the service where a route's entries are.
+func queueRoute(ctx context.Context, api *client.Client, name string) (*client.Route, error) {
+	all, err := api.Routes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the routes: %w", err)
+	}
+	var names []string
+	for i := range all {
+		queue := all[i].TargetKey != ""
+		if all[i].Name == name && queue {
+			return &all[i], nil
+		}
+		if all[i].Name == name {
+			return nil, usage("the target of route %s is %s; want a route to a list or stream", name, all[i].Target)
+		}
+		if queue {
+			names = append(names, all[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, usage("there is no route %s, and none to a list or stream", clean(name))
+	}
+	return nil, usage("there is no route %s; to a list or stream there are %s", clean(name), strings.Join(names, ", "))
+}
+
+// redis connects as the service would.
+func (a *command) redis() (*store.Conn, error) {
+	url := a.env["NOTIFIER_REDIS_URL"]
+	if file := a.env["NOTIFIER_REDIS_URL_FILE"]; file != "" {
+		if url != "" {
+			return nil, usage("NOTIFIER_REDIS_URL and NOTIFIER_REDIS_URL_FILE are both set; set one")
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usage("NOTIFIER_REDIS_URL_FILE: %w", err)
+		}
+		url = strings.TrimSpace(string(raw))
+	}
+	if url == "" {
+		url = "redis://127.0.0.1:6379/0"
+	}
+	conn, err := store.Open(a.env["NOTIFIER_REDIS_MODE"], url)
+	if err != nil {
+		return nil, usage("NOTIFIER_REDIS_URL: %w", err)
+	}
+	return conn, nil
+}
+
+func (a *command) or(name, otherwise string) string {
+	if v := a.env[name]; v != "" {
+		return v
+	}
+	return otherwise
+}

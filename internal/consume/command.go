@@ -1,0 +1,85 @@
+package consume
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Command runs a shell command for each entry: the body on its standard input,
+// the facts in its environment.
+type Command struct {
+	Shell   string        // the command line, for sh -c
+	Environ []string      // NAME=value, to which the facts are added
+	Timeout time.Duration // 0 = none
+	Stdout  io.Writer
+	Stderr  io.Writer
+}
+
+// putOff is the exit code of a command that wants the notice later: EX_TEMPFAIL
+// of sysexits.h.
+const putOff = 75
+
+// After the end of its time a command has so long to end by itself.
+const mercy = 5 * time.Second
+
+// Run runs it once. Exit code 0 is done, 75 is put off, everything else failed.
+func (c *Command) Run(ctx context.Context, e *Entry) Verdict {
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Shell)
+	cmd.Stdin = bytes.NewReader(e.Body)
+	cmd.Env = append(append([]string{}, c.Environ...), e.Variables()...)
+	last := &tail{}
+	cmd.Stdout, cmd.Stderr = c.Stdout, io.MultiWriter(c.Stderr, last)
+	// A group of its own, so that what the shell started ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = mercy
+	err := cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever did not heed the first
+	}
+	v := Verdict{Response: last.text()}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		v.Kind = Done
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		v = Verdict{Kind: Failed, Response: fmt.Sprintf("the command took longer than %s. %s", c.Timeout, v.Response)}
+	case ctx.Err() != nil:
+		v = Verdict{Kind: PutOff, Response: "the consumer was stopped"}
+	case errors.As(err, &exit) && exit.ExitCode() == putOff:
+		v.Kind = PutOff
+	case errors.As(err, &exit):
+		v = Verdict{Kind: Failed, Response: fmt.Sprintf("%s. %s", exit, v.Response)}
+	default:
+		v = Verdict{Kind: Failed, Response: err.Error()}
+	}
+	v.Response = strings.TrimSuffix(strings.TrimSpace(v.Response), ".")
+	return v
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ b []byte }
+
+const kept = 400
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if over := len(t.b) - kept; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string { return strings.ToValidUTF8(strings.TrimSpace(string(t.b)), "") }
