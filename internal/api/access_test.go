@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -205,4 +206,42 @@ func TestMetricsAreServed(t *testing.T) {
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("notifier_up 1")) })
 	})
 	b.do("GET", "/metrics", "", "Accept", "application/openmetrics-text").is(200).says("notifier_up")
+}
+
+// Outside the scope the engine is not even asked: the time an answer takes
+// cannot depend on what is there. The engine of this test panics if it is.
+func TestOutsideTheScopeNothingIsAsked(t *testing.T) {
+	b := newBench(t, withClients, func(o *api.Options) { o.Engine = panicky{} }).as("token-of-two")
+	for _, c := range [][3]string{{"GET", ""}, {"DELETE", ""}, {"PATCH", "", `{"delay":1}`}, {"POST", "/fire"}, {"POST", "/redrive"},
+		{"POST", "/ack", `{"attempt":1}`}, {"POST", "/nack", `{"attempt":1}`}, {"POST", "/defer", `{"attempt":1}`}} {
+		b.do(c[0], "/v1/notices/app1:jobs:t:1"+c[1], c[2]).is(404)
+	}
+	b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(403)
+	b.do("POST", "/v1/notices/batch", `{"key":"app1:jobs:t:1"}`).is(207)
+	b.do("GET", "/v1/notices?prefix=app1", "").is(200).says(`"items":[]`)
+	b.do("GET", "/v1/notices?route=jobs", "").is(404)
+	b.do("POST", "/v1/routes/jobs/redrive", "").is(404)
+}
+
+func TestServerRefusesLongHeaders(t *testing.T) {
+	b := newBench(t)
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = api.Server(b.handler, "")
+	s.Start()
+	defer s.Close()
+	for size, want := range map[int]int{1 << 10: 200, 64 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/v1/notices", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Long", strings.Repeat("x", size))
+		res, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("a header of %d bytes is answered %d, want %d", size, res.StatusCode, want)
+		}
+	}
 }

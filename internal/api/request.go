@@ -70,14 +70,15 @@ var scheduleFields = []string{"key", "delay", "due", "body", "body_text", "body_
 
 // parseNotice reads one notice to schedule. Everything about it that needs no
 // Redis is checked here. A *Problem as the error is its answer.
-func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (store.Request, error) {
-	var req store.Request
+//
+// inline tells whether the body is JSON that may stand in another JSON text.
+func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (req store.Request, inline bool, err error) {
 	var f faults
 	var bodies, times []string
 	if int64(len(data)) > a.itemLimit() {
-		return req, tooLarge("the notice", a.itemLimit())
+		return req, false, tooLarge("the notice", a.itemLimit())
 	}
-	err := object(data, prefix, scheduleFields, &f, func(name, at string, raw []byte) {
+	err = object(data, prefix, scheduleFields, &f, func(name, at string, raw []byte) {
 		switch name {
 		case "key":
 			req.Key = stringField(&f, at, raw)
@@ -120,7 +121,7 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (s
 		}
 	})
 	if err != nil {
-		return req, err
+		return req, false, err
 	}
 	if len(times) > 1 {
 		f.add(prefix+"due", nil, "delay and due are both given; give one of them, or none for now")
@@ -129,14 +130,17 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (s
 		f.add(prefix+bodies[1], nil, "%s are given; give one of them", strings.Join(bodies, " and "))
 	}
 	if int64(len(req.Body)) > a.maxBody {
-		return req, tooLarge(prefix+"body", a.maxBody)
+		return req, false, tooLarge(prefix+"body", a.maxBody)
 	}
 	req.Body = bytes.Clone(req.Body) // else it would keep the whole batch in memory
-	if len(bodies) == 1 && bodies[0] == "body" && req.ContentType == "" && len(req.Body) > 1000 && !req.InlineJSON() {
+	// What was given as body is JSON; only a long one can be too deep.
+	given := len(bodies) == 1 && bodies[0] == "body"
+	inline = given && len(req.Body) <= 1000 || req.InlineJSON()
+	if given && !inline && req.ContentType == "" {
 		req.ContentType = "application/json" // said aloud where the record cannot show that it is JSON
 	}
 	req.Traceparent = trace
-	return req, a.place(&req, prefix, c, f)
+	return req, inline, a.place(&req, prefix, c, f)
 }
 
 // place checks key, scope and route. Outside the scope nothing else is said.

@@ -64,7 +64,7 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
-	req, err := a.parseNotice(data, "body.", at.caller, traceparent(r))
+	req, _, err := a.parseNotice(data, "body.", at.caller, traceparent(r))
 	if err != nil {
 		return err
 	}
@@ -272,8 +272,8 @@ func (a *api) readLines(in *bufio.Reader, c caller, trace string) ([]item, error
 }
 
 func (a *api) readItem(raw []byte, n int, c caller, trace string) item {
-	req, err := a.parseNotice(raw, "body["+strconv.Itoa(n)+"].", c, trace)
-	it := item{req: req, json: err == nil && req.ContentType == "" && req.InlineJSON()}
+	req, inline, err := a.parseNotice(raw, "body["+strconv.Itoa(n)+"].", c, trace)
+	it := item{req: req, json: inline}
 	if err != nil {
 		// The key is repeated so that the caller knows which item is meant; a
 		// wrong one only as far as it can be shown.

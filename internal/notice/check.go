@@ -9,8 +9,10 @@ import (
 // Check tells what is wrong with what a producer gave; its errors wrap
 // ErrInvalid and name the field in the API's words.
 func (c *Content) Check() error {
-	if err := CheckURL(c.URL); c.URL != "" && err != nil {
-		return err
+	if c.URL != "" {
+		if err := CheckURL(c.URL); err != nil {
+			return err
+		}
 	}
 	switch c.Method {
 	case "", "POST", "PUT", "GET":

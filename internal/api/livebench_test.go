@@ -1,0 +1,71 @@
+package api_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"notifier/internal/api"
+	"notifier/internal/app"
+	"notifier/internal/dispatch"
+	"notifier/internal/keys"
+	"notifier/internal/metrics"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+
+	"go.uber.org/zap"
+)
+
+// BenchmarkLiveBatch is schedule over HTTP in batches of 500 by 8 callers, with
+// a real Redis; one operation is one notice.
+func BenchmarkLiveBatch(b *testing.B) {
+	srv, table := redistest.Shared(b), routes(b)
+	conn, err := store.Open("standalone", srv.URL())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	engine := app.NewEngine(app.EngineOptions{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
+		Handler: func(*route.Route) dispatch.Handler { return nil }, Metrics: metrics.New("test", []string{"other"}), Grace: 50 * time.Millisecond,
+		Retention: time.Hour, Retain: 1000, Concurrency: 1, Logger: zap.NewNop()})
+	s := httptest.NewServer(api.New(api.Options{Engine: engine, Routes: table, Loopback: true}))
+	defer s.Close()
+	const per, callers = 500, 8
+	calls := (b.N + per - 1) / per
+	bodies := make([][]byte, calls)
+	for i := range bodies {
+		var buf bytes.Buffer
+		for j := range per {
+			buf.WriteString(line(i*per + j))
+		}
+		bodies[i] = buf.Bytes()
+	}
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for w := range callers {
+		wg.Go(func() {
+			for i := w; i < calls; i += callers {
+				res, err := http.Post(s.URL+"/v1/notices/batch", "application/x-ndjson", bytes.NewReader(bodies[i]))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+				if res.StatusCode != 201 {
+					b.Error(fmt.Errorf("status %d", res.StatusCode))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(calls*per)/b.Elapsed().Seconds(), "notices/s")
+	http.DefaultClient.CloseIdleConnections()
+}
