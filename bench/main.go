@@ -62,6 +62,8 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	out := flags.String("out", "", "result file; docs/benchmarks/<size>.json if empty")
 	render := flags.Bool("render", false, "measure nothing, write the pages from the result file")
 	keep := flags.Bool("no-docs", false, "do not write benchmarks.md and its plots")
+	add := flags.Bool("append", false, "add to the result file instead of beginning it anew")
+	readme := flags.String("readme", "../README.md", "page whose part between the marks bench:patterns is written, if it has them")
 	list := flags.Bool("list", false, "list peers and cases")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -92,7 +94,13 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("make the directory of the result file: %w", err)
 		}
-		res, err = harness.Run(ctx, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers), Cases: split(*cases),
+		var base *harness.Result
+		if *add {
+			if base, err = load(file); err != nil {
+				return err
+			}
+		}
+		res, err = harness.Run(ctx, harness.Options{Size: size, Base: base, Entries: adapter.All(), Peers: split(*peers), Cases: split(*cases),
 			Log:  stderr,
 			Save: func(r *harness.Result) error { return save(file, r) }})
 		if err != nil && (res == nil || len(res.Cells) == 0) {
@@ -107,7 +115,10 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if *keep {
 		return nil
 	}
-	return report.Write(*docs, res)
+	if err := report.Write(*docs, res); err != nil {
+		return err
+	}
+	return report.Readme(*readme, res)
 }
 
 func split(s string) []string {

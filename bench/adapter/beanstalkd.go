@@ -130,7 +130,7 @@ func reserve(ctx context.Context, c *beanstalk.Conn, handle peer.Handle) error {
 }
 
 func (b *beans) Usage(ctx context.Context) (peer.Usage, error) {
-	u := peer.Usage{Commands: 0}
+	u := peer.Usage{Trips: -1}
 	err := b.put.with(ctx, func(c *beanstalk.Conn) error {
 		stats, err := c.Stats()
 		if err != nil {

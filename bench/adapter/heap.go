@@ -116,7 +116,7 @@ func (m *inMemory) Usage(context.Context) (peer.Usage, error) {
 	if err != nil {
 		return peer.Usage{}, fmt.Errorf("own memory: %w", err)
 	}
-	return peer.Usage{Bytes: rss, Commands: -1}, nil
+	return peer.Usage{Bytes: rss, Commands: -1, Trips: -1}, nil
 }
 
 func (m *inMemory) Addr() string { return "" }

@@ -144,7 +144,7 @@ func (n *natsPeer) Work(ctx context.Context, handlers int, handle peer.Handle) e
 }
 
 func (n *natsPeer) Usage(context.Context) (peer.Usage, error) {
-	u := peer.Usage{Commands: -1}
+	u := peer.Usage{Commands: -1, Trips: -1}
 	if n.srv == nil {
 		return u, nil
 	}

@@ -46,7 +46,7 @@ var ourTraits = peer.Traits{Crash: "nothing; delivered again when the lease ends
 
 func notifierEntry() peer.Entry {
 	return peer.Entry{Info: peer.Info{
-		Name: "notifier", Title: "**notifier**, in process", Version: "this revision", Kind: peer.Ours, Needs: redisNeeds,
+		Name: "notifier", Title: "notifier, in process", Version: "this revision", Kind: peer.Ours, Needs: redisNeeds,
 		Traits:   ourTraits,
 		Settings: "defaults; the route's concurrency is the number of handlers asked for",
 		Batch:    128, BytesOf: bytesRedis, CommandsOf: commandsRedis,

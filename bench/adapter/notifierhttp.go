@@ -36,7 +36,7 @@ const ourBatch = 500
 
 func notifierHTTPEntry() peer.Entry {
 	return peer.Entry{Info: peer.Info{
-		Name: "notifier-http", Title: "**notifier**, over HTTP", Version: "this revision", Kind: peer.Ours,
+		Name: "notifier-http", Title: "notifier, over HTTP", Version: "this revision", Kind: peer.Ours,
 		Needs:  append([]peer.Need{{Program: "go", Package: "golang"}}, redisNeeds...),
 		Traits: ourTraits,
 		Settings: "the binary with its defaults; scheduled through the API, delivered to a local HTTP receiver; concurrency as " +

@@ -50,7 +50,7 @@ func (p *onPostgres) start(ctx context.Context, env peer.Env) error {
 func (p *onPostgres) Addr() string { return p.addr }
 
 func (p *onPostgres) Usage(ctx context.Context) (peer.Usage, error) {
-	var u peer.Usage
+	u := peer.Usage{Trips: -1}
 	err := p.db.QueryRow(ctx,
 		`SELECT pg_total_relation_size($1::regclass), xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`,
 		p.table).Scan(&u.Bytes, &u.Commands)

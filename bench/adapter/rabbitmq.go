@@ -193,7 +193,7 @@ func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error
 }
 
 func (r *rabbit) Usage(context.Context) (peer.Usage, error) {
-	u := peer.Usage{Commands: -1}
+	u := peer.Usage{Commands: -1, Trips: -1}
 	if r.srv == nil {
 		return u, nil
 	}

@@ -45,7 +45,11 @@ func (r *onRedis) Usage(ctx context.Context) (peer.Usage, error) {
 	if err != nil {
 		return peer.Usage{}, err
 	}
-	u := peer.Usage{Bytes: bytes, Commands: commands}
+	trips, err := server.RedisTrips(ctx, r.rdb)
+	if err != nil {
+		return peer.Usage{}, err
+	}
+	u := peer.Usage{Bytes: bytes, Commands: commands, Trips: trips}
 	if r.srv != nil {
 		u.PIDs = []int{r.srv.PID()}
 	}

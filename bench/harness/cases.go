@@ -68,7 +68,8 @@ func Cases(size Size) []Case {
 		{Name: "drain", Title: "Drain", What: fmt.Sprintf("%d jobs due at one and the same ms (a whole second), a handler that "+
 			"does nothing, %d handlers; "+
 			"jobs handled by the time since the due instant; cut after %s.", size.Drain, drainHandlers, size.DrainMax),
-			Columns: []Column{{"rate", "jobs/s", false}}, Counts: true, Handlers: drainHandlers, Run: drainCase},
+			Columns: []Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true}}, Counts: true,
+			Handlers: drainHandlers, Run: drainCase},
 		{Name: "late-10", Title: "Lateness at 10/s", What: fmt.Sprintf("10 jobs a second at random whole ms for %s, nothing else "+
 			"pending, %d handlers.", size.Small, lateHandlers),
 			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
@@ -182,6 +183,10 @@ func drainCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 	n := b.Size.Drain
 	due := time.Now().Add(leadFor(b.Size, b.Info, n, rate)).Truncate(time.Second).Add(time.Second)
+	before, err := b.Peer.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
 	r, err := scheduleDue(ctx, b, repeat(due, n), due)
 	if err != nil {
 		return nil, err
@@ -194,6 +199,13 @@ func drainCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 	v := Values{}
 	r.Counts(v)
+	after, err := b.Peer.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if before.Trips >= 0 {
+		v["trips"] = float64(after.Trips-before.Trips) / float64(n)
+	}
 	v["rate"], err = r.Rate(due)
 	return v, err
 }

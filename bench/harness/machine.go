@@ -17,6 +17,7 @@ type Machine struct {
 	Kernel   string
 	Go       string
 	Servers  map[string]string
+	Load     string // of the minute before the run
 }
 
 // ThisMachine describes the machine and the servers found on it.
@@ -40,6 +41,9 @@ func ThisMachine() Machine {
 		if _, err := fmt.Sscanf(string(b), "MemTotal: %f kB", &kb); err == nil {
 			m.MemoryGB = kb / 1024 / 1024
 		}
+	}
+	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load, _, _ = strings.Cut(string(b), " ")
 	}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel = "Linux " + strings.TrimSpace(string(b))

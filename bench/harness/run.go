@@ -49,6 +49,8 @@ type Options struct {
 	// Save is called after each cell, so that a run that is cut off keeps what
 	// it has.
 	Save func(*Result) error
+	// Base is an earlier result that this run's cells are added to; may be nil.
+	Base *Result
 }
 
 // Run measures all cells, each in a process of its own.
@@ -70,9 +72,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
-	res := &Result{Started: time.Now().UTC(), Commit: commit(ctx), Machine: ThisMachine(), Size: o.Size, Missing: map[string]string{}}
+	res := o.Base
+	if res == nil {
+		res = &Result{Started: time.Now().UTC(), Commit: commit(ctx), Machine: ThisMachine(), Size: o.Size, Missing: map[string]string{}}
+	}
+	res.addPeers(o.Entries, plan.entries)
 	for _, e := range plan.entries {
-		res.Peers = append(res.Peers, e.Info)
 		if hint := Missing(e.Info); hint != "" {
 			res.Missing[e.Info.Name] = hint
 			fmt.Fprintf(o.Log, "%s is left out: %s\n", e.Info.Name, hint)
@@ -95,6 +100,18 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		}
 	}
 	return res, nil
+}
+
+// addPeers adds those that are not there yet, and keeps the order of all.
+func (r *Result) addPeers(all, now []peer.Entry) {
+	var infos []peer.Info
+	for _, e := range all {
+		is := func(i peer.Info) bool { return i.Name == e.Info.Name }
+		if slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) || slices.ContainsFunc(r.Peers, is) {
+			infos = append(infos, e.Info)
+		}
+	}
+	r.Peers = infos
 }
 
 type plan struct {
@@ -141,6 +158,9 @@ func makePlan(o Options) (plan, error) {
 		peers := peersOf(c, p.entries, o)
 		for r := range repeats {
 			for i := range peers {
+				if r > 0 && len(o.Size.Often) > 0 && !slices.Contains(o.Size.Often, peers[(i+r)%len(peers)]) {
+					continue
+				}
 				p.cells = append(p.cells, Cell{Peer: peers[(i+r)%len(peers)], Case: c.Name, Repeat: r})
 			}
 		}

@@ -33,6 +33,31 @@ func TestPlanAlternates(t *testing.T) {
 	}
 }
 
+func TestPlanRepeatsOftenWhatIsComparedFirst(t *testing.T) {
+	p, err := makePlan(Options{Size: Size{Repeats: 3, Often: []string{"b"}}, Entries: []peer.Entry{entryNamed("a"), entryNamed("b")},
+		Cases: []string{"schedule"}, Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, c := range p.cells {
+		count[c.Peer]++
+	}
+	if count["a"] != 1 || count["b"] != 3 {
+		t.Errorf("%v; want a once, b three times", count)
+	}
+}
+
+func TestAddPeersKeepsTheOrderOfAll(t *testing.T) {
+	a, b, c := entryNamed("a"), entryNamed("b"), entryNamed("c")
+	r := &Result{}
+	r.addPeers([]peer.Entry{a, b, c}, []peer.Entry{c})
+	r.addPeers([]peer.Entry{a, b, c}, []peer.Entry{a, c})
+	if len(r.Peers) != 2 || r.Peers[0].Name != "a" || r.Peers[1].Name != "c" {
+		t.Errorf("%+v", r.Peers)
+	}
+}
+
 func TestPlanRefusesUnknownNames(t *testing.T) {
 	o := Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{entryNamed("a")}, Log: io.Discard}
 	for _, c := range []struct{ peers, cases []string }{{[]string{"zz"}, nil}, {nil, []string{"zz"}}} {

@@ -8,9 +8,11 @@ import (
 // Size says how much of everything a run measures.
 type Size struct {
 	Name    string
-	Repeats int // of each cell; OneRepeat overrides it for the long cases
-	// Once are cases that are run a single time, because they take long.
-	Once []string
+	Repeats int // of each cell
+	// Once are cases that are run a single time, because they take long; Often
+	// are the peers that are repeated, the others run once; empty = all.
+	Once  []string
+	Often []string
 	// Peers and Cases are the names that are run unless flags say otherwise;
 	// empty = all.
 	Peers []string
@@ -49,7 +51,8 @@ func Sizes() map[string]Size {
 			Calls: 500, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
 		},
 		"quick": {
-			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain"}, Peers: append(cheap, "river"),
+			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "off", "idle", "callbacks"},
+			Peers: append(cheap, "river"),
 			Cases: []string{"schedule", "schedule-batch", "drain", "late-10", "late-1000", "off", "idle", "callbacks"},
 			Only: map[string][]string{
 				"schedule":  {"notifier", "notifier-http", "asynq", "beanstalkd", "zset-lua-10ms"},
@@ -64,17 +67,17 @@ func Sizes() map[string]Size {
 			Idle: 2 * time.Second, Calls: 10_000,
 			Growth: []int{10_000, 100_000}, Crash: 20 * time.Second,
 		},
-		// All peers, all cases, in about forty minutes.
+		// All peers, all cases, within an hour.
 		"standard": {
-			Name: "standard", Repeats: 3, Once: []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000"},
+			Name: "standard", Repeats: 3, Often: field,
+			Once:     []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000"},
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
-			Schedule: time.Second, Drain: 100_000, DrainMax: 30 * time.Second, Lead: 3 * time.Second, Wait: 10 * time.Second,
-			Small: 15 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,
-			Idle:  10 * time.Second,
-			Calls: 50_000, Growth: []int{10_000, 100_000, 1_000_000}, Crash: 40 * time.Second,
+			Schedule: time.Second, Drain: 100_000, DrainMax: 20 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
+			Small: 10 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000, Idle: 8 * time.Second,
+			Calls: 50_000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 30 * time.Second,
 		},
 		"nightly": {
-			Name: "nightly", Repeats: 5, Once: []string{"growth", "crash", "race"},
+			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race"},
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
 			Schedule: 3 * time.Second, Drain: 100_000, DrainMax: 60 * time.Second, Lead: 5 * time.Second, Wait: 30 * time.Second,
 			Small: 30 * time.Second, Window: 10 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,
@@ -83,6 +86,10 @@ func Sizes() map[string]Size {
 		},
 	}
 }
+
+// field are the peers that a reader compares first.
+var field = []string{"notifier", "notifier-http", "asynq", "asynq-10ms", "gocraft", "beanstalkd", "beanstalkd-aligned", "river",
+	"zset-lua-10ms"}
 
 // large are the peers that can be given 5,000 jobs a second among a million at
 // all; growers those whose growth is plotted.

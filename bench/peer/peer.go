@@ -93,7 +93,10 @@ type Need struct {
 type Usage struct {
 	Bytes    int64
 	Commands int64 // -1 = it does not say
-	PIDs     []int // of its servers, for their CPU time
+	// Trips is how often the server read from a connection, -1 = it does not
+	// say: what is pipelined together counts once.
+	Trips int64
+	PIDs  []int // of its servers, for their CPU time
 }
 
 // Peer is one system under measurement. A peer is used once: Start, then any

@@ -58,15 +58,22 @@ func (t table) markdown() string {
 func (t table) text() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(t.head, "\t"))
-	for _, r := range t.rows {
-		fmt.Fprintln(w, strings.Join(r, "\t"))
+	for _, r := range append([][]string{t.head}, t.rows...) {
+		fmt.Fprintln(w, strings.ReplaceAll(strings.Join(r, "\t"), "**", ""))
 	}
 	w.Flush()
 	return b.String()
 }
 
-// idleCPU is worker and servers together.
+// rowName is how a row names a peer; ours stands out in Markdown.
+func rowName(p peer.Info) string {
+	if p.Kind == peer.Ours {
+		return "**" + p.Title + "**"
+	}
+	return p.Title
+}
+
+// cellStat is stat, and knows cpu: worker and servers together.
 func cellStat(res *harness.Result, peer, cas, value string) Stat {
 	if value != "cpu" {
 		return stat(res, peer, cas, value)
@@ -89,7 +96,7 @@ func summaryTable(res *harness.Result) table {
 	}
 	t.head = append(t.head, "early / missing / doubled, all cases")
 	for _, p := range res.Peers {
-		row := []string{p.Title}
+		row := []string{rowName(p)}
 		if reason := res.Missing[p.Name]; reason != "" {
 			row = append(row, "not run: "+reason)
 			for range len(cols) {
@@ -140,7 +147,7 @@ func caseTable(res *harness.Result, c harness.Case) table {
 		t.head = append(t.head, "early / missing / doubled")
 	}
 	for _, p := range res.Peers {
-		row := []string{p.Title}
+		row := []string{rowName(p)}
 		reason := failure(res, p, c.Name)
 		if !ran(res, p.Name, c.Name) && reason == "" {
 			continue // not in this case, or not in this size
@@ -154,9 +161,12 @@ func caseTable(res *harness.Result, c harness.Case) table {
 		if c.Counts {
 			row = append(row, faults(res, p.Name, c.Name))
 		}
-		if !any && reason != "" {
+		switch {
+		case !any && reason != "":
 			row = append(row[:1], make([]string, len(row)-1)...)
 			row[1] = "not run: " + reason
+		case reason != "":
+			row[1] += " (a repeat failed: " + reason + ")"
 		}
 		t.rows = append(t.rows, row)
 	}
@@ -193,7 +203,7 @@ func patternTable(res *harness.Result) table {
 			}
 			idle = commands + ", " + Number(s.Median)
 		}
-		t.rows = append(t.rows, []string{p.Title, late, faults(res, p.Name, "late-1000"), crash, race, p.Traits.Ladder,
+		t.rows = append(t.rows, []string{rowName(p), late, faults(res, p.Name, "late-1000"), crash, race, p.Traits.Ladder,
 			p.Traits.Cancel, idle})
 	}
 	return t
@@ -202,7 +212,7 @@ func patternTable(res *harness.Result) table {
 func peersTable(res *harness.Result) table {
 	t := table{head: []string{"peer", "kind", "version", "settings", "memory is", "commands are"}}
 	for _, p := range res.Peers {
-		t.rows = append(t.rows, []string{p.Title + " (`" + p.Name + "`)", string(p.Kind), p.Version, p.Settings, p.BytesOf,
+		t.rows = append(t.rows, []string{rowName(p) + " (`" + p.Name + "`)", string(p.Kind), p.Version, p.Settings, p.BytesOf,
 			p.CommandsOf})
 	}
 	return t
@@ -234,7 +244,7 @@ func Text(res *harness.Result) string {
 	for _, c := range casesOf(res) {
 		fmt.Fprintf(&b, "%s\n%s\n%s\n", c.Title, wrap(c.What, 140), caseTable(res, c).text())
 	}
-	fmt.Fprintf(&b, "Summary (medians)\n%s\n", summaryTable(res).text())
+	fmt.Fprintf(&b, "Goals\n%s\nSummary (medians)\n%s\n", goalTable(res).text(), summaryTable(res).text())
 	return b.String()
 }
 
@@ -293,7 +303,13 @@ All due instants are whole milliseconds.
 ## Summary
 
 %s
-`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res), summaryTable(res).markdown())
+## Goals
+
+The service's own goals (§10 of its design), by the medians of this run.
+
+%s
+`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res),
+		summaryTable(res).markdown(), goalTable(res).markdown())
 	for _, p := range plots {
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
 	}

@@ -142,3 +142,70 @@ func TestLabelsDoNotOverlap(t *testing.T) {
 		}
 	}
 }
+
+func TestGoalsAreJudged(t *testing.T) {
+	rows := goalTable(sample0("notifier")).text()
+	for _, want := range []string{"lateness at 10/s, mean", "0.50 ms", "yes", "≤ 2 ms", "not measured in this size"} {
+		if !strings.Contains(rows, want) {
+			t.Errorf("no %q in\n%s", want, rows)
+		}
+	}
+	bad := sample0("notifier")
+	bad.Cells = append(bad.Cells, harness.Cell{Peer: "notifier", Case: "drain", Values: harness.Values{"rate": 100, "jobs": 10, "missing": 1}})
+	bad.Cells = append(bad.Cells, harness.Cell{Peer: "asynq", Case: "drain", Values: harness.Values{"rate": 20}})
+	for _, r := range goalTable(bad).rows {
+		switch r[0] {
+		case "early, missing, doubled, in all runs", "drain":
+			if r[3] != "no" {
+				t.Errorf("%q", r)
+			}
+		case "drain beside asynq":
+			if r[3] != "yes" || !strings.Contains(r[2], "5.0 × asynq") {
+				t.Errorf("%q", r)
+			}
+		}
+	}
+}
+
+// sample0 is the sample with its own peer under another name.
+func sample0(name string) *harness.Result {
+	res := sample()
+	res.Peers[0].Name = name
+	for i := range res.Cells {
+		if res.Cells[i].Peer == "a" {
+			res.Cells[i].Peer = name
+		}
+	}
+	return res
+}
+
+func TestReadmeIsWrittenBetweenItsMarks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "README.md")
+	for _, c := range []struct{ page, want string }{
+		{"no marks", "no marks"},
+		{"a " + markBegin + "old" + markEnd + " z", ""},
+		{"a " + markBegin + "never ended", "a " + markBegin + "never ended"},
+	} {
+		if err := os.WriteFile(file, []byte(c.page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Readme(file, sample()); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(b)
+		if c.want != "" && got != c.want {
+			t.Errorf("%q became %q", c.page, got)
+		}
+		if c.want == "" && (!strings.HasPrefix(got, "a "+markBegin) || !strings.HasSuffix(got, markEnd+" z") || strings.Contains(got, "old") ||
+			!strings.Contains(got, "| pattern |")) {
+			t.Errorf("%q", got)
+		}
+	}
+	if err := Readme(filepath.Join(t.TempDir(), "none.md"), sample()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -65,21 +66,11 @@ func lateBars(res *harness.Result, cas string) []Bar {
 		b.Note = strings.Join(notes, ", ")
 		bars = append(bars, b)
 	}
-	slices.SortStableFunc(bars, func(a, b Bar) int { return cmpFloat(badness(a), badness(b)) })
+	// Who was early, lost or doubled something stands behind those who did not.
+	slices.SortStableFunc(bars, func(a, b Bar) int {
+		return cmp.Or(cmp.Compare(min(1, len(a.Note)), min(1, len(b.Note))), cmp.Compare(a.P99, b.P99))
+	})
 	return bars
-}
-
-// badness sorts early ones behind: a mean below zero is not a better one.
-func badness(b Bar) float64 { return math.Max(math.Abs(b.Mean), b.P99) }
-
-func cmpFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Line is one peer's values by pending jobs.
@@ -120,7 +111,8 @@ type canvas struct {
 
 func newCanvas(width, height int, title string) *canvas {
 	c := &canvas{}
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">`+"\n", width, height)
+	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">`+"\n",
+		width, height)
 	fmt.Fprintf(c, "<title>%s</title>\n"+`<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n", html.EscapeString(title))
 	c.text(16, 22, title, "start", colourText, `font-weight="600" font-size="13"`)
 	return c
@@ -262,7 +254,7 @@ func labelRows(lines []Line, s scale) []float64 {
 	for i, l := range lines {
 		order[i], rows[i] = i, s.at(l.Y[len(l.Y)-1])+4
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmpFloat(rows[a], rows[b]) })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
 	for i := 1; i < len(order); i++ {
 		if prev := rows[order[i-1]]; rows[order[i]] < prev+gap {
 			rows[order[i]] = prev + gap

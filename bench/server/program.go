@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
 
-// Build compiles a Go program of a module in moduleDir and keeps it in bin.
+// Build compiles a Go program of a module in moduleDir, and keeps it in bin for
+// the cells that follow.
 func Build(ctx context.Context, bin, name, moduleDir, pkg string) (string, error) {
 	path := filepath.Join(bin, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil // bin lives as long as the run
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
 	cmd.Dir = moduleDir
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -48,6 +48,20 @@ func RedisBytes(ctx context.Context, c *redis.Client) (int64, error) {
 	return 0, fmt.Errorf("ask Redis for its memory: no used_memory in %q", info)
 }
 
+// RedisTrips is how often Redis has read from a connection.
+func RedisTrips(ctx context.Context, c *redis.Client) (int64, error) {
+	info, err := c.Info(ctx, "stats").Result()
+	if err != nil {
+		return 0, fmt.Errorf("ask Redis for its reads: %w", err)
+	}
+	for line := range strings.Lines(info) {
+		if rest, ok := strings.CutPrefix(line, "total_reads_processed:"); ok {
+			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+		}
+	}
+	return -1, nil // before Redis 6
+}
+
 // RedisCommands is how many commands Redis has executed, those inside of
 // scripts included, our own INFO left out.
 func RedisCommands(ctx context.Context, c *redis.Client) (int64, error) {

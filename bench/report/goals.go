@@ -1,0 +1,101 @@
+package report
+
+import (
+	"fmt"
+
+	"notifier/bench/harness"
+)
+
+// goal is a figure that the service sets itself. reached gets the figure.
+type goal struct {
+	what, want string
+	figure     func(res *harness.Result) (value float64, text string, ok bool)
+	reached    func(value float64) bool
+}
+
+// Names of the peers that the goals speak of.
+const (
+	inProcess = "notifier"
+	overHTTP  = "notifier-http"
+)
+
+func ms(v float64) string { return Number(v) + " ms" }
+
+func rate(v float64) string { return Number(v) + "/s" }
+
+// one is a goal on one median.
+func one(what, want, peer, cas, value string, spell func(float64) string, reached func(float64) bool) goal {
+	return goal{what, want, func(res *harness.Result) (float64, string, bool) {
+		s := cellStat(res, peer, cas, value)
+		return s.Median, spell(s.Median), s.N > 0
+	}, reached}
+}
+
+// ratio is a goal on a median beside another peer's best.
+func ratio(what, want, cas, value string, others []string, least float64) goal {
+	return goal{what, want, func(res *harness.Result) (float64, string, bool) {
+		ours, best, who := stat(res, inProcess, cas, value), 0.0, ""
+		for _, o := range others {
+			if s := stat(res, o, cas, value); s.N > 0 && s.Median > best {
+				best, who = s.Median, o
+			}
+		}
+		if ours.N == 0 || best == 0 {
+			return 0, "", false
+		}
+		r := ours.Median / best
+		return r, fmt.Sprintf("%.1f × %s (%s)", r, who, rate(best)), true
+	}, func(v float64) bool { return v >= least }}
+}
+
+func least(n float64) func(float64) bool { return func(v float64) bool { return v >= n } }
+
+func most(n float64) func(float64) bool { return func(v float64) bool { return v <= n } }
+
+func goals() []goal {
+	asynqs := []string{"asynq", "asynq-10ms"}
+	return []goal{
+		{"early, missing, doubled, in all runs", "0, 0, 0", func(res *harness.Result) (sum float64, text string, ok bool) {
+			for _, c := range res.Cells {
+				if c.Peer == inProcess || c.Peer == overHTTP {
+					sum, ok = sum+c.Values["early"]+c.Values["missing"]+c.Values["doubled"], true
+				}
+			}
+			return sum, allFaults(res, inProcess) + "; over HTTP " + allFaults(res, overHTTP), ok
+		}, most(0)},
+		one("lateness at 10/s, mean", "≤ 1.0 ms", inProcess, "late-10", "mean_ms", ms, most(1)),
+		one("lateness at 10/s, p99", "≤ 2 ms", inProcess, "late-10", "p99_ms", ms, most(2)),
+		one("lateness at 1,000/s, mean", "≤ 0.5 ms", inProcess, "late-1000", "mean_ms", ms, most(0.5)),
+		one("lateness at 1,000/s, p99", "≤ 1.5 ms", inProcess, "late-1000", "p99_ms", ms, most(1.5)),
+		one("the same among 1,000,000, p99", "≤ 1.5 ms", inProcess, "growth-1000000", "p99_ms", ms, most(1.5)),
+		one("lateness at 5,000/s, p99", "≤ 5 ms", inProcess, "late-5000", "p99_ms", ms, most(5)),
+		one("notifications switched off, p99", "≤ 60 ms (grace + 10)", inProcess, "off", "p99_ms", ms, most(60)),
+		one("drain", "≥ 80,000/s", inProcess, "drain", "rate", rate, least(80_000)),
+		ratio("drain beside asynq", "≥ 4 ×", "drain", "rate", asynqs, 4),
+		one("Redis round trips a job, amortised", "≤ 0.1", inProcess, "drain", "trips", Number, most(0.1)),
+		one("schedule, 64 callers, one each", "≥ 130,000/s", inProcess, "schedule", "rate", rate, least(130_000)),
+		ratio("schedule beside asynq", "≥ 1.5 ×", "schedule", "rate", asynqs, 1.5),
+		one("schedule over HTTP, single", "≥ 15,000/s", overHTTP, "schedule", "rate", rate, least(15_000)),
+		one("schedule over HTTP, batches of 500", "≥ 100,000/s", overHTTP, "schedule-batch", "rate", rate, least(100_000)),
+		one("Redis bytes per pending notice", "≤ 650", inProcess, "bytes", "bytes", Number, most(650)),
+		one("idle, Redis commands/s", "≤ 5", inProcess, "idle", "commands", Number, most(5)),
+		one("idle, % of a core", "< 0.5", inProcess, "idle", "cpu_worker", Number, func(v float64) bool { return v < 0.5 }),
+		one("HTTP callbacks, % of a bare client loop", "≥ 80", overHTTP, "callbacks", "percent", Number, least(80)),
+	}
+}
+
+func goalTable(res *harness.Result) table {
+	t := table{head: []string{"what", "goal", "measured", "reached"}}
+	for _, g := range goals() {
+		v, text, ok := g.figure(res)
+		row := []string{g.what, g.want, text, "no"}
+		switch {
+		case !ok:
+			row[2], row[3] = "–", "not measured in this size"
+		case g.reached(v):
+			row[3] = "yes"
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
