@@ -53,8 +53,11 @@ type Settled struct {
 // time, pushes included, is stale the second time.
 func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Settlement) ([]Settled, error) {
 	ks := s.four(shard, prefix)
-	args := make([]any, 0, 5+10*len(list))
-	args = append(args, s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers, s.keep)
+	args := make([]any, 0, 6+10*len(list))
+	args = append(args, s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers, s.keep, len(list))
+	for i := range list {
+		args = append(args, list[i].Claim.Key)
+	}
 	buf := make([]byte, 0, 420*len(list))
 	for i := range list {
 		t := &list[i]
@@ -83,7 +86,7 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 				push = strconv.Itoa(at-4) + " S " + strconv.FormatInt(p.MaxLen, 10)
 			}
 		}
-		args = append(args, n.Key, t.Claim.token, t.Claim.score, t.Claim.before, made, string(t.Ending), (t.After.Nanoseconds()+999_999)/1_000_000,
+		args = append(args, t.Claim.token, t.Claim.score, t.Claim.before, made, string(t.Ending), (t.After.Nanoseconds()+999_999)/1_000_000,
 			coming, buf[from:len(buf):len(buf)], push)
 		if p := t.Push; pushes(p) {
 			args = append(args, len(p.Entry))

@@ -5,16 +5,17 @@
 -- Reply {now us, overdue left, key, answer…}; overdue left is 1 if a sweep was cut off by its bound, else 0. An answer is
 --       {record, score before, lapses, score now}  won
 --       0 lost to another claim   -1 stale: not pending or not due   -2 no record: dropped from the shadow
--- Bound the keys given or asked for, and ARGV[4] bytes (at least one record).
+-- Bound the keys given or asked for, and ARGV[4] bytes, overshot by at most 16 records. What is cut off has no answer.
 -- The score moves to the lease's end plus (1 + lapses)/1024: a claim whose holder died is found by the sweep like
 -- everything else, and the fraction says how many died. Fractions from .5 on are no claims: see schedule.lua.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local mode, bytes, cut, left = ARGV[6], tonumber(ARGV[4]), false, 0
+local prefix, token, lease, mode, bytes, left = ARGV[1], ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[4]), 0
 local reply = {t[1] * 1000000 + t[2], 0}
 local names, scores = {}, {}
 if mode == 'k' then
   for i = 7, #ARGV do names[#names + 1] = ARGV[i] end
+  scores = redis.call('ZMSCORE', KEYS[1], unpack(names))
 else
   local want = tonumber(ARGV[7])
   local ripe = string.format('%.0f', now - tonumber(ARGV[5])) .. '.99'
@@ -24,7 +25,7 @@ else
   else
     due = redis.call('ZREVRANGEBYSCORE', KEYS[1], ripe, '-inf', 'WITHSCORES', 'LIMIT', 0, want)
   end
-  for i = 1, #due, 2 do names[#names + 1], scores[#names] = due[i], tonumber(due[i + 1]) end
+  for i = 1, #due, 2 do names[#names + 1], scores[#scores + 1] = due[i], due[i + 1] end
   if #names >= want then
     left = 1
   else
@@ -32,44 +33,68 @@ else
     local young = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. ripe, string.format('%.0f', now) .. '.99',
       'WITHSCORES', 'LIMIT', 0, 4 * want)
     for i = 1, #young, 2 do
-      local s = tonumber(young[i + 1])
-      if #names < want and s % 1 ~= 0 then names[#names + 1], scores[#names] = young[i], s end
+      if #names < want and string.find(young[i + 1], '.', 1, true) then
+        names[#names + 1], scores[#scores + 1] = young[i], young[i + 1]
+      end
     end
   end
 end
-for i = 1, #names do
-  local key = names[i]
-  local score = scores[i]
-  if not score then
-    score = redis.call('ZSCORE', KEYS[1], key)
-    score = score and tonumber(score)
+
+local ends = now + tonumber(lease)
+local first = string.format('%.17g', ends + 1 / 1024) -- of a claim before which none has lapsed
+local moves, gone = {}, {}
+local won, place, facts = {}, {}, {}
+
+-- Reads the records of what was just won, some at a time, so that the bytes are known before more is claimed.
+local function read()
+  if #won == 0 then return end
+  local records = redis.call('HMGET', KEYS[2], unpack(won))
+  for j = 1, #won do
+    local record, at = records[j], place[j]
+    if record then
+      bytes = bytes - #record
+      reply[at] = {record, facts[j][1], facts[j][2], facts[j][3]}
+      moves[#moves + 1] = facts[j][3]
+      moves[#moves + 1] = won[j]
+    else
+      reply[at] = -2
+      gone[#gone + 1] = won[j]
+    end
   end
+  won, place, facts = {}, {}, {}
+end
+
+for i = 1, #names do
+  local key, text = names[i], scores[i]
+  local score = text and tonumber(text)
   local answer = -1
   if score and math.floor(score) <= now then
-    if bytes <= 0 then
-      left = 1
-      break
-    end
-    if not redis.call('SET', ARGV[1] .. key, ARGV[2], 'NX', 'PX', ARGV[3]) then
-      answer = 0
+    if redis.call('SET', prefix .. key, token, 'NX', 'PX', lease) then
+      local lapses = (score % 1) * 1024
+      local moved = first
+      if lapses >= 500 then lapses = 0 end
+      if lapses > 0 then moved = string.format('%.17g', ends + math.min(lapses + 1, 499) / 1024) end
+      won[#won + 1], place[#place + 1] = key, #reply + 2
+      facts[#facts + 1] = {text, lapses, moved}
     else
-      local record = redis.call('HGET', KEYS[2], key)
-      if not record then
-        redis.call('ZREM', KEYS[1], key)
-        redis.call('DEL', ARGV[1] .. key)
-        answer = -2
-      else
-        local lapses = (score % 1) * 1024
-        if lapses >= 500 then lapses = 0 end
-        local moved = string.format('%.17g', now + tonumber(ARGV[3]) + math.min(lapses + 1, 499) / 1024)
-        redis.call('ZADD', KEYS[1], moved, key)
-        bytes = bytes - #record
-        answer = {record, string.format('%.17g', score), lapses, moved}
-      end
+      answer = 0
     end
   end
   reply[#reply + 1] = key
   reply[#reply + 1] = answer
+  if #won == 16 then
+    read()
+    if bytes <= 0 then
+      if i < #names then left = 1 end
+      break
+    end
+  end
+end
+read()
+if #moves > 0 then redis.call('ZADD', KEYS[1], unpack(moves)) end
+for _, key in ipairs(gone) do
+  redis.call('ZREM', KEYS[1], key)
+  redis.call('DEL', prefix .. key)
 end
 reply[2] = left
 return reply
