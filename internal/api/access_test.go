@@ -60,7 +60,8 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%v tells what is outside: %s, %s", c, own.raw, absent.raw)
 		}
 	}
-	for _, path := range []string{"/v1/notices", "/v1/notices?prefix=app1", "/v1/notices?prefix=app1:", "/v1/notices?prefix=app2:", "/v1/stats", "/v1/routes"} {
+	for _, path := range []string{"/v1/notices", "/v1/notices?prefix=app1", "/v1/notices?prefix=app1:", "/v1/notices?prefix=app2:",
+		"/v1/stats", "/v1/routes"} {
 		for _, c := range []struct{ mine, others, reply string }{
 			{"app2", "app1", two.do("GET", path, "").is(200).raw}, {"app1", "app2", one.do("GET", path, "").is(200).raw},
 		} {
@@ -91,7 +92,8 @@ func TestNarrowScope(t *testing.T) {
 		b.engine.Move(key, notice.Dead, notice.ReasonStatus5xx)
 	}
 	for _, q := range []string{"", "&prefix=app2", "&prefix=app2:mod", "&prefix=app2:mod:t", "&route=other"} {
-		if a := n.do("GET", "/v1/notices?state=dead"+q, "").is(200); strings.Count(a.raw, `"key"`) != 1 || !strings.Contains(a.raw, "app2:mod:t:1") {
+		if a := n.do("GET", "/v1/notices?state=dead"+q, "").is(200); strings.Count(a.raw, `"key"`) != 1 || !strings.Contains(a.raw,
+			"app2:mod:t:1") {
 			t.Errorf("%s: %s", q, a.raw)
 		}
 	}

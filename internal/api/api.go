@@ -138,7 +138,8 @@ func (c caller) check(key string) error {
 }
 
 func absent(key string) *Problem {
-	return problem(http.StatusNotFound, "no notice is kept under %s: it was never scheduled, or was settled longer ago than the retention", key)
+	return problem(http.StatusNotFound, "no notice is kept under %s: it was never scheduled, or was settled longer ago than the retention",
+		key)
 }
 
 func noRoute(name string) *Problem {

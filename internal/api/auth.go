@@ -56,7 +56,8 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 // across sites says so in Sec-Fetch-Site or Origin.
 func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 	if !a.loopback {
-		return caller{}, problem(http.StatusUnauthorized, "no client is configured, so nobody is let in from other machines; set NOTIFIER_CLIENTS").
+		return caller{}, problem(http.StatusUnauthorized,
+			"no client is configured, so nobody is let in from other machines; set NOTIFIER_CLIENTS").
 			with("WWW-Authenticate", `Bearer realm="notifier"`)
 	}
 	if !loopbackHost(r.Host) {

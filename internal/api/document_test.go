@@ -73,18 +73,23 @@ func provoke() map[string]map[int]call {
 		"schedule": {201: {body: `{"key":"app2:a:b:new"}`}, 200: {body: `{"key":"app1:jobs:t:1"}`}, 400: {body: `{`}, 413: {body: huge},
 			409: {body: `{"key":"app1:jobs:t:1","body":1}`}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `{}`},
 			507: {body: `{"key":"app2:a:b:new"}`, prepare: full}, 403: {body: `{"key":"app2:a:b:c"}`, token: "token-of-one"}},
-		"scheduleBatch": {201: {body: `[{"key":"app2:a:b:new"}]`}, 200: {body: `[{"key":"app1:jobs:t:1"}]`}, 207: {body: `[{"key":"app1:jobs:t:1"},{}]`},
+		"scheduleBatch": {201: {body: `[{"key":"app2:a:b:new"}]`}, 200: {body: `[{"key":"app1:jobs:t:1"}]`},
+			207: {body: `[{"key":"app1:jobs:t:1"},{}]`},
 			400: {body: `[{`}, 413: {body: huge}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `[]`},
 			507: {body: `{"key":"app2:a:b:new"}`, prepare: full}},
 		"list": {200: {}, 400: {path: "/v1/notices?%zz"}, 404: {path: "/v1/notices?route=none"}, 422: {path: "/v1/notices?limit=0"}},
 		"get":  {200: {path: key}, 404: {path: absent}, 422: {path: "/v1/notices/x"}, 400: {path: key + "?%zz"}},
-		"reschedule": {200: {path: key, body: `{"delay":1}`}, 404: {path: absent, body: `{"delay":1}`}, 409: {path: key, body: `{"delay":1}`, prepare: dead},
+		"reschedule": {200: {path: key, body: `{"delay":1}`}, 404: {path: absent, body: `{"delay":1}`}, 409: {path: key, body: `{"delay":1}`,
+			prepare: dead},
 			422: {path: key, body: `{}`}},
-		"cancel":     {200: {path: key}, 404: {path: absent}, 409: {path: key, prepare: move(notice.Delivered)}, 422: {path: "/v1/notices/x"}},
-		"fire":       {200: {path: key + "/fire"}, 404: {path: absent + "/fire"}, 409: {path: key + "/fire", prepare: dead}, 422: {path: "/v1/notices/x/fire"}},
-		"redrive":    {200: {path: key + "/redrive", prepare: dead}, 404: {path: absent + "/redrive"}, 409: {path: key + "/redrive"}, 422: {path: "/v1/notices/x/redrive"}},
+		"cancel": {200: {path: key}, 404: {path: absent}, 409: {path: key, prepare: move(notice.Delivered)}, 422: {path: "/v1/notices/x"}},
+		"fire": {200: {path: key + "/fire"}, 404: {path: absent + "/fire"}, 409: {path: key + "/fire", prepare: dead},
+			422: {path: "/v1/notices/x/fire"}},
+		"redrive": {200: {path: key + "/redrive", prepare: dead}, 404: {path: absent + "/redrive"}, 409: {path: key + "/redrive"},
+			422: {path: "/v1/notices/x/redrive"}},
 		"listRoutes": {200: {path: "/v1/routes"}, 400: {path: "/v1/routes?%zz"}, 422: {path: "/v1/routes?x=1"}},
-		"redriveRoute": {200: {path: "/v1/routes/jobs/redrive"}, 400: {path: "/v1/routes/jobs/redrive?%zz"}, 404: {path: "/v1/routes/none/redrive"},
+		"redriveRoute": {200: {path: "/v1/routes/jobs/redrive"}, 400: {path: "/v1/routes/jobs/redrive?%zz"},
+			404: {path: "/v1/routes/none/redrive"},
 			422: {path: "/v1/routes/jobs/redrive?dry_run=x"}},
 		"stats":   {200: {path: "/v1/stats"}, 400: {path: "/v1/stats?%zz"}, 422: {path: "/v1/stats?x=1"}},
 		"healthz": {200: {path: "/healthz"}},
@@ -93,11 +98,13 @@ func provoke() map[string]map[int]call {
 		"openapi": {200: {path: "/openapi.json"}},
 	}
 	for _, verb := range []string{"ack", "nack", "defer"} {
-		m[verb] = map[int]call{200: {path: key + "/" + verb, body: `{"attempt":1}`, prepare: claimed}, 404: {path: absent + "/" + verb, body: `{"attempt":1}`},
+		m[verb] = map[int]call{200: {path: key + "/" + verb, body: `{"attempt":1}`, prepare: claimed}, 404: {path: absent + "/" + verb,
+			body: `{"attempt":1}`},
 			409: {path: key + "/" + verb, body: `{"attempt":1}`}, 422: {path: key + "/" + verb, body: `{}`}}
 	}
 	for _, verb := range []string{"pause", "resume"} {
-		m[verb] = map[int]call{200: {path: "/v1/routes/jobs/" + verb}, 404: {path: "/v1/routes/none/" + verb}, 422: {path: "/v1/routes/jobs/" + verb + "?x=1"},
+		m[verb] = map[int]call{200: {path: "/v1/routes/jobs/" + verb}, 404: {path: "/v1/routes/none/" + verb}, 422: {path: "/v1/routes/jobs/" +
+			verb + "?x=1"},
 			400: {path: "/v1/routes/jobs/" + verb, body: "{"}, 403: {path: "/v1/routes/jobs/" + verb, token: "token-of-narrow"}}
 	}
 	return m

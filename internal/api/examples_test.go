@@ -36,7 +36,8 @@ func TestExamplesRun(t *testing.T) {
 	stamp, right := strconv.FormatInt(now, 10), sign(now, secret)
 	wrong := sign(now, "whsec_OTg3NjU0MzIxMDk4NzY1NDMyMTA5ODc2")
 	ran := 0
-	for n, command := range [][]string{{"sh", "curl.sh"}, {"python3", "notifier.py"}, {"node", "notifier.mjs"}, {"java", "Notifier.java"}, {"php", "notifier.php"}} {
+	for n, command := range [][]string{{"sh", "curl.sh"}, {"python3", "notifier.py"}, {"node", "notifier.mjs"}, {"java", "Notifier.java"},
+		{"php", "notifier.php"}} {
 		file := filepath.Join("../../docs/examples", command[1])
 		if _, err := os.Stat(file); err != nil {
 			t.Error(err)

@@ -26,7 +26,8 @@ func (d dice) junk() string {
 	case 1:
 		return strings.Repeat(pick(d, "A", "../", "%2e%2e%2f", ":", "\x00", "ä", "'", "${jndi:ldap://x}"), d.IntN(200))
 	case 2:
-		return pick(d, "__proto__", "constructor", "null", "NaN", "Infinity", "-0", "1e309", "9223372036854775808", "0x10", "true", "\u2028", "\ufeff")
+		return pick(d, "__proto__", "constructor", "null", "NaN", "Infinity", "-0", "1e309", "9223372036854775808", "0x10", "true", "\u2028",
+			"\ufeff")
 	case 3:
 		return pick(d, "; DROP TABLE notices", "\r\nX-Injected: 1", "<script>", "{{7*7}}", "notifier:{0}:records:app1", "EVAL", "*3\r\n$3\r\nSET")
 	}
@@ -49,13 +50,15 @@ func (d dice) key() string {
 func (d dice) value() string {
 	return pick(d, `null`, `true`, `-1`, `0`, `1e999`, `-1e-999`, `123456789012345678901234567890`, `""`, `"x"`, `[]`, `{}`, `[[[[]]]]`,
 		`{"a":{"a":{"a":1}}}`, `"\ud800"`, `"\u0000"`, `"1h"`, `"99999999h"`, `"-1s"`, `"2031-01-01T00:00:00Z"`, `"9999-99-99T99:99:99Z"`,
-		`"`+"\xff"+`"`, `"http://127.0.0.1:1/"`, `"http://[::1"`, `"reject"`, `"replace"`, `["1s"]`, `["1s",-1]`, `{"x":"y"}`, `{"host":"y"}`, `{"x":1}`,
+		`"`+"\xff"+`"`, `"http://127.0.0.1:1/"`, `"http://[::1"`, `"reject"`, `"replace"`, `["1s"]`, `["1s",-1]`, `{"x":"y"}`, `{"host":"y"}`,
+		`{"x":1}`,
 		strings.Repeat("[", 200)+strings.Repeat("]", 200), `"`+strings.Repeat("x", 3000)+`"`, `tru`, `"unclosed`, `'single'`, `1 2`)
 }
 
 func (d dice) body() string {
 	if d.IntN(8) == 0 {
-		return pick(d, "", "{", "[", "]", "\x00", "null", "[{}]", "{}{}", d.junk(), strings.Repeat("[", 20000), strings.Repeat(`{"a":`, 11000), "\ufeff{}")
+		return pick(d, "", "{", "[", "]", "\x00", "null", "[{}]", "{}{}", d.junk(), strings.Repeat("[", 20000), strings.Repeat(`{"a":`, 11000),
+			"\ufeff{}")
 	}
 	var b strings.Builder
 	b.WriteString(`{`)
@@ -84,18 +87,22 @@ func (d dice) path() string {
 		return url.PathEscape(s)
 	}
 	key := escape(d.key())
-	p := pick(d, "/v1/notices", "/v1/notices", "/v1/notices", "/v1/notices/batch", "/v1/notices/"+key, "/v1/notices/"+key, "/v1/notices/"+key+"/"+pick(d, "fire", "redrive", "ack", "nack", "defer", "x"),
+	p := pick(d, "/v1/notices", "/v1/notices", "/v1/notices", "/v1/notices/batch", "/v1/notices/"+key, "/v1/notices/"+key,
+		"/v1/notices/"+key+"/"+pick(d, "fire", "redrive", "ack", "nack", "defer", "x"),
 		"/v1/routes", "/v1/routes/"+pick(d, "jobs", "other", escape(d.junk()))+"/"+pick(d, "pause", "resume", "redrive"), "/v1/stats", "/healthz",
-		"/readyz", "/metrics", "/openapi.json", "/"+escape(d.junk()), "//v1//notices", "/v1/notices/%2e%2e/%2e%2e/etc/passwd", "/v1/notices/"+key+"/../..")
+		"/readyz", "/metrics", "/openapi.json", "/"+escape(d.junk()), "//v1//notices", "/v1/notices/%2e%2e/%2e%2e/etc/passwd",
+		"/v1/notices/"+key+"/../..")
 	for range max(0, d.IntN(6)-3) {
-		p += pick(d, "?", "&") + pick(d, "limit", "state", "route", "prefix", "cursor", "since", "until", "reason", "dry_run", "x", "%zz", ";") + "=" +
+		p += pick(d, "?", "&") + pick(d, "limit", "state", "route", "prefix", "cursor", "since", "until", "reason", "dry_run", "x", "%zz",
+			";") + "=" +
 			pick(d, "1", "0", "1000", "dead", "scheduled", "jobs", "app1", "true", "2031-01-01T00:00:00Z", url.QueryEscape(d.junk()), "%zz")
 	}
 	return p
 }
 
 func (d dice) request() *http.Request {
-	method := pick(d, "GET", "GET", "POST", "POST", "POST", "POST", "POST", "PATCH", "PATCH", "DELETE", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "CONNECT", "BREW")
+	method := pick(d, "GET", "GET", "POST", "POST", "POST", "POST", "POST", "PATCH", "PATCH", "DELETE", "DELETE", "PUT", "HEAD", "OPTIONS",
+		"TRACE", "CONNECT", "BREW")
 	target := d.path()
 	u, err := url.ParseRequestURI(target)
 	if err != nil { // net/http answers it with 400 before any handler
@@ -111,7 +118,8 @@ func (d dice) request() *http.Request {
 		r.Header.Set("Authorization", pick(d, "Bearer", "Bearer x", "Basic eDp4", d.junk()))
 	}
 	for range max(0, d.IntN(5)-2) {
-		name := pick(d, "Content-Type", "Accept", "X-Request-Id", "Traceparent", "Content-Encoding", "Origin", "Expect", "If-Match", "X-Http-Method-Override")
+		name := pick(d, "Content-Type", "Accept", "X-Request-Id", "Traceparent", "Content-Encoding", "Origin", "Expect", "If-Match",
+			"X-Http-Method-Override")
 		r.Header.Set(name, pick(d, "application/json", "application/x-ndjson", "text/html", "*/*", "gzip", "DELETE", "null", d.junk()))
 	}
 	return r

@@ -115,7 +115,8 @@ func TestLiveCalls(t *testing.T) {
 	l.do("POST", "/v1/notices", body).is(200)
 	l.do("POST", "/v1/notices", strings.Replace(body, "1}", "2}", 1)).is(409).says("body", `"state":"scheduled"`)
 	l.do("POST", "/v1/notices", strings.Replace(body, `"retry"`, `"on_duplicate":"keep","url":null,"retry"`, 1)).is(422)
-	l.do("PATCH", "/v1/notices/"+key, `{"due":"2031-01-01T00:00:00.123Z"}`).is(200).says(`"due":"2031-01-01T00:00:00.123Z"`, `"before":"scheduled"`)
+	l.do("PATCH", "/v1/notices/"+key, `{"due":"2031-01-01T00:00:00.123Z"}`).is(200).says(`"due":"2031-01-01T00:00:00.123Z"`,
+		`"before":"scheduled"`)
 	l.do("GET", "/v1/notices?prefix=app2:a&state=scheduled", "").is(200).says(key)
 	l.do("GET", "/v1/notices?prefix=app2:b", "").is(200).says(`"items":[]`)
 	l.do("GET", "/v1/notices?cursor=e30", "").is(422).says("query.cursor")

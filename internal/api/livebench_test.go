@@ -32,7 +32,8 @@ func BenchmarkLiveBatch(b *testing.B) {
 	}
 	defer func() { _ = conn.Close() }()
 	engine := app.NewEngine(app.EngineOptions{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return nil }, Metrics: metrics.New("test", []string{"other"}), Grace: 50 * time.Millisecond,
+		Handler: func(*route.Route) dispatch.Handler { return nil }, Metrics: metrics.New("test", []string{"other"}),
+		Grace:     50 * time.Millisecond,
 		Retention: time.Hour, Retain: 1000, Concurrency: 1, Logger: zap.NewNop()})
 	s := httptest.NewServer(api.New(api.Options{Engine: engine, Routes: table, Loopback: true}))
 	defer s.Close()

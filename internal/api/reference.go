@@ -49,7 +49,8 @@ func Reference() ([]byte, error) {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
 	var b strings.Builder
-	b.WriteString("# HTTP API\n\nThis page is generated from the OpenAPI document (`go generate ./internal/api`); the service serves that at " +
+	b.WriteString("# HTTP API\n\nThis page is generated from the OpenAPI document (`go generate ./internal/api`); " +
+		"the service serves that at " +
 		"`/openapi.json`.\n\n")
 	b.WriteString(doc.Info.Description + "\n\n## Calls\n")
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {

@@ -23,8 +23,8 @@ func storeProblem(err error) *Problem {
 		return problem(http.StatusInsufficientStorage, "Redis has reached its maxmemory and takes no new notice; nothing was written").
 			with("Retry-After", "30")
 	case errors.Is(err, store.ErrUnavailable):
-		return problem(http.StatusServiceUnavailable, "Redis cannot be reached at the moment; repeat the call, "+
-			"which is safe: a notice that was kept already is not scheduled twice").with("Retry-After", "1")
+		return problem(http.StatusServiceUnavailable, "Redis cannot be reached at the moment; repeat the call. "+
+			"Scheduling again is safe: what is kept already is not scheduled twice").with("Retry-After", "1")
 	case errors.Is(err, store.ErrUnrouted):
 		return problem(http.StatusUnprocessableEntity, "no route covers the key")
 	case errors.Is(err, store.ErrCursor):

@@ -86,7 +86,8 @@ func TestTimes(t *testing.T) {
 		"2030-01-01T00:00:00.0001Z": "2030-01-01T00:00:00.001Z", "2030-01-01T02:00:00+02:00": "2030-01-01T00:00:00.000Z",
 		"1969-12-31T00:00:00Z": "1970-01-01T00:00:00.001Z", "0001-01-01T00:00:00Z": "1970-01-01T00:00:00.001Z",
 	} {
-		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, due)).is(201).says(`"due":"` + want + `"`)
+		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, due)).is(201).says(`"due":"` + want +
+			`"`)
 	}
 }
 
@@ -209,7 +210,8 @@ func TestBatch(t *testing.T) {
 	}
 	array := `[{"key":"app2:a:b:1","body":1}, {"key":"app2:a:b:2","body":[1, 2]}]`
 	read(b.do("POST", "/v1/notices/batch", array).is(201))
-	if len(all) != 2 || all[0]["key"] != "app2:a:b:1" || all[0]["status"] != 201.0 || all[1]["notice"].(map[string]any)["state"] != "scheduled" {
+	if len(all) != 2 || all[0]["key"] != "app2:a:b:1" || all[0]["status"] != 201.0 ||
+		all[1]["notice"].(map[string]any)["state"] != "scheduled" {
 		t.Errorf("%v", all)
 	}
 	read(b.do("POST", "/v1/notices/batch", array).is(200))
@@ -224,7 +226,8 @@ func TestBatch(t *testing.T) {
 	if f, _ := b.engine.Find(t.Context(), "app2:a:b:2"); string(f.Body) != "[1, 2]" {
 		t.Errorf("body %q", f.Body)
 	}
-	lines := b.do("POST", "/v1/notices/batch", "{\"key\":\"app2:l:b:1\"}\n\n{oops}\r\n{\"key\":\"app2:l:b:2\"}", "Content-Type", "application/x-ndjson").is(207)
+	lines := b.do("POST", "/v1/notices/batch", "{\"key\":\"app2:l:b:1\"}\n\n{oops}\r\n{\"key\":\"app2:l:b:2\"}", "Content-Type",
+		"application/x-ndjson").is(207)
 	split := strings.Split(strings.TrimSpace(lines.raw), "\n")
 	if lines.header.Get("Content-Type") != "application/x-ndjson" || len(split) != 3 || !strings.Contains(split[1], `"status":400`) {
 		t.Errorf("%s: %q", lines.header.Get("Content-Type"), split)
@@ -257,7 +260,8 @@ func TestBatchLimits(t *testing.T) {
 
 func TestRedisIsDown(t *testing.T) {
 	b := newBench(t)
-	for err, want := range map[error]int{store.ErrUnavailable: 503, store.ErrFull: 507, fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", store.ErrUnavailable): 503} {
+	for err, want := range map[error]int{store.ErrUnavailable: 503, store.ErrFull: 507, fmt.Errorf("bug"): 500, fmt.Errorf("x: %w",
+		store.ErrUnavailable): 503} {
 		b.engine.Fail(err)
 		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"GET", "/v1/notices/app2:a:b:c"}, {"DELETE", "/v1/notices/app2:a:b:c"},
 			{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"POST", "/v1/routes/orders/pause"}, {"POST", "/v1/routes/orders/redrive"}} {

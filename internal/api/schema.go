@@ -46,18 +46,18 @@ func (stamp) Schema(huma.Registry) *huma.Schema {
 
 // ScheduleRequest is the body of the schedule calls.
 type ScheduleRequest struct {
-	Key         string            `json:"key" doc:"app:module:type:id, each of letters, digits, '_', '.', '~' and '-'." maxLength:"323" example:"app1:orders:paid:4711"`
+	Key         string            `json:"key" doc:"app:module:type:id of letters, digits, '_', '.', '~', '-'." maxLength:"323"`
 	Delay       *Delay            `json:"delay,omitempty" doc:"Time from now."`
 	Due         string            `json:"due,omitempty" format:"date-time" doc:"Instead of delay. Kept to the millisecond, never early."`
 	Body        any               `json:"body,omitempty" doc:"Any JSON; delivered byte for byte as it stands here."`
 	BodyText    string            `json:"body_text,omitempty" doc:"Instead of body: text."`
 	BodyBase64  string            `json:"body_base64,omitempty" doc:"Instead of body: bytes."`
 	ContentType string            `json:"content_type,omitempty" maxLength:"256" doc:"application/json if absent and the body is JSON."`
-	URL         string            `json:"url,omitempty" maxLength:"2048" doc:"Where to; needed if the route's target is notice, refused otherwise."`
+	URL         string            `json:"url,omitempty" maxLength:"2048" doc:"Where to; only, and always, if the target is notice."`
 	Headers     map[string]string `json:"headers,omitempty" doc:"Headers of the callback, at most 32 and 8 KiB."`
 	Method      string            `json:"method,omitempty" enum:"POST,PUT,GET"`
 	Retry       *Steps            `json:"retry,omitempty" doc:"Delays between attempts instead of the route's; none = one attempt."`
-	OnDuplicate store.Duplicate   `json:"on_duplicate,omitempty" enum:"reject,keep,replace" doc:"What to do if the key is kept already; reject if absent."`
+	OnDuplicate store.Duplicate   `json:"on_duplicate,omitempty" enum:"reject,keep,replace" doc:"If the key is kept already; default reject."`
 }
 
 // ScheduleAnswer answers a schedule call.

@@ -148,7 +148,8 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	b = appendStamp(append(b, `,"due":`...), n.Due)
 	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(n.Coming()), 10)
 	b = strconv.AppendInt(append(b, `,"max_attempts":`...), int64(1+n.Redriven+len(steps)), 10)
-	for _, m := range [...]struct{ name, value string }{{`,"url":`, redacted(n.URL)}, {`,"method":`, n.Method}, {`,"content_type":`, contentType}} {
+	for _, m := range [...]struct{ name, value string }{{`,"url":`, redacted(n.URL)}, {`,"method":`, n.Method}, {`,"content_type":`,
+		contentType}} {
 		if m.value != "" {
 			b = appendString(append(b, m.name...), m.value)
 		}

@@ -72,7 +72,8 @@ func (o *benchOptions) check() error {
 	if strings.Count(o.prefix, ":") != 2 || keys.CheckPrefix(o.prefix) != nil {
 		return usage("--prefix %q: want app:module:type", o.prefix)
 	}
-	if o.count < 1 || o.count > 10_000_000 || o.callers < 1 || o.callers > 1024 || o.perCall < 1 || o.perCall > 1000 || o.bodySize < 2 || o.bodySize > 1<<20 {
+	if o.count < 1 || o.count > 10_000_000 || o.callers < 1 || o.callers > 1024 || o.perCall < 1 || o.perCall > 1000 || o.bodySize < 2 ||
+		o.bodySize > 1<<20 {
 		return usage("want 1 to 10,000,000 --count, 1 to 1024 --callers, 1 to 1000 --batch and 2 to 1,048,576 --body")
 	}
 	return nil
@@ -205,7 +206,8 @@ func (a *command) sayBench(o benchOptions, took []time.Duration, elapsed time.Du
 	if a.json {
 		return a.sayValue(r)
 	}
-	a.say("%d notices in %d calls by %d callers: %.2fs, %.0f notices/s, %.0f calls/s\n", r.Notices, r.Calls, o.callers, r.Seconds, r.NoticesASecond, r.CallsASecond)
+	a.say("%d notices in %d calls by %d callers: %.2fs, %.0f notices/s, %.0f calls/s\n", r.Notices, r.Calls, o.callers, r.Seconds,
+		r.NoticesASecond, r.CallsASecond)
 	a.say("a call took %.2fms (p50), %.2fms (p99), %.2fms at most\n", r.P50MS, r.P99MS, r.MaxMS)
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 
 // each makes a call for each key and says how it went; one that fails does not
 // stop the others.
-func (a *command) each(ctx context.Context, keys []string, verb string, call func(context.Context, *client.Client, string) (*client.Notice, error)) error {
+func (a *command) each(ctx context.Context, keys []string, verb string, call func(context.Context, *client.Client,
+	string) (*client.Notice, error)) error {
 	c, err := a.client()
 	if err != nil {
 		return err

@@ -166,7 +166,8 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 		}
 	}
 	group("run", a.serve(), a.demo(), a.receive())
-	group("notices", a.schedule(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.importing(), a.pause(), a.resume(), a.stats())
+	group("notices", a.schedule(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.importing(), a.pause(),
+		a.resume(), a.stats())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())
 	group("check", a.routes(), a.doctor(), a.sendTest(), a.bench())
 	root.AddCommand(a.version())

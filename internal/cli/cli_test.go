@@ -69,7 +69,8 @@ func (d *desk) run(want int, args ...string) (stdout, stderr string) {
 func (d *desk) runContext(ctx context.Context, want int, args ...string) (string, string) {
 	d.t.Helper()
 	var out, errs bytes.Buffer
-	got := Main(ctx, Process{Args: args, Environ: d.env, Stdin: strings.NewReader(d.stdin), Stdout: &out, Stderr: &errs, Version: "1.2.3"}, d.deps)
+	got := Main(ctx, Process{Args: args, Environ: d.env, Stdin: strings.NewReader(d.stdin), Stdout: &out, Stderr: &errs, Version: "1.2.3"},
+		d.deps)
 	if got != want {
 		d.t.Fatalf("notifier %s exits with %d, want %d:\n%s%s", strings.Join(args, " "), got, want, out.String(), errs.String())
 	}

@@ -59,9 +59,7 @@ func codeOf(page string) []string {
 			out = append(out, part)
 			continue
 		}
-		for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(part, -1) {
-			out = append(out, span)
-		}
+		out = append(out, regexp.MustCompile("`[^`\n]+`").FindAllString(part, -1)...)
 	}
 	return out
 }

@@ -214,5 +214,6 @@ func (rc *receiver) print(r *http.Request, body []byte, signature string, status
 		return
 	}
 	rc.app.say("%s  %s  attempt %s  late %s  signature %s  → %d  %s\n", time.Now().UTC().Format("15:04:05.000"),
-		dash(clean(r.Header.Get("Notifier-Key"))), dash(clean(r.Header.Get("Notifier-Attempt"))), dash(late), clean(signature), status, short(string(body), 100))
+		dash(clean(r.Header.Get("Notifier-Key"))), dash(clean(r.Header.Get("Notifier-Attempt"))), dash(late), clean(signature), status,
+		short(string(body), 100))
 }

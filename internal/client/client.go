@@ -61,7 +61,8 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{base: u, opts: o, http: o.HTTP}
 	if c.http == nil {
-		t := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true}
+		t := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second,
+			ForceAttemptHTTP2: true}
 		c.http = &http.Client{Timeout: 60 * time.Second, Transport: t}
 	}
 	switch {

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func serve(t *testing.T, wrap func(http.Handler) http.Handler) (*client.Client, *apitest.Engine) {
 	t.Helper()
-	table, err := route.NewTable([]*route.Route{{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList}, Ladder: notice.DefaultLadder}})
+	table, err := route.NewTable([]*route.Route{{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList},
+		Ladder: notice.DefaultLadder}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,8 @@ func TestCalls(t *testing.T) {
 	c, e := serve(t, nil)
 	ctx := t.Context()
 	const key = "app1:jobs:t:1"
-	n, err := c.Schedule(ctx, client.Request{Key: key, Delay: "1h", Body: json.RawMessage(`{"a" : 1}`), Headers: map[string]string{"x-a": "1"}, Retry: []string{"1s"}})
+	n, err := c.Schedule(ctx, client.Request{Key: key, Delay: "1h", Body: json.RawMessage(`{"a" : 1}`),
+		Headers: map[string]string{"x-a": "1"}, Retry: []string{"1s"}})
 	if err != nil || !n.Created || n.State != "scheduled" || n.MaxAttempts != 2 {
 		t.Fatalf("%+v, %v", n, err)
 	}
@@ -179,10 +181,12 @@ func TestErrorsTellNoToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Stats(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if _, err := c.Stats(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(),
+		"127.0.0.1:1") {
 		t.Errorf("%v", err)
 	}
-	for _, bad := range []client.Options{{}, {URL: "localhost:8080"}, {URL: "ftp://h"}, {URL: "http://u:hunter2@h"}, {URL: "http://h", Token: "hunter2\n"}} {
+	for _, bad := range []client.Options{{}, {URL: "localhost:8080"}, {URL: "ftp://h"}, {URL: "http://u:hunter2@h"}, {URL: "http://h",
+		Token: "hunter2\n"}} {
 		if _, err := client.New(bad); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v", bad.URL, err)
 		}

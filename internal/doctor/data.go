@@ -30,17 +30,25 @@ func (r *run) commands() []command {
 	list := []command{
 		{args: []any{"EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", 1, zset}}, {args: []any{"EVAL", "return 1", 1, zset}},
 		{args: []any{"TIME"}}, {args: []any{"EXISTS", member}}, {args: []any{"DEL", member}}, {args: []any{"SET", member, "1", "PXAT", "1"}},
-		{args: []any{"PEXPIREAT", member, "1"}}, {args: []any{"SET", s.ClaimPrefix(0) + member, "t", "NX", "PX", "1"}}, {args: []any{"GET", s.ClaimPrefix(0) + member}},
-		{args: []any{"ZADD", zset, "1", member}}, {args: []any{"ZREM", zset, member}}, {args: []any{"ZCARD", zset}}, {args: []any{"ZCOUNT", zset, "0", "1"}},
-		{args: []any{"ZRANGE", zset, "0", "1"}}, {args: []any{"ZRANGEBYSCORE", zset, "0", "1"}}, {args: []any{"ZREVRANGEBYSCORE", zset, "1", "0"}},
-		{args: []any{"ZRANK", zset, member}}, {args: []any{"ZSCORE", zset, member}}, {args: []any{"HSET", hash, member, "{}"}}, {args: []any{"HSETNX", s.Meta(), "layout", "1"}},
-		{args: []any{"HGET", hash, member}}, {args: []any{"HGETALL", s.Meta()}}, {args: []any{"HDEL", hash, member}}, {args: []any{"HEXISTS", hash, member}},
-		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Routes(), "app"}}, {args: []any{"SMEMBERS", s.Routes()}},
+		{args: []any{"PEXPIREAT", member, "1"}}, {args: []any{"SET", s.ClaimPrefix(0) + member, "t", "NX", "PX", "1"}}, {args: []any{"GET",
+			s.ClaimPrefix(0) + member}},
+		{args: []any{"ZADD", zset, "1", member}}, {args: []any{"ZREM", zset, member}}, {args: []any{"ZCARD", zset}}, {args: []any{"ZCOUNT",
+			zset, "0", "1"}},
+		{args: []any{"ZRANGE", zset, "0", "1"}}, {args: []any{"ZRANGEBYSCORE", zset, "0", "1"}}, {args: []any{"ZREVRANGEBYSCORE", zset, "1",
+			"0"}},
+		{args: []any{"ZRANK", zset, member}}, {args: []any{"ZSCORE", zset, member}}, {args: []any{"HSET", hash, member, "{}"}},
+		{args: []any{"HSETNX", s.Meta(), "layout", "1"}},
+		{args: []any{"HGET", hash, member}}, {args: []any{"HGETALL", s.Meta()}}, {args: []any{"HDEL", hash, member}}, {args: []any{"HEXISTS",
+			hash, member}},
+		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Routes(), "app"}},
+		{args: []any{"SMEMBERS", s.Routes()}},
 		{args: []any{"SISMEMBER", s.Paused(), "app"}},
 		{args: []any{"PUBLISH", s.Wake(), "x"}}, {args: []any{"SUBSCRIBE", s.Wake()}}, {args: []any{"SUBSCRIBE", keys.Expired(r.conn.DB)}},
-		{args: []any{"INFO"}, without: "version and memory stay unknown"}, {args: []any{"ROLE"}, without: "a master that became a replica is noticed late"},
+		{args: []any{"INFO"}, without: "version and memory stay unknown"}, {args: []any{"ROLE"},
+			without: "a master that became a replica is noticed late"},
 		{args: []any{"CONFIG", "GET", "notify-keyspace-events"}, without: "settings stay unknown"},
-		{args: []any{"CONFIG", "SET", "notify-keyspace-events", "Ex"}, without: "the service cannot set the notify flags; set them in redis.conf"},
+		{args: []any{"CONFIG", "SET", "notify-keyspace-events", "Ex"},
+			without: "the service cannot set the notify flags; set them in redis.conf"},
 	}
 	for _, rt := range r.cfg.Routes {
 		timer := rt.Prefix + strings.Repeat(":x", 3-strings.Count(rt.Prefix, ":"))
@@ -62,15 +70,17 @@ func (r *run) commands() []command {
 func (r *run) rights(ctx context.Context) {
 	user, err := r.conn.Do(ctx, "ACL", "WHOAMI").Text()
 	if err != nil {
-		r.add(Finding{Check: "rights", Severity: Info, Message: "ACL WHOAMI is refused, so the rights cannot be looked at", Remedy: "deploy/users.acl lists what is needed"})
+		r.add(Finding{Check: "rights", Severity: Info, Message: "ACL WHOAMI is refused, so the rights cannot be looked at",
+			Remedy: "deploy/users.acl lists what is needed"})
 		return
 	}
 	var refused, partly []string
 	for _, c := range r.commands() {
 		reply, err := r.conn.Do(ctx, append([]any{"ACL", "DRYRUN", user}, c.args...)...).Text()
 		if err != nil {
-			r.add(Finding{Check: "rights", Severity: Info, Message: fmt.Sprintf("ACL DRYRUN is refused or unknown, so the rights of user %s cannot be looked at", user),
-				Remedy: "deploy/users.acl lists what is needed; Redis 7.0 knows ACL DRYRUN"})
+			r.add(Finding{Check: "rights", Severity: Info,
+				Message: fmt.Sprintf("ACL DRYRUN is refused or unknown, so the rights of user %s cannot be looked at", user),
+				Remedy:  "deploy/users.acl lists what is needed; Redis 7.0 knows ACL DRYRUN"})
 			return
 		}
 		if reply == "OK" {
@@ -88,10 +98,12 @@ func (r *run) rights(ctx context.Context) {
 	}
 	const remedy = "give the user what deploy/users.acl lists, and the keys of routes and of the namespace"
 	if len(refused) > 0 {
-		r.add(Finding{Check: "rights", Severity: Error, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(slices.Compact(refused), ", ")), Remedy: remedy})
+		r.add(Finding{Check: "rights", Severity: Error, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(slices.Compact(refused),
+			", ")), Remedy: remedy})
 	}
 	if len(partly) > 0 {
-		r.add(Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(partly, ", ")), Remedy: remedy})
+		r.add(Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(partly, ", ")),
+			Remedy: remedy})
 	}
 	if len(refused)+len(partly) == 0 {
 		r.add(Finding{Check: "rights", Severity: OK, Message: fmt.Sprintf("user %s may do all that is needed", user)})
@@ -103,14 +115,18 @@ func (r *run) layout(ctx context.Context) {
 	meta, err := r.conn.HGetAll(ctx, r.space.Meta()).Result()
 	switch {
 	case err != nil:
-		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("%s cannot be read: %v", r.space.Meta(), err), Remedy: "another program may use that key: choose another NOTIFIER_NAMESPACE"})
+		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("%s cannot be read: %v", r.space.Meta(), err),
+			Remedy: "another program may use that key: choose another NOTIFIER_NAMESPACE"})
 	case len(meta) == 0:
-		r.add(Finding{Check: "layout", Severity: OK, Message: "nothing is kept under the namespace yet; the first start writes layout and shards"})
+		r.add(Finding{Check: "layout", Severity: OK,
+			Message: "nothing is kept under the namespace yet; the first start writes layout and shards"})
 	case meta["layout"] != strconv.Itoa(store.Layout):
-		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has layout %q, this program writes %d", meta["layout"], store.Layout),
+		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has layout %q, this program writes %d", meta["layout"],
+			store.Layout),
 			Remedy: "run the version that wrote it, or choose another NOTIFIER_NAMESPACE"})
 	case meta["shards"] != strconv.Itoa(r.space.Shards):
-		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has %s shards, NOTIFIER_SHARDS is %d", meta["shards"], r.space.Shards),
+		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has %s shards, NOTIFIER_SHARDS is %d", meta["shards"],
+			r.space.Shards),
 			Remedy: "NOTIFIER_SHARDS=" + meta["shards"]})
 	default:
 		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Layout, r.space.Shards)})
@@ -146,7 +162,8 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 			continue
 		}
 		lost++
-		f := Finding{Check: "prefixes", Severity: Info, Message: fmt.Sprintf("%d pending and %d dead notices lie under the prefix %s, which is configured no more", pending, dead, prefix)}
+		f := Finding{Check: "prefixes", Severity: Info,
+			Message: fmt.Sprintf("%d pending and %d dead notices lie under the prefix %s, which is configured no more", pending, dead, prefix)}
 		// Any key under the prefix will do: routes of longer prefixes may take some.
 		key := prefix + strings.Repeat(":x", 3-strings.Count(prefix, ":"))
 		switch rt := r.table.Match(key); {
@@ -198,7 +215,8 @@ func (r *run) paused(ctx context.Context) error {
 			name = rt.Name
 		}
 		if pending > 0 {
-			r.add(Finding{Check: "prefixes", Severity: Warning, Message: fmt.Sprintf("route %s is paused and holds %d pending notices", name, pending),
+			r.add(Finding{Check: "prefixes", Severity: Warning, Message: fmt.Sprintf("route %s is paused and holds %d pending notices", name,
+				pending),
 				Remedy: "notifier resume " + name})
 		}
 	}

@@ -132,7 +132,8 @@ func (r *run) reachable(ctx context.Context) bool {
 	}
 	sort.Slice(took, func(i, j int) bool { return took[i] < took[j] })
 	median := took[pings/2]
-	f := Finding{Check: "reachability", Severity: OK, Message: fmt.Sprintf("%s answers in %s", r.cfg.Redis.Where(), median.Round(time.Microsecond))}
+	f := Finding{Check: "reachability", Severity: OK, Message: fmt.Sprintf("%s answers in %s", r.cfg.Redis.Where(),
+		median.Round(time.Microsecond))}
 	if median > 20*time.Millisecond {
 		f.Severity, f.Remedy = Warning, "put the service near its Redis: each step of a delivery waits for an answer"
 	}
@@ -175,12 +176,14 @@ func (r *run) leases() {
 	for _, rt := range r.cfg.Routes {
 		spare := rt.Lease() - rt.Timeout
 		if spare < time.Second {
-			r.add(Finding{Check: "lease", Severity: Error, Message: fmt.Sprintf("route %s: the lease of %s leaves %s after the timeout of %s to settle",
-				rt.Name, notice.Short(rt.Lease()), notice.Short(spare), notice.Short(rt.Timeout)), Remedy: "shorten NOTIFIER_ROUTE_…_TIMEOUT"})
+			r.add(Finding{Check: "lease", Severity: Error,
+				Message: fmt.Sprintf("route %s: the lease of %s leaves %s after the timeout of %s to settle",
+					rt.Name, notice.Short(rt.Lease()), notice.Short(spare), notice.Short(rt.Timeout)), Remedy: "shorten NOTIFIER_ROUTE_…_TIMEOUT"})
 			return
 		}
 	}
 	if len(r.cfg.Routes) > 0 {
-		r.add(Finding{Check: "lease", Severity: OK, Message: fmt.Sprintf("each of %d route(s) has %s after its timeout to settle", len(r.cfg.Routes), notice.Short(route.Margin))})
+		r.add(Finding{Check: "lease", Severity: OK, Message: fmt.Sprintf("each of %d route(s) has %s after its timeout to settle",
+			len(r.cfg.Routes), notice.Short(route.Margin))})
 	}
 }

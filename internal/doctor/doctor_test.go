@@ -24,7 +24,8 @@ var good = []string{"notify-keyspace-events Ex", "appendonly yes", "appendfsync 
 func configFor(url string) *config.Config {
 	return &config.Config{
 		Redis: config.Redis{URL: url, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, ConfigureRedis: true,
-		Routes: []*route.Route{{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder, Timeout: 10 * time.Second}},
+		Routes: []*route.Route{{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice},
+			Ladder: notice.DefaultLadder, Timeout: 10 * time.Second}},
 	}
 }
 
@@ -61,7 +62,8 @@ func TestHealthy(t *testing.T) {
 	if r.Errors+r.Warnings > 0 {
 		t.Errorf("a server as deploy/redis.conf has it is found wanting:\n%s", r.text())
 	}
-	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "output buffer", "hz", "clock", "rights", "layout", "prefixes", "lease"} {
+	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "output buffer", "hz", "clock",
+		"rights", "layout", "prefixes", "lease"} {
 		r.says(t, check, OK, "")
 	}
 }

@@ -39,7 +39,8 @@ func (n *node) readInfo(ctx context.Context) {
 	n.info = map[string]string{}
 	text, err := n.c.Info(ctx).Result()
 	if err != nil {
-		n.add(Finding{Check: "version", Severity: Info, Message: "INFO is refused, so version, memory and persistence are unknown: " + err.Error()})
+		n.add(Finding{Check: "version", Severity: Info, Message: "INFO is refused, so version, memory and persistence are unknown: " +
+			err.Error()})
 		return
 	}
 	for line := range strings.Lines(text) {
@@ -71,7 +72,8 @@ func (n *node) fix(ctx context.Context, f *Finding, name, value string) {
 
 // unknown is the finding where CONFIG is forbidden.
 func (n *node) unknown(check, name string) {
-	n.add(Finding{Check: check, Severity: Info, Message: name + " cannot be read (CONFIG is refused)", Remedy: "look it up where the server is configured"})
+	n.add(Finding{Check: check, Severity: Info, Message: name + " cannot be read (CONFIG is refused)",
+		Remedy: "look it up where the server is configured"})
 }
 
 func (n *node) version() {
@@ -121,8 +123,9 @@ func (n *node) notify(ctx context.Context) {
 		n.add(Finding{Check: "notify flags", Severity: OK, Message: fmt.Sprintf("%s is %q", name, flags)})
 		return
 	}
-	f := Finding{Check: "notify flags", Severity: Warning, Message: fmt.Sprintf("%s is %q and lacks %q: no expired events, so notices are late by the grace", name, flags, missing),
-		Remedy: fmt.Sprintf("%s %s in redis.conf, on replicas too; for now CONFIG SET %s %s", name, flags+missing, name, flags+missing)}
+	f := Finding{Check: "notify flags", Severity: Warning,
+		Message: fmt.Sprintf("%s is %q and lacks %q: no expired events, so notices are late by the grace", name, flags, missing),
+		Remedy:  fmt.Sprintf("%s %s in redis.conf, on replicas too; for now CONFIG SET %s %s", name, flags+missing, name, flags+missing)}
 	if n.cfg.ConfigureRedis {
 		f.Severity = Info
 		f.Message += "; the service adds them when it starts, but they are lost when Redis restarts"
@@ -161,7 +164,8 @@ func (n *node) memory(ctx context.Context) {
 		n.add(Finding{Check: "memory", Severity: Warning, Message: fmt.Sprintf("maxmemory is not set; %s are used", size(used)),
 			Remedy: "set maxmemory well below the machine's memory, or the kernel kills Redis instead of Redis refusing new notices"})
 	case used > limit/100*95:
-		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices are about to be refused", size(used), size(limit)),
+		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices are about to be refused",
+			size(used), size(limit)),
 			Remedy: "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN"})
 	case used > limit/100*80:
 		n.add(Finding{Check: "memory", Severity: Warning, Message: fmt.Sprintf("%s of %s are used", size(used), size(limit)),
@@ -189,19 +193,24 @@ func (n *node) persistence(ctx context.Context) {
 	switch {
 	case !ok || !okSave || !okSync:
 	case aof != "yes" && save == "":
-		n.add(Finding{Check: "persistence", Severity: Error, Message: "neither append-only file nor snapshots: a restart of Redis loses every notice", Remedy: remedy})
+		n.add(Finding{Check: "persistence", Severity: Error,
+			Message: "neither append-only file nor snapshots: a restart of Redis loses every notice", Remedy: remedy})
 	case aof != "yes":
-		n.add(Finding{Check: "persistence", Severity: Warning, Message: fmt.Sprintf("snapshots only (save %s): a crash loses the notices accepted since the last one", save), Remedy: remedy})
+		n.add(Finding{Check: "persistence", Severity: Warning,
+			Message: fmt.Sprintf("snapshots only (save %s): a crash loses the notices accepted since the last one", save), Remedy: remedy})
 	case fsync == "always":
 		n.add(Finding{Check: "persistence", Severity: OK, Message: "append-only file, synced before each answer"})
 	case fsync == "everysec":
-		n.add(Finding{Check: "persistence", Severity: Info, Message: "append-only file, synced every second: a crash of the machine loses up to that",
-			Remedy: "appendfsync always, if no accepted notice may be lost"})
+		n.add(Finding{Check: "persistence", Severity: Info,
+			Message: "append-only file, synced every second: a crash of the machine loses up to that",
+			Remedy:  "appendfsync always, if no accepted notice may be lost"})
 	default:
-		n.add(Finding{Check: "persistence", Severity: Warning, Message: "append-only file, synced when the kernel likes: a crash of the machine loses up to half a minute",
-			Remedy: "appendfsync always (or everysec)"})
+		n.add(Finding{Check: "persistence", Severity: Warning,
+			Message: "append-only file, synced when the kernel likes: a crash of the machine loses up to half a minute",
+			Remedy:  "appendfsync always (or everysec)"})
 	}
-	for field, what := range map[string]string{"aof_last_write_status": "the append-only file", "aof_last_bgrewrite_status": "its rewrite", "rdb_last_bgsave_status": "the snapshot"} {
+	for field, what := range map[string]string{"aof_last_write_status": "the append-only file", "aof_last_bgrewrite_status": "its rewrite",
+		"rdb_last_bgsave_status": "the snapshot"} {
 		if v := n.info[field]; v != "" && v != "ok" && !(field == "rdb_last_bgsave_status" && save == "") {
 			n.add(Finding{Check: "persistence", Severity: Error, Message: fmt.Sprintf("the last write of %s failed (%s: %s)", what, field, v),
 				Remedy: "look into Redis's log; the disk may be full"})
@@ -227,8 +236,9 @@ func (n *node) buffers(ctx context.Context) {
 			n.add(Finding{Check: "output buffer", Severity: OK, Message: "pubsub " + strings.Join(fields[i+1:i+4], " ")})
 			return
 		}
-		f := Finding{Check: "output buffer", Severity: Warning, Message: fmt.Sprintf("subscribers are cut off at %s behind: a burst of events ends the subscription, and notices are late by the grace", size(hard)),
-			Remedy: name + ` "pubsub 64mb 16mb 60" in redis.conf`}
+		f := Finding{Check: "output buffer", Severity: Warning,
+			Message: fmt.Sprintf("subscribers are cut off at %s behind: a burst of events ends the subscription", size(hard)),
+			Remedy:  name + ` "pubsub 64mb 16mb 60" in redis.conf`}
 		n.fix(ctx, &f, name, want)
 		n.add(f)
 	}
@@ -241,9 +251,12 @@ func (n *node) hz(ctx context.Context) {
 	case !ok:
 		n.unknown("hz", "hz")
 	case hz < 10:
-		n.add(Finding{Check: "hz", Severity: Warning, Message: fmt.Sprintf("hz is %d: clients that time out and keys that nobody touches are looked after late", hz), Remedy: "hz 10, the default"})
+		n.add(Finding{Check: "hz", Severity: Warning,
+			Message: fmt.Sprintf("hz is %d: clients that time out and keys that nobody touches are looked after late", hz),
+			Remedy:  "hz 10, the default"})
 	case hz > 100:
-		n.add(Finding{Check: "hz", Severity: Info, Message: fmt.Sprintf("hz is %d, which heats the machine and makes notices no more punctual", hz), Remedy: "hz 10, the default: due keys are touched by the service"})
+		n.add(Finding{Check: "hz", Severity: Info, Message: fmt.Sprintf("hz is %d, which heats the machine and makes notices no more punctual",
+			hz), Remedy: "hz 10, the default: due keys are touched by the service"})
 	default:
 		n.add(Finding{Check: "hz", Severity: OK, Message: "hz is " + text})
 	}
