@@ -1,6 +1,10 @@
 package doctor
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,9 +14,11 @@ import (
 	"go.uber.org/goleak"
 
 	"notifier/internal/config"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -171,5 +177,33 @@ func TestClock(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	for off, want := range map[time.Duration]Severity{0: OK, 10 * time.Second: Warning, -time.Hour: Error} {
 		examine(t, configFor(s.URL()), Options{Now: func() time.Time { return time.Now().Add(off) }}).says(t, "clock", want, "")
+	}
+}
+
+// A command that a script has come to use is looked for too.
+func TestRightsCoverTheScripts(t *testing.T) {
+	cfg := configFor("")
+	cfg.Routes = append(cfg.Routes, &route.Route{Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "q"}, Adopt: true},
+		&route.Route{Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "s"}})
+	r := &run{cfg: cfg, conn: &store.Conn{}, space: keys.Space{Namespace: "n", Shards: 1}}
+	tried := map[string]bool{}
+	for _, c := range r.commands() {
+		tried[fmt.Sprint(c.args[0])] = true
+	}
+	files, err := filepath.Glob("../store/lua/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	call := regexp.MustCompile(`redis\.p?call\('([A-Za-z]+)'`)
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range call.FindAllStringSubmatch(string(text), -1) {
+			if !tried[strings.ToUpper(m[1])] {
+				t.Errorf("%s calls %s, which the check of the rights does not try", filepath.Base(f), m[1])
+			}
+		}
 	}
 }
