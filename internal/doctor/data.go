@@ -39,7 +39,7 @@ func (r *run) commands() []command {
 		{args: []any{"ZRANK", zset, member}}, {args: []any{"ZSCORE", zset, member}}, {args: []any{"HSET", hash, member, "{}"}},
 		{args: []any{"HSETNX", s.Meta(), "layout", "1"}},
 		{args: []any{"HGET", hash, member}}, {args: []any{"HMGET", hash, member}}, {args: []any{"HGETALL", s.Meta()}},
-		{args: []any{"MGET", s.ClaimPrefix(0) + member}}, {args: []any{"HDEL", hash, member}}, {args: []any{"HEXISTS",
+		{args: []any{"ZMSCORE", zset, member}}, {args: []any{"MGET", s.ClaimPrefix(0) + member}}, {args: []any{"HDEL", hash, member}}, {args: []any{"HEXISTS",
 			hash, member}},
 		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Routes(), "app"}},
 		{args: []any{"SMEMBERS", s.Routes()}},
@@ -63,7 +63,8 @@ func (r *run) commands() []command {
 		if rt.Adopt {
 			const without = "plain timers are not taken over"
 			list = append(list, command{args: []any{"PSUBSCRIBE", keys.Keyspace(r.conn.DB, rt.Prefix)}, without: without},
-				command{args: []any{"PEXPIRETIME", timer}, without: without}, command{args: []any{"PTTL", timer}, without: without})
+				command{args: []any{"PEXPIRETIME", timer}, without: without}, command{args: []any{"PTTL", timer}, without: without},
+				command{args: []any{"STRLEN", timer}, without: without})
 		}
 	}
 	return list
