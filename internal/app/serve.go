@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"notifier/internal/config"
@@ -20,6 +21,7 @@ func Serve(ctx context.Context, c *config.Config, version string, inMemory bool)
 	defer func() { _ = logger.Sync() }()
 	// net/http writes what it cannot return to the standard logger.
 	defer zap.RedirectStdLog(logger)()
+	redis.SetLogger(redisLog{logger})
 	if inMemory {
 		s, err := embedded.Start(ctx)
 		if err != nil {

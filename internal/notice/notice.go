@@ -142,6 +142,10 @@ type Notice struct {
 	Redriven int
 	// Reason is why it is dead; empty otherwise.
 	Reason Reason
+
+	// kept is the content as it stood in the record this was read from. A
+	// notice's content never changes.
+	kept string
 }
 
 // Coming is the number of the coming attempt, from 1.

@@ -26,7 +26,11 @@ import (
 
 // AppendTail appends the record without its head.
 func (n *Notice) AppendTail(b []byte) []byte {
-	b = n.Content.append(b)
+	if n.kept != "" {
+		b = append(b, n.kept...)
+	} else {
+		b = n.Content.append(b)
+	}
 	if n.Locked > 0 {
 		b = appendInt(b, "locked", int64(n.Locked))
 	}
@@ -246,9 +250,17 @@ type record struct {
 var ErrRecord = errors.New("not a record")
 
 // Decode reads a record.
-func Decode(key, route string, data []byte) (*Notice, error) {
+func Decode(key, route, data string) (*Notice, error) {
+	if n, ok := scan(key, route, data); ok {
+		return n, nil
+	}
+	return decode(key, route, data)
+}
+
+// decode reads any record.
+func decode(key, route, data string) (*Notice, error) {
 	var r record
-	if err := json.Unmarshal(data, &r); err != nil {
+	if err := json.Unmarshal([]byte(data), &r); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrRecord, key, err)
 	}
 	n := &Notice{

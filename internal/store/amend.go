@@ -144,7 +144,7 @@ func found(key, prefix string, v any) (Found, error) {
 		return Found{}, fmt.Errorf("find: unexpected answer %T", v)
 	}
 	text, _ := a[0].(string)
-	n, err := notice.Decode(key, prefix, []byte(text))
+	n, err := notice.Decode(key, prefix, text)
 	if err != nil {
 		return Found{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"strconv"
+	"strings"
 	"time"
 
 	"notifier/internal/notice"
@@ -77,17 +78,17 @@ func (s *Store) claim(ctx context.Context, prefix string, shard int, token strin
 	for i := 2; i+1 < len(v); i += 2 {
 		key, _ := v[i].(string)
 		switch a := v[i+1].(type) {
-		case []any:
-			record, _ := a[0].(string)
-			n, err := notice.Decode(key, prefix, []byte(record))
+		case string:
+			before, rest, _ := strings.Cut(a, " ")
+			lapses, rest, _ := strings.Cut(rest, " ")
+			score, record, _ := strings.Cut(rest, " ")
+			n, err := notice.Decode(key, prefix, record)
 			if err != nil {
 				c.Broken = append(c.Broken, key)
 				continue
 			}
-			before, _ := a[1].(string)
-			lapses, _ := a[2].(int64)
-			score, _ := a[3].(string)
-			c.Won = append(c.Won, Claim{Notice: n, Lapses: int(lapses), Shard: shard, token: token, score: score, before: before})
+			count, _ := strconv.Atoi(lapses)
+			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: shard, token: token, score: score, before: before})
 		case int64:
 			switch a {
 			case 0:

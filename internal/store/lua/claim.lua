@@ -3,7 +3,7 @@
 -- ARGV  1 claim prefix  2 token  3 lease ms  4 at most so many bytes of records  5 grace ms
 --       6 "k": the keys follow;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue
 -- Reply {now us, overdue left, key, answer…}; overdue left is 1 if a sweep was cut off by its bound, else 0. An answer is
---       {record, score before, lapses, score now}  won
+--       "<score before> <lapses> <score now> <record>"  won
 --       0 lost to another claim   -1 stale: not pending or not due   -2 no record: dropped from the shadow
 -- Bound the keys given or asked for, and ARGV[4] bytes, overshot by at most 16 records. What is cut off has no answer.
 -- The score moves to the lease's end plus (1 + lapses)/1024: a claim whose holder died is found by the sweep like
@@ -40,10 +40,10 @@ else
   end
 end
 
-local ends = now + tonumber(lease)
-local first = string.format('%.17g', ends + 1 / 1024) -- of a claim before which none has lapsed
+local over = now + tonumber(lease)
+local first = string.format('%.17g', over + 1 / 1024) -- of a claim before which none has lapsed
 local moves, gone = {}, {}
-local won, place, facts = {}, {}, {}
+local won, place, facts, ends = {}, {}, {}, {}
 
 -- Reads the records of what was just won, some at a time, so that the bytes are known before more is claimed.
 local function read()
@@ -53,15 +53,15 @@ local function read()
     local record, at = records[j], place[j]
     if record then
       bytes = bytes - #record
-      reply[at] = {record, facts[j][1], facts[j][2], facts[j][3]}
-      moves[#moves + 1] = facts[j][3]
+      reply[at] = facts[j] .. ends[j] .. ' ' .. record
+      moves[#moves + 1] = ends[j]
       moves[#moves + 1] = won[j]
     else
       reply[at] = -2
       gone[#gone + 1] = won[j]
     end
   end
-  won, place, facts = {}, {}, {}
+  won, place, facts, ends = {}, {}, {}, {}
 end
 
 for i = 1, #names do
@@ -73,9 +73,10 @@ for i = 1, #names do
       local lapses = (score % 1) * 1024
       local moved = first
       if lapses >= 500 then lapses = 0 end
-      if lapses > 0 then moved = string.format('%.17g', ends + math.min(lapses + 1, 499) / 1024) end
+      if lapses > 0 then moved = string.format('%.17g', over + math.min(lapses + 1, 499) / 1024) end
       won[#won + 1], place[#place + 1] = key, #reply + 2
-      facts[#facts + 1] = {text, lapses, moved}
+      facts[#facts + 1] = text .. ' ' .. lapses .. ' '
+      ends[#ends + 1] = moved
     else
       answer = 0
     end

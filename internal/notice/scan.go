@@ -1,0 +1,132 @@
+package notice
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// scan reads the records that are read most: those of a first attempt, written
+// by this package, with nothing escaped in them. It allocates the notice and
+// its body, in a third of the time of encoding/json. Whatever it does
+// not know it leaves to Decode's other way, and says false.
+//
+// It keeps the text of the content, so that the settle need not build it anew.
+func scan(key, route, s string) (*Notice, bool) {
+	c := cursor{s: s}
+	due, made := c.number(`{"due":`), c.number(`,"made":`)
+	n := &Notice{Key: key, Route: route, Due: time.UnixMilli(due).UTC(), Made: time.UnixMilli(made).UTC()}
+	from := c.at
+	for !c.bad {
+		if c.at == len(s)-1 && s[c.at] == '}' {
+			n.kept = s[from:c.at]
+			return n, true
+		}
+		switch c.name() {
+		case "url":
+			n.URL = c.text()
+		case "method":
+			n.Method = c.text()
+		case "type":
+			n.ContentType = c.text()
+		case "trace":
+			n.Traceparent = c.text()
+		case "text":
+			n.Body = []byte(c.text())
+		case "json":
+			n.Body = []byte(c.value())
+		default:
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// cursor goes through a record; bad means that it met what it does not know.
+type cursor struct {
+	s   string
+	at  int
+	bad bool
+}
+
+func (c *cursor) take(text string) {
+	if !strings.HasPrefix(c.s[c.at:], text) {
+		c.bad = true
+		return
+	}
+	c.at += len(text)
+}
+
+func (c *cursor) number(before string) int64 {
+	if c.take(before); c.bad {
+		return 0
+	}
+	end := c.at
+	for end < len(c.s) && c.s[end] >= '0' && c.s[end] <= '9' {
+		end++
+	}
+	v, err := strconv.ParseInt(c.s[c.at:end], 10, 64)
+	c.bad, c.at = err != nil, end
+	return v
+}
+
+func (c *cursor) name() string {
+	if c.take(`,"`); c.bad {
+		return ""
+	}
+	end := strings.IndexByte(c.s[c.at:], '"')
+	if end < 0 {
+		c.bad = true
+		return ""
+	}
+	name := c.s[c.at : c.at+end]
+	c.at += end
+	c.take(`":`)
+	return name
+}
+
+// text is a string without escapes.
+func (c *cursor) text() string {
+	if c.take(`"`); c.bad {
+		return ""
+	}
+	end := strings.IndexAny(c.s[c.at:], `"\`)
+	if end < 0 || c.s[c.at+end] == '\\' {
+		c.bad = true
+		return ""
+	}
+	text := c.s[c.at : c.at+end]
+	c.at += end + 1
+	return text
+}
+
+// value is a JSON value as it stands. It was valid when it was written.
+func (c *cursor) value() string {
+	depth, quoted := 0, false
+	for i := c.at; i < len(c.s) && !c.bad; i++ {
+		switch ch := c.s[i]; {
+		case quoted:
+			if ch == '\\' {
+				i++
+			} else if ch == '"' {
+				quoted = false
+			}
+		case ch == '"':
+			quoted = true
+		case ch == '{' || ch == '[':
+			depth++
+		case ch == '}' || ch == ']' || ch == ',':
+			if depth == 0 {
+				v := c.s[c.at:i]
+				c.at = i
+				c.bad = v == ""
+				return v
+			}
+			if ch != ',' {
+				depth--
+			}
+		}
+	}
+	c.bad = true
+	return ""
+}
