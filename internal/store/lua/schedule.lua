@@ -14,12 +14,13 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local nowtext = string.format('%.0f', now)
 local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
 head = head and tonumber(head) or math.huge
-local earliest = math.huge
+local earliest, timers = math.huge, ARGV[4] == '1'
 local reply = {t[1] * 1000000 + t[2]}
 local names = {}
 for i = 5, #ARGV, 4 do names[#names + 1] = ARGV[i] end
 local kept = redis.call('HMGET', KEYS[2], unpack(names))
 local fields, scores, written = {}, {}, {}
+local last, text, expire, begin -- of the last due time: notices of one call often share it
 
 local function flush()
   if #fields > 0 then
@@ -45,22 +46,28 @@ for n = 1, #names do
     local due = tonumber(string.sub(when, 2))
     if string.byte(when) == 43 then due = now + due end
     if due < now then due = now end
-    local text, made = string.format('%.0f', due), nowtext
+    if due ~= last then
+      last, text = due, string.format('%.0f', due)
+      expire = string.format('%.0f', due - 1)
+      begin = '{"due":' .. text .. ',"made":' .. nowtext
+    end
+    local start = begin
     if old then
       -- A later birth than the old one's, so that nothing takes one for the other.
-      made = string.format('%.0f', math.max(now, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1))
+      local made = math.max(now, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1)
+      start = '{"due":' .. text .. ',"made":' .. string.format('%.0f', made)
       redis.call('DEL', ARGV[1] .. key)
       redis.call('ZREM', KEYS[3], key)
       redis.call('ZREM', KEYS[4], key)
     end
     fields[#fields + 1] = key
-    fields[#fields + 1] = '{"due":' .. text .. ',"made":' .. made .. tail
+    fields[#fields + 1] = start .. tail
     if due > now then
       scores[#scores + 1] = text
-      if ARGV[4] == '1' then redis.call('SET', key, '1', 'PXAT', string.format('%.0f', due - 1)) end
+      if timers then redis.call('SET', key, '1', 'PXAT', expire) end
     else
       scores[#scores + 1] = text .. '.5'
-      if old and ARGV[4] == '1' then redis.call('DEL', key) end
+      if old and timers then redis.call('DEL', key) end
     end
     scores[#scores + 1] = key
     written[key] = true
