@@ -84,8 +84,15 @@ func exe(t testing.TB, port int, redisURL string, envs [][]string) (*service, er
 		return nil, err
 	}
 	defer func() { _ = out.Close() }() // the process has its own
-	s.cmd = exec.Command(binary, "serve")
-	s.cmd.Env = environment(append([][]string{{"NOTIFIER_REDIS_URL=" + redisURL, "NOTIFIER_LISTEN=" + addr, "NOTIFIER_LOG_LEVEL=warn"}}, envs...))
+	args := []string{"serve"}
+	settings := []string{"NOTIFIER_LISTEN=" + addr, "NOTIFIER_LOG_LEVEL=warn"}
+	if redisURL == "" {
+		args = append(args, "--embedded")
+	} else {
+		settings = append(settings, "NOTIFIER_REDIS_URL="+redisURL)
+	}
+	s.cmd = exec.Command(binary, args...)
+	s.cmd.Env = environment(append([][]string{settings}, envs...))
 	s.cmd.Stdout, s.cmd.Stderr = out, out
 	s.cmd.SysProcAttr = tether()
 	if err := s.cmd.Start(); err != nil {

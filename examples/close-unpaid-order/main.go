@@ -1,0 +1,111 @@
+// Command close-unpaid-order closes orders that are not paid in time.
+//
+// Without notifier this is a cron job over the order table, or a queue of
+// sleeping goroutines that a restart forgets. With it, one call when the order
+// is made, one when it is paid; and a handler that may be called twice, because
+// it looks before it acts.
+//
+//	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
+//	go run ./examples/close-unpaid-order
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+var (
+	api  = cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080")
+	unit = flag.Duration("unit", time.Second/5, "what a minute of a real shop takes here")
+)
+
+func main() {
+	log.SetFlags(log.Ltime | log.Lmicroseconds)
+	flag.Parse()
+
+	var mu sync.Mutex
+	orders := map[string]string{} // id → state
+	closed := make(chan string, 10)
+	key := func(id string) string { return fmt.Sprintf("shop:orders:close:%s-%d", id, os.Getpid()) }
+
+	// The shop's own handler. 200 says done; had it failed, the notice would come
+	// again by the ladder.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	go func() {
+		check(http.Serve(listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var n struct{ Order string }
+			check(json.NewDecoder(r.Body).Decode(&n))
+			mu.Lock()
+			defer mu.Unlock()
+			if orders[n.Order] == "unpaid" {
+				orders[n.Order] = "closed"
+				log.Printf("%s was not paid in time: closed", n.Order)
+				closed <- n.Order
+			}
+		})))
+	}()
+
+	// Both orders have 15 minutes.
+	for _, id := range []string{"order-1", "order-2"} {
+		orders[id] = "unpaid"
+		call("POST", "/v1/notices", map[string]any{
+			"key":   key(id),
+			"delay": (15 * *unit).String(),
+			"url":   "http://" + listener.Addr().String() + "/close",
+			"body":  map[string]string{"order": id},
+		})
+		log.Printf("%s is made; it is closed unless it is paid in time", id)
+	}
+
+	// One is paid. Should the cancel get lost, the handler finds it paid.
+	mu.Lock()
+	orders["order-1"] = "paid"
+	mu.Unlock()
+	call("DELETE", "/v1/notices/"+key("order-1"), nil)
+	log.Print("order-1 is paid; its notice is cancelled")
+
+	id := <-closed
+	mu.Lock()
+	defer mu.Unlock()
+	if id != "order-2" || orders["order-1"] != "paid" {
+		log.Fatalf("wrong: %s was closed, and the orders are %v", id, orders)
+	}
+	fmt.Println("done: order-1 paid, order-2 closed")
+}
+
+// call makes one call of the API.
+func call(method, path string, body any) {
+	b, err := json.Marshal(body)
+	check(err)
+	req, err := http.NewRequest(method, api+path, bytes.NewReader(b))
+	check(err)
+	if body == nil {
+		req.Body = http.NoBody
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+os.Getenv("NOTIFIER_TOKEN"))
+	res, err := http.DefaultClient.Do(req)
+	check(err)
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		var text bytes.Buffer
+		_, _ = text.ReadFrom(res.Body)
+		log.Fatalf("%s %s: %s\n%s", method, path, res.Status, &text)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,100 @@
+// Command lock-conflict puts a notice off while somebody else holds the order's
+// lock.
+//
+// The handler cannot take the lock and answers 423 with Retry-After. That uses no
+// attempt of the ladder: after the lock is free, the notice comes as attempt 1. A
+// consumer of a list or stream does the same with `notifier consume` and exit code
+// 75, or with POST /v1/notices/{key}/defer. A lock that is never freed costs an
+// attempt after a hundred times.
+//
+//	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
+//	go run ./examples/lock-conflict
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+var (
+	api  = cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080")
+	unit = flag.Duration("unit", time.Second, "half the time for which the lock is held")
+)
+
+func main() {
+	log.SetFlags(log.Ltime | log.Lmicroseconds)
+	flag.Parse()
+
+	var order sync.Mutex // in earnest: SET lock:order:9 <me> NX EX 30
+	order.Lock()
+	log.Print("a clerk holds order 9")
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	type visit struct {
+		attempt string
+		locked  int
+	}
+	done, met := make(chan visit, 1), make(chan bool, 1000)
+	go func() {
+		locked := 0
+		check(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !order.TryLock() {
+				locked++
+				met <- true
+				log.Printf("attempt %s: order 9 is locked, come again", r.Header.Get("Notifier-Attempt"))
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, "locked", http.StatusLocked)
+				return
+			}
+			defer order.Unlock()
+			log.Printf("attempt %s: order 9 is settled", r.Header.Get("Notifier-Attempt"))
+			done <- visit{r.Header.Get("Notifier-Attempt"), locked}
+		})))
+	}()
+
+	call(map[string]any{"key": fmt.Sprintf("shop:orders:settle:9-%d", os.Getpid()), "url": "http://" + listener.Addr().String(), "body": map[string]int{"order": 9}})
+	<-met
+	time.Sleep(2 * *unit)
+	order.Unlock()
+	log.Print("the clerk lets go of order 9")
+
+	v := <-done
+	if v.attempt != "1" || v.locked == 0 {
+		log.Fatalf("wrong: attempt %s after %d times locked", v.attempt, v.locked)
+	}
+	fmt.Println("done: the lock cost no attempt")
+}
+
+// call schedules a notice.
+func call(body any) {
+	b, err := json.Marshal(body)
+	check(err)
+	req, err := http.NewRequest("POST", api+"/v1/notices", bytes.NewReader(b))
+	check(err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+os.Getenv("NOTIFIER_TOKEN"))
+	res, err := http.DefaultClient.Do(req)
+	check(err)
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		text, _ := io.ReadAll(res.Body)
+		log.Fatalf("%s\n%s", res.Status, text)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
