@@ -20,6 +20,7 @@ import (
 // act at each one's due time, give or take two milliseconds. The receiver needs
 // up to two for an answer.
 func raceDelivery(t *testing.T, n int, act func(ctx context.Context, s *service, i int, key string)) (*service, *receiver) {
+	// sleep: a receiver takes its time; nothing waits for it
 	rec := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(rand.N(2 * time.Millisecond)) })
 	db := redistest.Start(t)
 	s := launch(t, db.URL(), wide(rec.url))
