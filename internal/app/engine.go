@@ -107,6 +107,7 @@ func (e *Engine) wake(shard int, prefix string, due time.Time) {
 func (e *Engine) begun() {
 	e.adopter.Scan()
 	e.sweepAll()
+	e.once.Do(func() { close(e.ready) })
 }
 
 func (e *Engine) sweepAll() {
@@ -115,7 +116,6 @@ func (e *Engine) sweepAll() {
 			s.Now()
 		}
 	}
-	e.once.Do(func() { close(e.ready) })
 }
 
 func (e *Engine) setEvents(ok bool) {
