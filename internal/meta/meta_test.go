@@ -54,7 +54,7 @@ var layers = map[string]int{
 
 // apart are directories that are no part of the service: tools, tests, and the
 // modules of their own.
-var apart = []string{"internal/deps", "internal/meta", "internal/tools", "internal/redistest", "internal/secrettest", "internal/acceptance", "bench", "examples", "tools"}
+var apart = []string{"internal/meta", "internal/tools", "internal/redistest", "internal/secrettest", "internal/acceptance", "bench", "examples", "tools"}
 
 // testing libraries have no place in what is shipped.
 var testLibraries = []string{
