@@ -126,7 +126,9 @@ func TestPlainTimersInACluster(t *testing.T) {
 	if err := c.Set(ctx, "app1:a:b:before", "was there", 2*time.Second).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w := startCluster(t, srv, 4, func(*store.Conn) func(*route.Route) dispatch.Handler { return func(*route.Route) dispatch.Handler { return g } }, r)
+	w := startCluster(t, srv, 4, func(*store.Conn) func(*route.Route) dispatch.Handler {
+		return func(*route.Route) dispatch.Handler { return g }
+	}, r)
 	const n = 50
 	for i := range n {
 		if err := c.Set(ctx, key(i), fmt.Sprintf(`{"i":%d}`, i), 500*time.Millisecond).Err(); err != nil {

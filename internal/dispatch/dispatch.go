@@ -42,6 +42,7 @@ import (
 type Store interface {
 	ClaimKeys(ctx context.Context, prefix string, shard int, token string, lease time.Duration, keys []string) (store.Claimed, error)
 	Sweep(ctx context.Context, prefix string, shard int, token string, lease, grace time.Duration, n int, newest bool) (store.Claimed, error)
+	Recover(ctx context.Context, prefix string, shard int, token string, lease time.Duration, n int, ago time.Duration) (store.Claimed, error)
 	Settle(ctx context.Context, prefix string, shard int, list []store.Settlement) ([]store.Settled, error)
 }
 

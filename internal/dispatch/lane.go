@@ -27,8 +27,10 @@ type lane struct {
 	sweeps   []bool // by shard: there may be a backlog
 	turn     int    // the shard swept last
 	newest   bool   // the end the next sweep begins at
-	claiming int
-	failing  int // settle calls that Redis did not take yet
+	lost     []call // claim calls whose replies were lost
+	hinting  int    // claim calls under way, of hints
+	sweeping int    // and others
+	failing  int    // settle calls that Redis did not take yet
 	paused   bool
 	closed   bool
 	backoff  time.Duration // after failed claims
@@ -99,40 +101,91 @@ func (l *lane) close() {
 // abandon gives up settles that Redis does not take.
 func (l *lane) abandon() { close(l.stop) }
 
-// pump begins claim calls as far as slots, hints and backlog allow. The caller
-// holds mu.
+// call is one claim call.
+type call struct {
+	source string
+	shard  int
+	token  string
+	n      int // slots taken for it
+	begun  time.Time
+	make   func(ctx context.Context, c call) (store.Claimed, error)
+}
+
+// pump begins claim calls as far as slots, hints and backlog allow. Hints have
+// calls of their own, and slots that sweeps leave free: a backlog, however
+// long, does not hold up what falls due now. The caller holds mu.
 func (l *lane) pump() {
-	for l.claiming < senders && l.free > 0 && !l.paused && !l.closed && !l.resting && l.failing == 0 {
-		if len(l.hints) > 0 {
-			keys, shard := l.nextHints()
-			got := l.d.take(l, len(keys))
-			if got < len(keys) { // the sweep finds the others
-				l.sweeps[shard] = true
-				keys = keys[:got]
-			}
-			if got == 0 {
-				return
-			}
-			l.begin(got, func(ctx context.Context) (store.Claimed, error) {
-				return l.d.o.Store.ClaimKeys(ctx, l.r.Prefix, shard, l.d.token(), l.r.Lease(), keys)
-			}, SourceEvent, shard)
-			continue
+	for l.free > 0 && !l.paused && !l.closed && !l.resting && l.failing == 0 {
+		var begun bool
+		switch {
+		case len(l.lost) > 0 && l.sweeping < senders:
+			begun = l.pumpLost()
+		case len(l.hints) > 0 && l.hinting < senders:
+			begun = l.pumpHints()
+		case l.sweeping < senders:
+			begun = l.pumpSweep()
 		}
-		shard, ok := l.nextSweep()
-		if !ok {
+		if !begun {
 			return
 		}
-		want := l.d.take(l, min(l.free, batch))
-		if want == 0 {
-			return
-		}
-		l.sweeps[shard] = false
-		newest := l.newest
-		l.newest = !l.newest
-		l.begin(want, func(ctx context.Context) (store.Claimed, error) {
-			return l.d.o.Store.Sweep(ctx, l.r.Prefix, shard, l.d.token(), l.r.Lease(), time.Duration(l.d.grace.Load()), want, newest)
-		}, SourceSweep, shard)
 	}
+}
+
+func (l *lane) pumpLost() bool {
+	c := l.lost[0]
+	n := l.d.take(l, min(l.free, c.n))
+	if n == 0 {
+		return false
+	}
+	l.lost = l.lost[1:]
+	l.begin(call{source: c.source, shard: c.shard, token: c.token, n: n, begun: c.begun, make: func(ctx context.Context, c call) (store.Claimed, error) {
+		return l.d.o.Store.Recover(ctx, l.r.Prefix, c.shard, c.token, l.r.Lease(), c.n, time.Since(c.begun))
+	}})
+	return true
+}
+
+func (l *lane) pumpHints() bool {
+	keys, shard := l.nextHints()
+	got := l.d.take(l, len(keys))
+	if got < len(keys) { // the sweep finds the others
+		l.sweeps[shard] = true
+		keys = keys[:got]
+	}
+	if got == 0 {
+		return false
+	}
+	l.begin(call{source: SourceEvent, shard: shard, token: l.d.token(), n: got, begun: time.Now(),
+		make: func(ctx context.Context, c call) (store.Claimed, error) {
+			return l.d.o.Store.ClaimKeys(ctx, l.r.Prefix, c.shard, c.token, l.r.Lease(), keys)
+		}})
+	return true
+}
+
+func (l *lane) pumpSweep() bool {
+	grace := time.Duration(l.d.grace.Load())
+	spare := l.r.Slots() / 8
+	if grace == 0 {
+		spare = 0 // no events, no hints
+	}
+	if l.free <= spare {
+		return false
+	}
+	shard, ok := l.nextSweep()
+	if !ok {
+		return false
+	}
+	want := l.d.take(l, min(l.free-spare, batch))
+	if want == 0 {
+		return false
+	}
+	l.sweeps[shard] = false
+	newest := l.newest
+	l.newest = !l.newest
+	l.begin(call{source: SourceSweep, shard: shard, token: l.d.token(), n: want, begun: time.Now(),
+		make: func(ctx context.Context, c call) (store.Claimed, error) {
+			return l.d.o.Store.Sweep(ctx, l.r.Prefix, c.shard, c.token, l.r.Lease(), grace, c.n, newest)
+		}})
+	return true
 }
 
 // nextHints takes hints of one shard that have slots.
@@ -167,34 +220,49 @@ func (l *lane) nextSweep() (int, bool) {
 	return 0, false
 }
 
-// begin takes n slots and claims with them. The caller holds mu.
-func (l *lane) begin(n int, claim func(context.Context) (store.Claimed, error), source string, shard int) {
-	l.free -= n
-	l.running += n
-	l.claiming++
+// begin takes a call's slots and makes it. The caller holds mu.
+func (l *lane) begin(c call) {
+	l.free -= c.n
+	l.running += c.n
+	l.calls(c.source, 1)
 	l.d.wg.Add(1)
 	go func() {
 		defer l.d.wg.Done()
-		l.claim(n, claim, source, shard)
+		l.claim(c)
 	}()
 }
 
-// claimTimeout bounds one claim call. What it may have claimed although it
-// failed comes back when the lease has lapsed.
+func (l *lane) calls(source string, n int) {
+	if source == SourceEvent {
+		l.hinting += n
+	} else {
+		l.sweeping += n
+	}
+}
+
+// claimTimeout bounds one claim call.
 const claimTimeout = 5 * time.Second
 
-func (l *lane) claim(n int, claim func(context.Context) (store.Claimed, error), source string, shard int) {
+// mostLost bounds how many lost calls are remembered; what others may have
+// claimed comes back when its lease has lapsed.
+const mostLost = 16
+
+func (l *lane) claim(call call) {
 	ctx, cancel := context.WithTimeout(l.d.work, claimTimeout)
-	c, err := claim(ctx)
+	c, err := call.make(ctx, call)
 	cancel()
 	at := time.Now()
-	won := len(c.Won)
+	won, n, source, shard := len(c.Won), call.n, call.source, call.shard
 
 	l.mu.Lock()
-	l.claiming--
+	l.calls(source, -1)
 	closed := l.closed
 	if err != nil {
 		l.sweeps[shard] = true
+		// It may have been made although no answer came.
+		if len(l.lost) < mostLost && time.Since(call.begun) < l.r.Lease() {
+			l.lost = append(l.lost, call)
+		}
 		l.rest()
 	} else {
 		l.backoff = 0

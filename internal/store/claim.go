@@ -68,6 +68,19 @@ func (s *Store) Sweep(ctx context.Context, prefix string, shard int, token strin
 	return s.claim(ctx, prefix, shard, token, args)
 }
 
+// Recover finds what a claim call with this token has won although its reply
+// was lost: n is what that call asked for, and ago how long ago it began.
+func (s *Store) Recover(ctx context.Context, prefix string, shard int, token string, lease time.Duration, n int, ago time.Duration) (Claimed, error) {
+	args := []any{s.space.ClaimPrefix(shard), token, lease.Milliseconds(), maxClaimBytes, 0, "t", n, ago.Milliseconds() + 1000}
+	c, err := s.claim(ctx, prefix, shard, token, args)
+	for i := range c.Won {
+		// What the score was before is not known any more; the record tells the due time.
+		c.Won[i].before = strconv.FormatInt(c.Won[i].Due.UnixMilli(), 10)
+	}
+	c.Stale, c.StaleKeys = 0, nil
+	return c, err
+}
+
 func (s *Store) claim(ctx context.Context, prefix string, shard int, token string, args []any) (Claimed, error) {
 	v, err := s.run(ctx, claimScript, []string{s.space.Shadow(shard, prefix), s.space.Records(shard, prefix)}, args)
 	if err != nil {

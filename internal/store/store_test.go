@@ -501,3 +501,30 @@ func TestOpenDoesNotRepeatPasswords(t *testing.T) {
 		}
 	}
 }
+
+func TestRecoverFindsWhatALostReplyHasClaimed(t *testing.T) {
+	s, _ := open(t)
+	for i := range 40 {
+		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%02d", i)})
+		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:near%02d", i), Delay: lease})
+	}
+	if c, err := s.Sweep(t.Context(), prefix, 0, "mine", lease, 0, 30, false); err != nil || len(c.Won) != 30 {
+		t.Fatal(c, err)
+	}
+	if c, err := s.Sweep(t.Context(), prefix, 0, "other", lease, 0, 5, false); err != nil || len(c.Won) != 5 {
+		t.Fatal(c, err)
+	}
+	c, err := s.Recover(t.Context(), prefix, 0, "mine", lease, 30, time.Second)
+	if err != nil || len(c.Won) != 30 {
+		t.Fatalf("%d recovered, %v", len(c.Won), err)
+	}
+	if c.Won[0].Lapses != 0 || !c.Won[0].Attention().Equal(c.Won[0].Due) {
+		t.Errorf("%+v", c.Won[0])
+	}
+	if got := s.end(t, Settlement{Claim: c.Won[0], Ending: EndDelivered}); got.Stale {
+		t.Error("a recovered claim cannot be settled")
+	}
+	if c, err = s.Recover(t.Context(), prefix, 0, "nobody", lease, 30, time.Second); err != nil || len(c.Won) != 0 {
+		t.Errorf("%d recovered for a token that claimed nothing, %v", len(c.Won), err)
+	}
+}

@@ -1,11 +1,14 @@
 -- Claims notices of one route and shard for a lease.
 -- KEYS  1 shadow  2 records
 -- ARGV  1 claim prefix  2 token  3 lease ms  4 at most so many bytes of records  5 grace ms
---       6 "k": the keys follow;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue
+--       6 "k": the keys follow;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue;
+--         "t": what a call with this token has claimed whose reply was lost, 7 = how many it asked for, 8 = made at most so
+--         many ms ago
 -- Reply {now us, overdue left, key, answer…}; overdue left is 1 if a sweep was cut off by its bound, else 0. An answer is
 --       "<score before> <lapses> <score now> <record>"  won
 --       0 lost to another claim   -1 stale: not pending or not due   -2 no record: dropped from the shadow
 -- Bound the keys given or asked for, and ARGV[4] bytes, overshot by at most 16 records. What is cut off has no answer.
+--       "t" looks at 10,000 entries at most; what it does not find comes back when its lease has lapsed.
 -- The score moves to the lease's end plus (1 + lapses)/1024: a claim whose holder died is found by the sweep like
 -- everything else, and the fraction says how many died. Fractions from .5 on are no claims: see schedule.lua.
 local t = redis.call('TIME')
@@ -13,7 +16,9 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local prefix, token, lease, mode, bytes, left = ARGV[1], ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[4]), 0
 local reply = {t[1] * 1000000 + t[2], 0}
 local names, scores = {}, {}
-if mode == 'k' then
+if mode == 't' then
+  left = 0
+elseif mode == 'k' then
   for i = 7, #ARGV do names[#names + 1] = ARGV[i] end
   scores = redis.call('ZMSCORE', KEYS[1], unpack(names))
 else
@@ -64,6 +69,22 @@ local function read()
   won, place, facts, ends = {}, {}, {}, {}
 end
 
+if mode == 't' then
+  local want, since = tonumber(ARGV[7]), over - tonumber(ARGV[8])
+  local near = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.0f', since), string.format('%.0f', over) .. '.49',
+    'WITHSCORES', 'LIMIT', 0, 10000)
+  for i = 1, #near, 2 do
+    local score = tonumber(near[i + 1])
+    local count = (score % 1) * 1024
+    if #won < want and count > 0 and count < 500 and redis.call('GET', prefix .. near[i]) == token then
+      won[#won + 1], place[#place + 1] = near[i], #reply + 2
+      facts[#facts + 1] = near[i + 1] .. ' ' .. (count - 1) .. ' '
+      ends[#ends + 1] = near[i + 1]
+      reply[#reply + 1] = near[i]
+      reply[#reply + 1] = -1
+    end
+  end
+end
 for i = 1, #names do
   local key, text = names[i], scores[i]
   local score = text and tonumber(text)
