@@ -36,8 +36,8 @@ const (
 func lmstfyEntry() peer.Entry {
 	return peer.Entry{Info: peer.Info{
 		Name: "lmstfy", Title: "lmstfy (HTTP)", Version: "v1.0.15", Kind: peer.System, Batch: lmstfyBatch,
-		Settings: "its Redis with appendonly as it insists on (appendfsync no), access log off, whole seconds, rounded up here; a " +
-			"bulk call has one delay, so jobs are grouped by it",
+		Settings: "its Redis with appendonly as it insists on (appendfsync no), access log off, whole seconds, rounded up here, but counted " +
+			"from the last full second, so that it can still be early; a bulk call has one delay, so jobs are grouped by it",
 		Traits: peer.Traits{Crash: "nothing after the pop (time to run); all between pop and re-add", Race: "safe",
 			Ladder: "by the caller", Cancel: "by its id"},
 		BytesOf: bytesRedis, CommandsOf: commandsRedis,

@@ -169,7 +169,7 @@ func (s scale) ticks() []float64 {
 
 // Bars draws mean and p99 of each peer as two bars on one log scale.
 func Bars(title string, bars []Bar) string {
-	const width, left, right, top, row = 860, 230, 250, 52, 34
+	const width, left, right, top, row = 940, 310, 250, 52, 34
 	height := top + row*len(bars) + 34
 	c := newCanvas(width, height, title)
 	var values []float64
@@ -212,7 +212,7 @@ func weight(ours bool) string {
 
 // Lines draws values by pending jobs, both on log scales.
 func Lines(title string, lines []Line) string {
-	const width, height, left, right, top, bottom = 760, 400, 70, 210, 50, 350
+	const width, height, left, right, top, bottom = 860, 400, 70, 310, 50, 350
 	c := newCanvas(width, height, title)
 	var xs, ys []float64
 	for _, l := range lines {
