@@ -100,6 +100,7 @@ func listBlock() peer.Entry {
 	info := patternInfo("list-blpop", "list + BLPOP, the consumer sleeps until due",
 		"each handler pops one job and sleeps; right only where all delays are the same, because a later job holds up those behind it",
 		peer.Traits{Crash: "what the consumers sleep over", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n), until popped"})
+	info.NoWarm = true
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &list{work: func(l *list, handlers int, handle peer.Handle) {
 			for range handlers {

@@ -139,6 +139,9 @@ func thousands(n int) string {
 const warmJobs = 512
 
 func warm(ctx context.Context, b *Bench) (rate float64, err error) {
+	if b.Info.NoWarm {
+		return 10 * slowest, nil
+	}
 	return fillAt(ctx, b.Peer, b.Info, 2*fillFrom, warmJobs)
 }
 
@@ -205,6 +208,9 @@ func drainCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 	if before.Trips >= 0 {
 		v["trips"] = float64(after.Trips-before.Trips) / float64(n)
+	}
+	if r.handled.Load() == 0 {
+		return v, nil // all are missing, and counted as that
 	}
 	v["rate"], err = r.Rate(due)
 	return v, err

@@ -71,6 +71,9 @@ type Info struct {
 	Batch int
 	// Lead is the least time that must lie between scheduling and due.
 	Lead time.Duration
+	// NoWarm: a job that is due in a day holds up all that come after it, so
+	// none is scheduled where a case does not ask for it.
+	NoWarm bool
 	// Skip says for a case why this peer does not run it.
 	Skip map[string]string
 	// Needs are the programs it must find, each with the Debian package that
