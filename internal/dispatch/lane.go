@@ -163,7 +163,7 @@ func (l *lane) pumpHints() bool {
 
 func (l *lane) pumpSweep() bool {
 	grace := time.Duration(l.d.grace.Load())
-	spare := l.r.Slots() / 8
+	spare := l.r.Slots() / 4
 	if grace == 0 {
 		spare = 0 // no events, no hints
 	}
