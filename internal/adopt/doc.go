@@ -20,8 +20,12 @@
 // follows from the timer and the notice as one script sees them together, and is
 // written by a second script only if both are still what was seen. So events
 // may come late, twice, or in the wrong order. At the start, after each
-// subscription that was made anew, and every minute, all keys under the routes'
-// prefixes are looked at in the same way.
+// subscription that was made anew, when notify flags had to be set again, and
+// every minute, all keys under the routes' prefixes are looked at in the same
+// way. A look costs Redis about 7 µs a key (measured with 200,000) in calls of half
+// a millisecond at most; the one each minute is made less often where it would
+// take more than a fiftieth of the time. Where Redis sends no events and may not
+// be told to, keys are looked at each second, within the same bound.
 //
 // The timer keeps its payload until it expires. The service's own timers lie
 // under the same names: they hold the number of the coming attempt, and belong to
@@ -46,7 +50,9 @@
 // A timer whose whole life, from SET to the expired event, falls into a time
 // when no instance was subscribed leaves no trace in Redis and is never heard of.
 // Schedule through the API, or by deploy/schedule.lua, what must not depend on
-// an instance being up; or give the timer a life longer than the outage.
+// an instance being up; or give the timer a life longer than the outage. Where
+// Redis sends no events this is so of each timer that lives for less than the time
+// between two looks.
 //
 // Redis that evicts volatile keys (maxmemory-policy volatile-…, allkeys-…) may
 // evict a timer before it was adopted. Evicting it afterwards costs nothing: an

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -302,6 +304,12 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 	if f := w.until(t, k, notice.Scheduled); string(f.Body) != "found" || f.Lost {
 		t.Errorf("%+v", f.Notice)
 	}
+	// Nobody asks for that scan: the flags are found missing, and set again.
+	c.ConfigSet(ctx, "notify-keyspace-events", "")
+	c.Set(ctx, "app1:a:b:flags", "found", time.Hour)
+	if f := w.until(t, "app1:a:b:flags", notice.Scheduled); string(f.Body) != "found" {
+		t.Errorf("%+v", f.Notice)
+	}
 	// Longer than may be kept.
 	c.Set(ctx, "app1:a:b:long", make([]byte, 300<<10), 200*time.Millisecond)
 	if n := g.await(t, "app1:a:b:long"); !n.Lost || len(n.Body) != 0 {
@@ -337,5 +345,92 @@ func TestTimersFromBeforeTheStartAreAdopted(t *testing.T) {
 	})
 	if f, err := w.Find(ctx, key(17)); err != nil || string(f.Body) != `{"i":17}` {
 		t.Errorf("%+v, %v", f.Notice, err)
+	}
+}
+
+// Several clients do as they like with some hundred timers, and API calls fall
+// among them. What counts is what was done last.
+func TestTheLastWordCounts(t *testing.T) {
+	const clients, each, ops = 6, 40, 12
+	g := newGot(4 * clients * each)
+	w, c := adopting(t, g)
+	ctx := context.Background()
+	var mu sync.Mutex
+	want := map[string]string{} // the payload that must come; "" = none
+	var wg sync.WaitGroup
+	for n := range clients {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(7, uint64(n)))
+			for i := range each {
+				k := fmt.Sprintf("app1:c%d:k:%d", n, i)
+				last := ""
+				for o := range ops {
+					// Own lives are long, so that nothing falls due on the way.
+					switch r.IntN(7) {
+					case 0, 1, 2:
+						last = []string{fmt.Sprintf(`{"n":%d,"i":%d,"o":%d}`, n, i, o), fmt.Sprintf("text %d/%d/%d \"q\"", n, i, o), strconv.Itoa(100 + o), ""}[r.IntN(4)]
+						_ = c.Set(ctx, k, last, time.Duration(1+r.IntN(3))*time.Hour).Err()
+					case 3:
+						_ = c.Expire(ctx, k, time.Duration(1+r.IntN(3))*time.Hour).Err()
+					case 4:
+						_ = c.Del(ctx, k).Err()
+					case 5:
+						_, _ = w.Reschedule(ctx, k, time.Time{}, 5*time.Hour)
+					default:
+						_, _ = w.Cancel(ctx, k)
+					}
+				}
+				last = fmt.Sprintf("last %d/%d", n, i)
+				if err := c.Set(ctx, k, last, 1500*time.Millisecond).Err(); err != nil {
+					t.Error(err)
+				}
+				if i%3 == 0 {
+					_ = c.Del(ctx, k).Err()
+					last = ""
+				}
+				mu.Lock()
+				want[k] = last
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for k, payload := range want {
+		if payload == "" {
+			continue
+		}
+		w.until(t, k, notice.Delivered)
+	}
+	for k, payload := range want {
+		g.mu.Lock()
+		all := g.all[k]
+		g.mu.Unlock()
+		switch {
+		case payload == "" && (len(all) > 0 || w.state(k) == notice.Scheduled):
+			t.Errorf("%s was deleted, is %q and was delivered %d times", k, w.state(k), len(all))
+		case payload != "" && (len(all) != 1 || string(all[0].Body) != payload || all[0].Lost):
+			t.Errorf("%s: %d deliveries, the first with %+v; want one with %q", k, len(all), all, payload)
+		}
+	}
+}
+
+func TestPlainTimersWithoutEvents(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
+	r := testRoute("r", "app1")
+	r.Adopt = true
+	g := newGot(100)
+	w := start(t, srv, g, nil, r)
+	ctx := context.Background()
+	for i := range 50 {
+		srv.Client().Set(ctx, key(i), strconv.Itoa(i), time.Hour)
+	}
+	for i := range 50 {
+		w.until(t, key(i), notice.Scheduled)
+		srv.Client().PExpire(ctx, key(i), 8*time.Second)
+	}
+	for i := range 50 {
+		if f := w.until(t, key(i), notice.Delivered); string(f.Body) != strconv.Itoa(i) || f.Used != 1 {
+			t.Errorf("%+v", f.Notice)
+		}
 	}
 }

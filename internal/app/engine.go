@@ -82,7 +82,7 @@ func NewEngine(o EngineOptions) *Engine {
 		o.MaxBody = 256 << 10
 	}
 	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: o.Space, Masters: o.Conn.Masters, MaxBody: o.MaxBody,
-		Adopted: o.Metrics.Scheduled, Logger: o.Logger})
+		Adopted: o.Metrics.Scheduled, Events: e.events.Load, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: o.Space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, Hint: e.dispatch.Hint, Wake: e.wake,
 		Paused: func() { e.keeper.Recheck() }, Begun: e.begun, Keyspace: e.adopter.Event, Events: e.setEvents, Observer: o.Metrics, Logger: o.Logger})
@@ -127,6 +127,7 @@ func (e *Engine) setEvents(ok bool) {
 		g = 0 // nothing to wait for
 	}
 	e.dispatch.SetGrace(g)
+	e.adopter.Scan()
 	e.sweepAll()
 }
 

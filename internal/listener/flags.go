@@ -13,42 +13,43 @@ import (
 var errNotMaster = errors.New("not a master any more")
 
 // check looks at a node's role and at its notify flags, and adds what is
-// missing if that is wanted and allowed.
-func (l *Listener) check(ctx context.Context, c *redis.Client) error {
+// missing if that is wanted and allowed. Added tells that it did: events have
+// been missed.
+func (l *Listener) check(ctx context.Context, c *redis.Client) (added bool, err error) {
 	if role, err := c.Do(ctx, "ROLE").Slice(); err == nil && len(role) > 0 && role[0] != "master" {
-		return fmt.Errorf("%w: %s is a %v", errNotMaster, c.Options().Addr, role[0])
+		return false, fmt.Errorf("%w: %s is a %v", errNotMaster, c.Options().Addr, role[0])
 	} else if err != nil && !refused(err) {
-		return fmt.Errorf("role: %w", err)
+		return false, fmt.Errorf("role: %w", err)
 	}
 	have, err := c.ConfigGet(ctx, "notify-keyspace-events").Result()
 	if err != nil {
 		if !refused(err) {
-			return fmt.Errorf("notify flags: %w", err)
+			return false, fmt.Errorf("notify flags: %w", err)
 		}
 		// Whether events come is not to be known; the sweep has it covered.
 		l.events(c, false, "CONFIG is forbidden, so the notify flags are unknown", err)
-		return nil
+		return false, nil
 	}
 	flags := have["notify-keyspace-events"]
 	missing := Missing(flags, l.needs)
 	if missing == "" {
 		l.events(c, true, "", nil)
-		return nil
+		return false, nil
 	}
 	if !l.o.Configure {
 		l.events(c, false, "notify-keyspace-events lacks "+missing+" and NOTIFIER_CONFIGURE_REDIS is false", nil)
-		return nil
+		return false, nil
 	}
 	if err := c.ConfigSet(ctx, "notify-keyspace-events", flags+missing).Err(); err != nil {
 		if !refused(err) {
-			return fmt.Errorf("set notify flags: %w", err)
+			return false, fmt.Errorf("set notify flags: %w", err)
 		}
 		l.events(c, false, "notify-keyspace-events lacks "+missing+" and cannot be set", err)
-		return nil
+		return false, nil
 	}
 	l.o.Logger.Info("added flags to notify-keyspace-events", zap.String("redis", c.Options().Addr), zap.String("were", flags), zap.String("added", missing))
 	l.events(c, true, "", nil)
-	return nil
+	return true, nil
 }
 
 // refused tells an answer of Redis from a failure to reach it.

@@ -50,8 +50,8 @@ type Options struct {
 	Paused func()
 	// Keyspace, if not nil, hears of events on keys of routes that adopt.
 	Keyspace func(r *route.Route, key, event string)
-	// Begun tells that a subscription has begun: everything may have been
-	// missed before.
+	// Begun tells that a subscription has begun, or that flags which had gone
+	// are back: everything may have been missed before.
 	Begun func()
 	// Events tells whether events are known to come (true) or known not to.
 	Events   func(ok bool)
@@ -193,7 +193,7 @@ var errSilent = errors.New("the subscription does not hear its own beat")
 func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := l.check(ctx, c); err != nil {
+	if _, err := l.check(ctx, c); err != nil {
 		return err
 	}
 	ps := c.Subscribe(ctx, l.channels...)
@@ -280,8 +280,12 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 		}
 		if time.Since(checked) >= l.o.Check {
 			checked = time.Now()
-			if err := l.check(ctx, c); err != nil && ctx.Err() == nil {
+			added, err := l.check(ctx, c)
+			if err != nil && ctx.Err() == nil {
 				return err
+			}
+			if added {
+				l.o.Begun()
 			}
 		}
 	}
