@@ -187,6 +187,32 @@ func TestPlainTimersOverARestart(t *testing.T) {
 	rec.check(t, want, 0)
 }
 
+// More timers due in one millisecond than are kept when they are settled: their
+// expired events are not taken for those of timers that were missed.
+func TestPlainTimersInABurst(t *testing.T) {
+	const n = 40_000
+	db := redistest.Start(t)
+	rec := listenPlain(t)
+	s := launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=128", "HOST_CONCURRENCY=128"), []string{"NOTIFIER_RETAIN=10000"})
+	want := map[string]string{}
+	due := time.Now().Add(26 * time.Second) // the next tidying, each 30 s, falls amid the deliveries
+	for i := 0; i < n; i += 1000 {
+		if _, err := db.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for j := i; j < i+1000; j++ {
+				k, body, _ := plainSet(j)
+				want[k] = body
+				p.Do(t.Context(), "SET", k, body, "PXAT", due.UnixMilli())
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, 2*patience, "all delivered", func() bool { return rec.count() >= n })
+	await(t, 2*patience, "nothing pending", func() bool { return s.numbers("orders").Pending == 0 })
+	rec.check(t, want, 0)
+}
+
 // member is a `notifier consume` process.
 type member struct {
 	cmd  *exec.Cmd

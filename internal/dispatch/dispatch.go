@@ -44,6 +44,7 @@ type Store interface {
 	Sweep(ctx context.Context, prefix string, shard int, token string, lease, grace time.Duration, n int, newest bool) (store.Claimed, error)
 	Recover(ctx context.Context, prefix string, shard int, token string, lease time.Duration, n int, ago time.Duration) (store.Claimed, error)
 	Settle(ctx context.Context, prefix string, shard int, list []store.Settlement) ([]store.Settled, error)
+	Touch(ctx context.Context, keys []string) (int, error)
 }
 
 // Handler makes one attempt. It must return soon after ctx ends.

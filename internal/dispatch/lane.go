@@ -291,6 +291,9 @@ func (l *lane) claim(call call) {
 		}
 		return
 	}
+	if l.r.Adopt && source == SourceSweep && won > 0 {
+		l.expire(c.Won)
+	}
 	o := l.d.o.Observer
 	o.Claims(source, "won", won)
 	o.Claims(source, "lost", c.Lost)
@@ -300,6 +303,21 @@ func (l *lane) claim(call call) {
 	}
 	if len(c.StaleKeys) > 0 && l.d.o.Stale != nil {
 		l.d.o.Stale(l.r, c.StaleKeys)
+	}
+}
+
+// expire lets Redis delete the timers of swept notices now. Where timers are
+// adopted, their expired events must not come when the notice has long been
+// settled and forgotten: they would be taken for timers that nobody adopted.
+func (l *lane) expire(won []store.Claim) {
+	keys := make([]string, len(won))
+	for i := range won {
+		keys[i] = won[i].Key
+	}
+	ctx, cancel := context.WithTimeout(l.d.work, claimTimeout)
+	defer cancel()
+	if _, err := l.d.o.Store.Touch(ctx, keys); err != nil && l.d.work.Err() == nil {
+		l.d.o.Logger.Debug("timers of swept notices were not touched", zap.String("route", l.r.Name), zap.Error(err))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Shelf is what a Keeper needs of Redis.
 type Shelf interface {
-	Trim(ctx context.Context, prefix string, shard, n int) (int, error)
+	Trim(ctx context.Context, prefix string, shard, n int, young time.Duration) (int, error)
 	Prefixes(ctx context.Context) ([]string, error)
 	Register(ctx context.Context, prefixes []string) error
 	Forget(ctx context.Context, prefix string) error
@@ -61,6 +61,10 @@ const (
 	pausedEvery = 5 * time.Second
 	tidyEvery   = 30 * time.Second
 	step        = 500 // notices a call
+	// adoptedFor is how long the settled notices of a route that adopts are kept
+	// however many they are: the expired event of a timer that is settled
+	// already is told from one that was never adopted by what is kept.
+	adoptedFor = 2 * time.Minute
 )
 
 // Run keeps house until ctx ends, and returns nil.
@@ -99,9 +103,13 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 	var mine []string
 	for _, r := range k.routes.All() {
 		mine = append(mine, r.Prefix)
+		young := time.Duration(0)
+		if r.Adopt {
+			young = adoptedFor
+		}
 		for shard := range k.shards {
 			for {
-				n, err := k.shelf.Trim(ctx, r.Prefix, shard, step)
+				n, err := k.shelf.Trim(ctx, r.Prefix, shard, step, young)
 				if err != nil {
 					return err
 				}

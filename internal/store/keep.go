@@ -121,10 +121,10 @@ func (s *Store) Publish(ctx context.Context, message string) error {
 }
 
 // Trim forgets at most n settled notices of one route and shard that are too
-// old or too many, and says how many it forgot.
-func (s *Store) Trim(ctx context.Context, prefix string, shard, n int) (int, error) {
+// old or, if they are older than young, too many; and says how many it forgot.
+func (s *Store) Trim(ctx context.Context, prefix string, shard, n int, young time.Duration) (int, error) {
 	k, err := trimScript.Run(ctx, s.c, []string{s.space.Settled(shard, prefix), s.space.Records(shard, prefix)},
-		s.o.Retention.Milliseconds(), s.o.Retain, n).Int()
+		s.o.Retention.Milliseconds(), s.o.Retain, n, young.Milliseconds()).Int()
 	if err != nil {
 		return 0, s.fail("trim", err)
 	}

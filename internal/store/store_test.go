@@ -403,7 +403,10 @@ func TestTrim(t *testing.T) {
 		s.put(t, Request{Key: k})
 		s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDelivered})
 	}
-	n, err := s.Trim(t.Context(), prefix, 0, 100)
+	if n, err := s.Trim(t.Context(), prefix, 0, 100, time.Hour); err != nil || n != 0 {
+		t.Fatalf("%d, %v: too many, but young", n, err)
+	}
+	n, err := s.Trim(t.Context(), prefix, 0, 100, 0)
 	if err != nil || n != 7 {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -411,7 +414,7 @@ func TestTrim(t *testing.T) {
 		t.Error("the oldest should go and the newest stay")
 	}
 	s.o.Retention = -time.Hour // everything is older
-	if n, err = s.Trim(t.Context(), prefix, 0, 2); err != nil || n != 2 {
+	if n, err = s.Trim(t.Context(), prefix, 0, 2, 0); err != nil || n != 2 {
 		t.Errorf("%d, %v: the bound is 2", n, err)
 	}
 }
