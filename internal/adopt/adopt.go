@@ -95,10 +95,24 @@ func New(o Options) *Adopter {
 
 // Event takes a keyspace event of a key of a route that adopts.
 func (a *Adopter) Event(_ *route.Route, key, event string) {
-	t, ok := hear(event)
-	if !ok {
+	if t, ok := hear(event); ok {
+		a.tell(key, t)
+	}
+}
+
+// Stale takes keys whose expired events led to no claim. Where the notice is
+// pending for later, its owner has shortened the timer's life and it was over
+// before anybody looked: the notice is due now.
+func (a *Adopter) Stale(r *route.Route, keys []string) {
+	if !r.Adopt {
 		return
 	}
+	for _, k := range keys {
+		a.tell(k, told{event: true, expired: true})
+	}
+}
+
+func (a *Adopter) tell(key string, t told) {
 	a.mu.Lock()
 	switch known, there := a.heap[key]; {
 	case there:

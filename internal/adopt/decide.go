@@ -41,7 +41,7 @@ const clusterMargin = time.Second
 // "" for nothing.
 //
 //	timer        notice                          then
-//	none         scheduled, not yet due          cancel, if it was removed
+//	none         scheduled, not yet due          cancel, if it was removed; due now, if it has expired
 //	no expiry    scheduled, not yet due          cancel, if an event said so
 //	payload      none, settled, dead             adopt
 //	payload      pending, same due and body      nothing
@@ -63,6 +63,10 @@ func decide(s *store.Seen, t told, now time.Time, cluster bool) store.Operation 
 		gone := t.removed || t.event && s.Length >= 0
 		if gone && timed && s.Due.After(now.Add(margin)) {
 			return store.OpCancel
+		}
+		if t.event && t.expired && timed && !cluster && s.Length == store.NoTimer && s.Due.After(now) {
+			s.Expire = now.UnixMilli() - 1
+			return store.OpMove
 		}
 		return ""
 	}

@@ -51,6 +51,8 @@ func TestDecide(t *testing.T) {
 		{"the payload again, amid retries", timer("p", later, retry), event, adopt, adopt},
 		{"removed", none(pending), removed, cancel, cancel},
 		{"gone, but nobody removed it: evicted", none(pending), event, nothing, nothing},
+		{"expired before its new life was heard of", none(pending), told{event: true, expired: true}, move, nothing},
+		{"expired, and moved on by us", timer("2", later, kept(notice.Scheduled, later+1, "p", 1)), told{event: true, expired: true}, nothing, nothing},
 		{"gone, found by a scan", none(pending), scan, nothing, nothing},
 		{"removed amid retries", none(retry), removed, cancel, cancel},
 		{"removed amid an attempt", none(kept(notice.Claimed, 999_000, "p", 0)), removed, nothing, nothing},

@@ -74,7 +74,8 @@ func NewEngine(o EngineOptions) *Engine {
 		Retention: o.Retention, Retain: o.Retain, OnError: o.Metrics.RedisError})
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: o.Space.Shards, Shard: o.Space.Shard,
 		Handler: o.Handler, Total: o.Concurrency, Instance: o.Instance, Grace: o.Grace,
-		Observer: observer{o.Metrics}, Logger: o.Logger})
+		Observer: observer{o.Metrics}, Logger: o.Logger,
+		Stale: func(r *route.Route, ks []string) { e.adopter.Stale(r, ks) }})
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: o.Space,
 		Due:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
 		Scheduled: o.Metrics.Scheduled})
