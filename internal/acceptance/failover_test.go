@@ -76,9 +76,10 @@ func command(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// Three masters, three replicas; one master is killed.
-func TestClusterLosesAMaster(t *testing.T) {
-	nodes := map[string]*redistest.Server{}
+// cluster starts three masters with a replica each, and a service on them.
+func cluster(t *testing.T, rec *receiver) (nodes map[string]*redistest.Server, c *redis.ClusterClient, s *service) {
+	t.Helper()
+	nodes = map[string]*redistest.Server{}
 	args := []string{"--cluster", "create"}
 	for range 6 {
 		n := redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"))
@@ -87,7 +88,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 	}
 	command(t, append(args, "--cluster-replicas", "1", "--cluster-yes")...)
 	addrs := args[2:]
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	c = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
 	t.Cleanup(func() { _ = c.Close() })
 	ctx := t.Context()
 	await(t, patience, "the cluster whole", func() bool {
@@ -102,10 +103,32 @@ func TestClusterLosesAMaster(t *testing.T) {
 		}
 		return true
 	})
-	rec := listen(t, nil)
-	s := launch(t, "redis://"+addrs[0]+"?addr="+strings.Join(addrs[1:], "&addr="), []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6"},
+	s = launch(t, "redis://"+addrs[0]+"?addr="+strings.Join(addrs[1:], "&addr="), []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6"},
 		route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "TIMEOUT=3s"))
-	subs := s.metric("notifier_subscriptions_total")
+	await(t, patience, "a subscription at each master", func() bool { return s.metric("notifier_subscriptions_total") == 3 })
+	return nodes, c, s
+}
+
+// In a cluster the timers lie in other slots than what they stand for.
+func TestOnTimeInACluster(t *testing.T) {
+	const n = 2000
+	rec := listen(t, nil)
+	_, _, s := cluster(t, rec)
+	s.stream(n, 5*time.Second)
+	s.complete(rec, n)
+	late := rec.lateness("app1")
+	if late.p99 > 800*time.Millisecond {
+		t.Errorf("lateness %s", late)
+	}
+	t.Logf("lateness %s; claims by event %.0f, by sweep %.0f", late, s.metric("notifier_claims_total", `"event"`, `"won"`),
+		s.metric("notifier_claims_total", `"sweep"`, `"won"`))
+}
+
+// One of three masters is killed.
+func TestClusterLosesAMaster(t *testing.T) {
+	rec := listen(t, nil)
+	nodes, c, s := cluster(t, rec)
+	ctx := t.Context()
 	victim := c.ClusterKeySlot(ctx, "{0}").Val()
 	failover(t, s, rec, func() {
 		for _, slots := range c.ClusterSlots(ctx).Val() {
@@ -114,7 +137,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 			}
 		}
 	}, func() int64 { return s.settled("pay") })
-	await(t, patience, "a subscription at the new master", func() bool { return s.metric("notifier_subscriptions_total") > subs })
+	await(t, patience, "a subscription at the new master", func() bool { return s.metric("notifier_subscriptions_total") > 3 })
 }
 
 // sentinel starts a sentinel that follows a master.
