@@ -51,6 +51,7 @@ type Sweeper struct {
 
 	clock   clock
 	near    []store.Timer       // what the last look saw, not yet due
+	reach   time.Time           // how far it saw; the last of near may lie beyond
 	touched map[string]struct{} // touched, and still unclaimed when last looked at
 }
 
@@ -123,7 +124,7 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 		if early, err = s.touch(ctx, due); err != nil {
 			return 0, err
 		}
-		if len(s.near) > 0 && !early {
+		if len(s.near) > 0 && !early && !s.near[0].At.After(s.reach) {
 			// The look that saw these is a few ms old at most: what was
 			// scheduled since within its reach has woken us.
 			return s.clock.until(s.near[0].At), nil
@@ -162,6 +163,7 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 		}
 	}
 	events, bare := s.events(), false
+	s.reach = v.Now.Add(ahead)
 	still := make(map[string]struct{}, len(s.touched))
 	var due []store.Timer
 	s.near = s.near[:0]

@@ -16,7 +16,7 @@
 -- notice without a body, the body is filled in, as long as nobody has claimed it.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}

@@ -12,7 +12,7 @@
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local nowtext = string.format('%.0f', now)
-local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 head = head and tonumber(head) or math.huge
 local earliest, timers = math.huge, ARGV[4] == '1'
 local reply = {t[1] * 1000000 + t[2]}
@@ -76,7 +76,8 @@ for n = 1, #names do
   end
 end
 flush()
--- Earlier than the head, or within the few ms that reconcilers have looked ahead.
+-- Earlier than what is to come next (what is due already tells nothing of when they look again), or within the few ms
+-- that reconcilers have looked ahead.
 if earliest < head or earliest < now + 6 then
   redis.call('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

@@ -108,7 +108,7 @@ for n = 1, count do
       end
       if record then
         if not head then
-          head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+          head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
           head = head and tonumber(head) or math.huge
         end
         local text

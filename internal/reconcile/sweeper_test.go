@@ -1,0 +1,88 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"notifier/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a Redis with some timers that nobody claims.
+type fake struct {
+	timers  []store.Timer
+	touched chan string
+}
+
+func (f *fake) Look(_ context.Context, _ string, _ int, _, ahead time.Duration, _ int) (store.View, error) {
+	v := store.View{Now: time.Now()}
+	for _, t := range f.timers {
+		later := t.At.After(v.Now.Add(ahead))
+		if later && len(v.Near) > 0 && v.Near[len(v.Near)-1].At.After(v.Now) {
+			break
+		}
+		v.Near = append(v.Near, t)
+		if later {
+			break
+		}
+	}
+	return v, nil
+}
+
+func (f *fake) Touch(_ context.Context, ks []string) (int, error) {
+	for _, k := range ks {
+		f.touched <- k
+	}
+	return 0, nil
+}
+
+func (*fake) Sweep(string, int) {}
+func (*fake) Room(string) int   { return 64 }
+func yes() bool                 { return true }
+func (f *fake) keys() (ks []string) {
+	for _, t := range f.timers {
+		ks = append(ks, t.Key)
+	}
+	return ks
+}
+
+// Each timer is touched when it is due, although those before it were touched
+// and wait for their claims: with the grace of this test, whoever waits for
+// that waits forever.
+func TestTouchesGoOnWhileClaimsAreAwaited(t *testing.T) {
+	f := &fake{touched: make(chan string, 64)}
+	at := time.Now().Add(20 * time.Millisecond)
+	for i, gap := range []time.Duration{0, 1, 3, 30, 4, 20, 20, 2, 40} {
+		at = at.Add(gap * time.Millisecond)
+		f.timers = append(f.timers, store.Timer{Key: string(rune('a' + i)), At: at})
+	}
+	s := NewSweeper(f, f, "app1", 0, time.Hour, yes, yes, zap.NewNop())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	var got []string
+	limit := time.After(30 * time.Second)
+	for len(got) < len(f.timers) {
+		select {
+		case k := <-f.touched:
+			got = append(got, k)
+		case <-limit:
+			t.Fatalf("touched %v of %v", got, f.keys())
+		}
+	}
+	if !slices.Equal(got, f.keys()) {
+		t.Errorf("touched %v, want %v", got, f.keys())
+	}
+}
