@@ -71,6 +71,22 @@ func TestOnTimeAmongAHundredThousand(t *testing.T) {
 	}
 }
 
+// Notices 15 ms apart: none waits for what became of the one before it.
+func TestOnTimeWhenFewAreDue(t *testing.T) {
+	const n = 300
+	rec := listen(t, nil)
+	db := redistest.Start(t)
+	s := launch(t, db.URL(), wide(rec.url))
+	s.stream(n, n*15*time.Millisecond)
+	s.complete(rec, n)
+	late := rec.lateness("app1")
+	// The grace is 50 ms: who waits for it is 25 ms late in the middle.
+	if late.p50 > 20*time.Millisecond {
+		t.Errorf("lateness %s, want p50 ≤ 2 ms", late)
+	}
+	t.Logf("lateness %s", late)
+}
+
 func TestThreeInstancesShare(t *testing.T) {
 	const n = 3000
 	rec := listen(t, nil)
