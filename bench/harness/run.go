@@ -245,15 +245,21 @@ func cellProcess(ctx context.Context, o Options, c Cell, dir, bin string) (_ Val
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, "cell", string(spec))
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// A group of its own, so that its servers end with it.
+	// A group of its own: an interrupt at the terminal must not reach its
+	// servers before it has stopped them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
+	var family server.Family
+	cmd.Cancel = func() error {
+		family, _ = server.FamilyOf(cmd.Process.Pid) // without it, only the group is killed
+		return cmd.Process.Signal(syscall.SIGTERM)
+	}
+	cmd.WaitDelay = 20 * time.Second
 	if err := cmd.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		// A cell that died may have left servers.
+		family.Kill()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		return nil, fmt.Errorf("%w: %s", err, lastLines(stderr.String(), 4))
 	}

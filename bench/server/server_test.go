@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -37,6 +38,29 @@ func TestTreeHoldsItsRoot(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	if _, err := OwnCPU(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFamilyIsKilledWhole(t *testing.T) {
+	p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "sleep 1000 & echo up; wait"}, dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ready(context.Background(), func(context.Context) error {
+		if pids, err := Tree(p.PID()); err != nil || len(pids) < 2 {
+			return errors.New("no child yet")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := FamilyOf(p.PID())
+	if err != nil || len(f.started) != 2 {
+		t.Fatalf("%+v, %v; want the shell and its child", f, err)
+	}
+	f.Kill()
+	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +18,7 @@ const clockTick = 10 * time.Millisecond
 // stat is what is read of /proc/pid/stat.
 type stat struct {
 	parent int
+	start  int64         // in ticks since boot: with the id, it names a process for good
 	cpu    time.Duration // its own and that of its children that ended
 }
 
@@ -31,14 +33,18 @@ func readStat(pid int) (stat, error) {
 func parseStat(b []byte) (stat, error) {
 	// The name in brackets may hold spaces; what follows it does not.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 15 {
+	if len(f) < 20 {
 		return stat{}, fmt.Errorf("%q is no line of /proc/pid/stat", b)
 	}
 	parent, err := strconv.Atoi(string(f[1]))
 	if err != nil {
 		return stat{}, err
 	}
-	s := stat{parent: parent}
+	start, err := strconv.ParseInt(string(f[19]), 10, 64)
+	if err != nil {
+		return stat{}, err
+	}
+	s := stat{parent: parent, start: start}
 	for _, field := range f[11:15] {
 		n, err := strconv.ParseInt(string(field), 10, 64)
 		if err != nil {
@@ -70,6 +76,36 @@ func Tree(root int) ([]int, error) {
 		all = append(all, children[all[i]]...)
 	}
 	return all, nil
+}
+
+// Family is a process and its descendants at one moment.
+type Family struct {
+	started map[int]int64 // by process id
+}
+
+// FamilyOf notes who descends from a process: once that has ended, nobody
+// could tell any more.
+func FamilyOf(root int) (Family, error) {
+	pids, err := Tree(root)
+	if err != nil {
+		return Family{}, err
+	}
+	f := Family{started: map[int]int64{}}
+	for _, pid := range pids {
+		if s, err := readStat(pid); err == nil {
+			f.started[pid] = s.start
+		}
+	}
+	return f, nil
+}
+
+// Kill ends those of the family that are still there.
+func (f Family) Kill() {
+	for pid, start := range f.started {
+		if s, err := readStat(pid); err == nil && s.start == start {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may end by itself meanwhile
+		}
+	}
 }
 
 // CPU is the processor time that the processes and all their descendants have
