@@ -64,7 +64,7 @@ func Sizes() map[string]Size {
 			Schedule: 500 * time.Millisecond, Drain: 20_000, DrainMax: 10 * time.Second, Lead: 1500 * time.Millisecond,
 			Wait:  3 * time.Second,
 			Small: 3 * time.Second, Window: 2 * time.Second, Pending: 100_000, PendingL: 200_000, Bytes: 50_000,
-			Idle: 2 * time.Second, Calls: 10_000,
+			Idle: 4 * time.Second, Calls: 10_000,
 			Growth: []int{10_000, 100_000}, Crash: 20 * time.Second,
 		},
 		// All peers, all cases, within an hour.
