@@ -101,6 +101,7 @@ func (w *world) state(key string) notice.State {
 }
 
 func TestAPlainTimerIsANotice(t *testing.T) {
+	t.Parallel()
 	g := newGot(100)
 	g.reply = func(n *notice.Notice) notice.Result {
 		if n.Coming() < 3 {
@@ -154,6 +155,7 @@ func TestAPlainTimerIsANotice(t *testing.T) {
 }
 
 func TestWhatClientsDoWithTheirTimers(t *testing.T) {
+	t.Parallel()
 	g := newGot(100)
 	w, c := adopting(t, g)
 	ctx := context.Background()
@@ -276,6 +278,7 @@ func TestTheServicesOwnTimersAreNotAdopted(t *testing.T) {
 }
 
 func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
+	t.Parallel()
 	g := newGot(100)
 	w, c := adopting(t, g)
 	ctx := context.Background()
@@ -321,6 +324,7 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 }
 
 func TestTimersFromBeforeTheStartAreAdopted(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	c := srv.Client()
 	ctx := context.Background()
@@ -351,6 +355,7 @@ func TestTimersFromBeforeTheStartAreAdopted(t *testing.T) {
 // Several clients do as they like with some hundred timers, and API calls fall
 // among them. What counts is what was done last.
 func TestTheLastWordCounts(t *testing.T) {
+	t.Parallel()
 	const clients, each, ops = 6, 40, 12
 	g := newGot(4 * clients * each)
 	w, c := adopting(t, g)
@@ -415,6 +420,7 @@ func TestTheLastWordCounts(t *testing.T) {
 }
 
 func TestPlainTimersWithoutEvents(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
 	r := testRoute("r", "app1")
 	r.Adopt = true

@@ -69,6 +69,7 @@ func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*store
 }
 
 func TestQueuesInACluster(t *testing.T) {
+	t.Parallel()
 	srv, c := oneNode(t)
 	w := startCluster(t, srv, 4, func(conn *store.Conn) func(*route.Route) dispatch.Handler { return handlers(conn, nil, zap.NewNop()) },
 		queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport),
@@ -112,6 +113,7 @@ func TestQueuesInACluster(t *testing.T) {
 }
 
 func TestPlainTimersInACluster(t *testing.T) {
+	t.Parallel()
 	srv, c := oneNode(t)
 	ctx := context.Background()
 	g := newGot(1000)

@@ -146,6 +146,33 @@ func TestConsumersReport(t *testing.T) {
 	}
 }
 
+// A lock that is never freed costs an attempt in the end.
+func TestPuttingOffIsBounded(t *testing.T) {
+	srv := redistest.Shared(t)
+	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
+	r.Timeout = time.Minute
+	w := start(t, srv, &queue.Handler{}, nil, r)
+	if _, err := w.Schedule(context.Background(), store.Request{Key: key(1)}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range maxPutOff + 1 {
+		e := pop(t, srv.Client(), "jobs")
+		if e.Attempt != 1 {
+			t.Fatalf("put off %d times, it is attempt %d", n, e.Attempt)
+		}
+		v := store.Verdict{Outcome: notice.OutcomeDeferred, Reason: notice.ReasonLocked, After: time.Millisecond}
+		if c, err := w.Report(context.Background(), e.Key, e.Attempt, v); err != nil || !c.Done {
+			t.Fatal(c, err)
+		}
+	}
+	if e := pop(t, srv.Client(), "jobs"); e.Attempt != 2 {
+		t.Errorf("put off %d times, it is attempt %d, want 2", maxPutOff+1, e.Attempt)
+	}
+	if f, err := w.Find(context.Background(), key(1)); err != nil || f.Used != 2 || f.Attempts[0].Reason != notice.ReasonLocked {
+		t.Errorf("%+v, %v", f.Notice, err)
+	}
+}
+
 func TestAnEntryThatIsRefusedIsTriedAgain(t *testing.T) {
 	srv := redistest.Shared(t)
 	w := start(t, srv, &queue.Handler{}, nil,
