@@ -35,6 +35,7 @@ func (l *lane) attempt(c *store.Claim, now, at time.Time, source string) {
 	e.attempt = c.Coming()
 	switch {
 	case c.Handed:
+		e.attempt = c.Used // the one whose report did not come
 		e.result = notice.RetryResult(notice.ReasonUnreported, "no report within "+l.r.Timeout.String())
 	case spent(l.r, c.Notice):
 		e.result = notice.DeadResult(notice.ReasonExhausted, "every attempt was lost before its end")
@@ -58,6 +59,7 @@ func (l *lane) attempt(c *store.Claim, now, at time.Time, source string) {
 // giveBack returns a claim that was not begun, for another instance to take at
 // once.
 func (l *lane) giveBack(c *store.Claim) {
+	countLapses(l.r, c)
 	r := notice.DeferredResult(notice.ReasonShutdown, 0, "")
 	l.d.wg.Add(1)
 	l.settles[c.Shard].Add(ending{Settlement: Decide(l.r, c, r, time.Time{}, 0), result: r, attempt: c.Coming(), slot: true})
@@ -89,17 +91,30 @@ func countLapses(r *route.Route, c *store.Claim) {
 	}
 }
 
-// spent tells whether the ladder has no attempt left.
+// granted is how many interrupted attempts are granted beyond the ladder.
+const granted = 3
+
+// spent tells whether no attempt is left.
 func spent(r *route.Route, n *notice.Notice) bool {
 	l := r.Ladder
 	if n.Ladder != nil {
 		l = n.Ladder
 	}
-	return n.Used-n.Redriven > len(l)
+	lost := 0
+	for _, a := range n.Attempts {
+		if a.N > n.Redriven && a.Reason == notice.ReasonInterrupted {
+			lost++
+		}
+	}
+	return n.Used-n.Redriven > len(l)+min(lost, granted)
 }
 
 // maxAfter bounds what a receiver may ask for with Retry-After.
 const maxAfter = 24 * time.Hour
+
+// leastAfter is how long a notice is put off at least, unless another instance
+// is to take it: at no distance it would be claimed and put off without end.
+const leastAfter = 10 * time.Millisecond
 
 // Decide writes what an attempt came to into the claim's notice and says how
 // the claim ends. It is pure but for jitter.
@@ -108,6 +123,9 @@ func Decide(r *route.Route, c *store.Claim, res notice.Result, at time.Time, too
 	s := store.Settlement{Claim: *c, Push: res.Push}
 	if res.Outcome == notice.OutcomeDeferred {
 		s.Ending, s.After = store.EndDeferred, min(max(res.After, 0), maxAfter)
+		if s.After == 0 && res.Reason != notice.ReasonShutdown {
+			s.After = leastAfter
+		}
 		s.Untouched = c.Lapses == 0
 		if n.Handed { // it was counted when it was handed over
 			n.Handed, s.Untouched = false, false
@@ -157,6 +175,10 @@ func Decide(r *route.Route, c *store.Claim, res notice.Result, at time.Time, too
 	return s
 }
 
+// sayAgain is how often the log tells of a settle that Redis does not take: its
+// route stands still for as long.
+const sayAgain = time.Minute
+
 // settle writes endings of one shard, again and again until Redis takes them:
 // a lost settle would double the notice.
 func (l *lane) settle(shard int, list []ending) {
@@ -164,7 +186,7 @@ func (l *lane) settle(shard int, list []ending) {
 	for i := range list {
 		items[i] = list[i].Settlement
 	}
-	wait, failed := 10*time.Millisecond, false
+	wait, failed, said := 10*time.Millisecond, false, time.Time{}
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), claimTimeout)
 		done, err := l.d.o.Store.Settle(ctx, l.r.Prefix, shard, items)
@@ -184,6 +206,9 @@ func (l *lane) settle(shard int, list []ending) {
 			l.failing++
 			l.mu.Unlock()
 			l.d.o.Observer.Unsettled(l.r.Name, len(list))
+		}
+		if time.Since(said) > sayAgain {
+			said = time.Now()
 			l.d.o.Logger.Warn("settle failed; it is repeated", zap.String("route", l.r.Name), zap.Int("notices", len(list)), zap.Error(err))
 		}
 		select {

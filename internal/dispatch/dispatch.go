@@ -6,7 +6,12 @@
 // Each route has a number of slots, and there is a number in total. A slot is
 // taken before a claim is asked for and freed when the attempt is settled, so
 // what this process holds is bounded, and a saturated route neither claims what
-// it cannot begin nor keeps others from their slots beyond the total.
+// it cannot begin nor keeps others from their slots beyond the total. When the
+// total is used up, what comes free goes first to the waiting route that holds
+// the least of it: one with a backlog cannot keep it all to itself.
+//
+// Nothing is claimed before SetPaused has been called once: a route that was
+// paused stays so while an instance starts.
 //
 // # Two ways to a claim
 //
@@ -21,11 +26,20 @@
 // A notice is handled again only if this process dies, or loses Redis for a
 // whole lease, between the handler's success and the settle. While a settle
 // fails, it is repeated until Redis answers, and the route claims nothing.
+//
+// # What is lost with an instance
+//
+// An attempt that was claimed and never settled counts as one, as interrupted:
+// a notice that kills its process must not do so for ever. But it may never
+// have been begun, since a claim call whose answer is lost leaves the same
+// trace. So some such attempts are granted beyond the ladder, and a notice
+// without a ladder is not dead because Redis was slow once.
 package dispatch
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -113,7 +127,8 @@ type Dispatcher struct {
 // run out of time.
 var ErrShutdown = errors.New("shutting down")
 
-// New makes a Dispatcher. It claims nothing until hinted or told to sweep.
+// New makes a Dispatcher. It claims nothing until SetPaused has been called, and
+// then what it is hinted or told to sweep.
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{o: o, lanes: map[string]*lane{}, total: o.Total}
 	d.grace.Store(int64(o.Grace))
@@ -219,6 +234,7 @@ func (d *Dispatcher) take(l *lane, n int) int {
 	defer d.mu.Unlock()
 	got := min(n, d.total)
 	d.total -= got
+	l.held += got
 	if got < n {
 		for _, w := range d.waiting {
 			if w == l {
@@ -230,15 +246,18 @@ func (d *Dispatcher) take(l *lane, n int) int {
 	return got
 }
 
-// give returns slots to the total and hands back who waited for them.
-func (d *Dispatcher) give(n int) []*lane {
+// give returns a lane's slots to the total and hands back who waited for some,
+// those that hold the fewest first.
+func (d *Dispatcher) give(l *lane, n int) []*lane {
 	if n == 0 {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.total += n
+	l.held -= n
 	w := d.waiting
 	d.waiting = nil
+	slices.SortStableFunc(w, func(a, b *lane) int { return a.held - b.held })
 	return w
 }

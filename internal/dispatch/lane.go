@@ -19,6 +19,7 @@ type lane struct {
 	h       Handler
 	settles []*coalesce.Batcher[ending] // by shard
 	stop    chan struct{}               // closed when settles are given up
+	held    int                         // slots of the total; guarded by d.mu
 
 	mu       sync.Mutex
 	free     int
@@ -26,19 +27,20 @@ type lane struct {
 	hints    []string
 	sweeps   []bool // by shard: there may be a backlog
 	turn     int    // the shard swept last
-	newest   bool   // the end the next sweep begins at
+	newest   []bool // by shard: the end the next sweep begins at
 	lost     []call // claim calls whose replies were lost
 	hinting  int    // claim calls under way, of hints
 	sweeping int    // and others
 	failing  int    // settle calls that Redis did not take yet
-	paused   bool
+	paused   bool   // until SetPaused is called for the first time, too
 	closed   bool
 	backoff  time.Duration // after failed claims
 	resting  bool
 }
 
 func newLane(d *Dispatcher, r *route.Route) *lane {
-	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Slots(), sweeps: make([]bool, d.o.Shards), stop: make(chan struct{})}
+	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Slots(), stop: make(chan struct{}),
+		sweeps: make([]bool, d.o.Shards), newest: make([]bool, d.o.Shards), paused: true}
 	for shard := range d.o.Shards {
 		l.settles = append(l.settles, coalesce.New(senders, batch, func(e []ending) { l.settle(shard, e) }))
 	}
@@ -138,9 +140,10 @@ func (l *lane) pumpLost() bool {
 		return false
 	}
 	l.lost = l.lost[1:]
-	l.begin(call{source: c.source, shard: c.shard, token: c.token, n: n, begun: c.begun, make: func(ctx context.Context, c call) (store.Claimed, error) {
-		return l.d.o.Store.Recover(ctx, l.r.Prefix, c.shard, c.token, l.r.Lease(), c.n, time.Since(c.begun))
-	}})
+	l.begin(call{source: c.source, shard: c.shard, token: c.token, n: n, begun: c.begun,
+		make: func(ctx context.Context, c call) (store.Claimed, error) {
+			return l.d.o.Store.Recover(ctx, l.r.Prefix, c.shard, c.token, l.r.Lease(), c.n, time.Since(c.begun))
+		}})
 	return true
 }
 
@@ -179,8 +182,8 @@ func (l *lane) pumpSweep() bool {
 		return false
 	}
 	l.sweeps[shard] = false
-	newest := l.newest
-	l.newest = !l.newest
+	newest := l.newest[shard]
+	l.newest[shard] = !newest
 	l.begin(call{source: SourceSweep, shard: shard, token: l.d.token(), n: want, begun: time.Now(),
 		make: func(ctx context.Context, c call) (store.Claimed, error) {
 			return l.d.o.Store.Sweep(ctx, l.r.Prefix, c.shard, c.token, l.r.Lease(), grace, c.n, newest)
@@ -256,7 +259,7 @@ func (l *lane) claim(call call) {
 
 	l.mu.Lock()
 	l.calls(source, -1)
-	closed := l.closed
+	closed, first := l.closed, l.backoff == 0
 	if err != nil {
 		l.sweeps[shard] = true
 		// It may have been made although no answer came.
@@ -274,7 +277,7 @@ func (l *lane) claim(call call) {
 
 	// Those won begin before anything else is done: each is late already.
 	for i := range c.Won {
-		if closed {
+		if closed && !c.Won[i].Handed { // one that awaited a report has no handler to run
 			l.giveBack(&c.Won[i])
 			continue
 		}
@@ -286,7 +289,7 @@ func (l *lane) claim(call call) {
 	}
 	l.release(n-won, n-won)
 	if err != nil {
-		if l.d.work.Err() == nil {
+		if first && l.d.work.Err() == nil {
 			l.d.o.Logger.Warn("claim failed; the notices stay due", zap.String("route", l.r.Name), zap.Error(err))
 		}
 		return
@@ -337,19 +340,24 @@ func (l *lane) rest() {
 	})
 }
 
-// release frees slots and ends running attempts, and claims anew.
+// release frees slots and ends running attempts, and claims anew: for the
+// routes that wait for the total before this one, if they hold less of it.
 func (l *lane) release(slots, running int) {
-	waiting := l.d.give(slots)
+	waiting := l.d.give(l, slots)
 	l.mu.Lock()
 	l.free += slots
 	l.running -= running
-	l.pump()
 	l.mu.Unlock()
+	self := false
 	for _, w := range waiting {
-		if w != l {
-			w.mu.Lock()
-			w.pump()
-			w.mu.Unlock()
-		}
+		self = self || w == l
+		w.mu.Lock()
+		w.pump()
+		w.mu.Unlock()
+	}
+	if !self {
+		l.mu.Lock()
+		l.pump()
+		l.mu.Unlock()
 	}
 }
