@@ -59,6 +59,7 @@ func (k *Keeper) Orphans() int64 { return k.orphans.Load() }
 // The Keeper's intervals. Jitter keeps instances apart.
 const (
 	pausedEvery = 5 * time.Second
+	pausedRetry = time.Second // after it could not be read: until it was once, nothing is claimed
 	tidyEvery   = 30 * time.Second
 	step        = 500 // notices a call
 	// adoptedFor is how long the settled notices of a route that adopts are kept
@@ -69,11 +70,15 @@ const (
 
 // Run keeps house until ctx ends, and returns nil.
 func (k *Keeper) Run(ctx context.Context) error {
-	tidied := time.Time{}
+	tidied, failing := time.Time{}, false
 	for {
-		if err := k.followPaused(ctx); err != nil && ctx.Err() == nil {
-			k.logger.Debug("cannot read which routes are paused", zap.Error(err))
-		} else if time.Since(tidied) > tidyEvery {
+		wait := pausedEvery + rand.N(pausedEvery/4)
+		if err := k.followPaused(ctx); err != nil {
+			if !failing && ctx.Err() == nil {
+				k.logger.Warn("cannot read which routes are paused; it is repeated, and what was read before holds", zap.Error(err))
+			}
+			failing, wait = true, pausedRetry
+		} else if failing = false; time.Since(tidied) > tidyEvery {
 			if err := k.Tidy(ctx); err != nil && ctx.Err() == nil {
 				k.logger.Warn("tidying failed; it is repeated", zap.Error(err))
 			}
@@ -83,7 +88,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-k.recheck:
-		case <-time.After(pausedEvery + rand.N(pausedEvery/4)):
+		case <-time.After(wait):
 		}
 	}
 }
