@@ -37,6 +37,8 @@ type Options struct {
 	MaxBody int64
 	// Adopted counts new notices of a route.
 	Adopted func(route string, n int)
+	// Lost counts, among those, notices whose body was lost.
+	Lost func(route string, n int)
 	// Every is how often all keys are looked at without a reason; zero = 1 m. It
 	// is less often where a look takes long: see share.
 	Every time.Duration
@@ -324,18 +326,19 @@ func (a *Adopter) once(ctx context.Context, p place, ks []string, what map[strin
 		if err != nil {
 			return nil, err
 		}
-		n := 0
+		n, lost := 0, 0
 		for i := range list {
 			switch {
 			case !done[i]:
 				again = append(again, list[i].Key)
 			case list[i].Op == store.OpAdopt:
 				n++
+				if list[i].Content.Lost {
+					lost++
+				}
 			}
 		}
-		if n > 0 {
-			a.o.Adopted(p.route.Name, n)
-		}
+		a.count(p, n, lost)
 	}
 	return again, nil
 }
@@ -421,10 +424,19 @@ func (a *Adopter) missed(ctx context.Context, p place, expired []string) error {
 			n++
 		}
 	}
+	a.count(p, n, n)
 	if n > 0 {
-		a.o.Adopted(p.route.Name, n)
 		a.o.Logger.Warn("timers expired before they could be adopted; their notices are delivered without a body",
 			zap.String("route", p.route.Name), zap.Int("notices", n), zap.String("one_of_them", unknown[0]))
 	}
 	return nil
+}
+
+func (a *Adopter) count(p place, adopted, lost int) {
+	if adopted > 0 {
+		a.o.Adopted(p.route.Name, adopted)
+	}
+	if lost > 0 {
+		a.o.Lost(p.route.Name, lost)
+	}
 }

@@ -83,7 +83,7 @@ func NewEngine(o EngineOptions) *Engine {
 		o.MaxBody = 256 << 10
 	}
 	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: o.Space, Masters: o.Conn.Masters, MaxBody: o.MaxBody,
-		Adopted: o.Metrics.Scheduled, Events: e.events.Load, Logger: o.Logger})
+		Adopted: o.Metrics.Scheduled, Lost: o.Metrics.BodiesLost, Events: e.events.Load, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: o.Space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, Hint: e.dispatch.Hint, Wake: e.wake,
 		Paused: func() { e.keeper.Recheck() }, Begun: e.begun, Keyspace: e.adopter.Event, Events: e.setEvents, Observer: o.Metrics, Logger: o.Logger})

@@ -77,6 +77,7 @@ type Metrics struct {
 	subs      prometheus.Counter
 	redis     *prometheus.CounterVec
 	unsettled *prometheus.CounterVec
+	bodies    *prometheus.CounterVec
 
 	observe observer
 }
@@ -108,12 +109,13 @@ func New(version string, routes []string) *Metrics {
 		subs: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_subscriptions_total",
 			Help: "Subscriptions made to expired events; each beyond the first means that one was lost."}),
 		unsettled: counter("notifier_unsettled_total", "Attempts whose settle Redis did not take at once; it is repeated.", "route"),
+		bodies:    counter("notifier_bodies_lost_total", "Plain timers that expired before they were adopted, or were too long: their notices have no body.", "route"),
 		redis:     counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for.", "op"),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, build,
+	m.registry.MustRegister(m.scheduled, m.attempts, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.bodies, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.foresee(routes)
 	return m
@@ -123,6 +125,7 @@ func New(version string, routes []string) *Metrics {
 func (m *Metrics) foresee(routes []string) {
 	for _, r := range routes {
 		m.routes[r] = m.route(r)
+		m.bodies.WithLabelValues(r)
 		for _, reason := range notice.Reasons {
 			outcomes := []notice.Outcome{notice.OutcomeRetry, notice.OutcomeDead}
 			if slices.Contains(deferrals, reason) {
@@ -175,6 +178,15 @@ func (m *Metrics) Scheduled(route string, n int) {
 	}
 	r, _ := m.of(route)
 	r.scheduled.Add(float64(n))
+}
+
+// BodiesLost counts adopted timers whose payload was not to be had.
+func (m *Metrics) BodiesLost(route string, n int) {
+	if m == nil || n <= 0 {
+		return
+	}
+	_, name := m.of(route)
+	m.bodies.WithLabelValues(name).Add(float64(n))
 }
 
 // Attempt counts what an attempt, or a deferral, came to.

@@ -35,6 +35,7 @@ func TestCounting(t *testing.T) {
 			Paused: true}}}, nil
 	})
 	m.Scheduled("orders", 5)
+	m.BodiesLost("orders", 2)
 	m.Attempt("orders", notice.OutcomeDelivered, "")
 	m.Attempt("orders", notice.OutcomeRetry, notice.ReasonTimeout)
 	m.Attempt("orders", notice.OutcomeRetry, "made up")
@@ -50,7 +51,7 @@ func TestCounting(t *testing.T) {
 	m.RedisError("SELECT * FROM")
 	page := scrape(t, m)
 	for _, want := range []string{
-		`notifier_scheduled_total{route="orders"} 5`,
+		`notifier_scheduled_total{route="orders"} 5`, `notifier_bodies_lost_total{route="orders"} 2`,
 		`notifier_attempts_total{outcome="delivered",reason="",route="orders"} 1`,
 		`notifier_attempts_total{outcome="retry",reason="timeout",route="orders"} 1`,
 		`notifier_attempts_total{outcome="retry",reason="other",route="orders"} 1`,
