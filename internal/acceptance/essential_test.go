@@ -77,7 +77,7 @@ func instanceKilled(t *testing.T, n int) {
 	got, err := c.api.Get(t.Context(), key)
 	if err != nil || got.State != "delivered" || len(got.Attempts) != 2 || got.Attempts[0].Reason != string(notice.ReasonInterrupted) ||
 		got.Attempts[1].Status != 200 {
-		t.Errorf("%v: %+v", err, got)
+		t.Errorf("%v: %s", err, got.JSON)
 	}
 	if x := c.numbers("pay"); x.Pending != 0 || x.Claimed != 0 || x.Dead != 0 {
 		t.Errorf("left: %+v", x)
@@ -211,7 +211,7 @@ func ladderKept(t *testing.T) {
 	}
 	t.Logf("HGET: %s", record)
 	if got, err := s.api.Get(ctx, dead); err != nil || got.State != "dead" || got.Reason != "status_5xx" || len(got.Attempts) != 4 {
-		t.Errorf("%v: %+v", err, got)
+		t.Errorf("%v: %s", err, got.JSON)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestReplaceRacesDelivery(t *testing.T) {
 		}
 		both += older
 		if now, err := s.api.Get(t.Context(), key); err != nil || now.State != "delivered" || string(now.Body) != `"new"` || len(now.Attempts) != 1 {
-			t.Errorf("%s: %v, %+v", key, err, now)
+			t.Errorf("%s: %v, %s", key, err, now.JSON)
 		}
 	}
 	if x := s.numbers("pay"); x.Pending != 0 || x.Claimed != 0 || x.Dead != 0 || x.Settled != n {

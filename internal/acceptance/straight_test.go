@@ -309,7 +309,7 @@ func TestAPlainConsumerReports(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	if got, err := s.api.Get(ctx, "app1:jobs:run:1"); err != nil || got.State != "delivered" || len(got.Attempts) != 2 {
-		t.Errorf("%v: %+v", err, got)
+		t.Errorf("%v: %s", err, got.JSON)
 	}
 	if err := db.Client().Get(ctx, "app1:jobs:run:1").Err(); !errors.Is(err, redis.Nil) {
 		t.Errorf("the timer is still there: %v", err)
