@@ -124,7 +124,7 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 		if early, err = s.touch(ctx, due); err != nil {
 			return 0, err
 		}
-		if len(s.near) > 0 && !early && !s.near[0].At.After(s.reach) {
+		if n > 0 && len(s.near) > 0 && !early && !s.near[0].At.After(s.reach) {
 			// The look that saw these is a few ms old at most: what was
 			// scheduled since within its reach has woken us.
 			return s.clock.until(s.near[0].At), nil
