@@ -204,12 +204,11 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 		}
 	}
 	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
-	var heard atomic.Int64
-	heard.Store(time.Now().UnixNano())
+	heard := &echo{from: time.Now()}
 
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := l.watch(ctx, c, beat, &heard); err != nil {
+		if err := l.watch(ctx, c, beat, heard); err != nil {
 			cancel(err)
 		}
 	})
@@ -247,7 +246,7 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 			}
 		case *redis.Message:
 			if m.Payload == beat {
-				heard.Store(time.Now().UnixNano())
+				heard.now()
 				continue
 			}
 			l.message(m)
@@ -257,9 +256,19 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 
 var ids atomic.Uint64 //nolint:gochecknoglobals // tells this process's subscriptions apart
 
+// echo notes when a subscription heard its beat last, by the clock that never
+// jumps: a wall clock that is set back would make silence look short.
+type echo struct {
+	from time.Time
+	last atomic.Int64 // since from
+}
+
+func (e *echo) now()                   { e.last.Store(int64(time.Since(e.from))) }
+func (e *echo) silence() time.Duration { return time.Since(e.from) - time.Duration(e.last.Load()) }
+
 // watch publishes the beat and looks for its echo; it ends with an error when
 // the subscription must be made anew.
-func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *atomic.Int64) error {
+func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *echo) error {
 	tick := time.NewTicker(l.o.Beat)
 	defer tick.Stop()
 	checked := time.Now()
@@ -269,7 +278,7 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 			return nil
 		case <-tick.C:
 		}
-		if silence := time.Since(time.Unix(0, heard.Load())); silence > l.o.Silence {
+		if silence := heard.silence(); silence > l.o.Silence {
 			return fmt.Errorf("%w for %s", errSilent, silence.Round(time.Millisecond))
 		}
 		pctx, cancel := context.WithTimeout(ctx, l.o.Silence)
