@@ -47,14 +47,18 @@ func (l *lane) attempt(c *store.Claim, now, at time.Time, source string) {
 		l.d.o.Observer.HandlerTime(l.r.Name, e.took)
 	}
 	e.Settlement = Decide(l.r, c, e.result, e.at, e.took)
-	if e.Ending == store.EndDeferred && l.settles[c.Shard].Len() < 4*batch {
-		// A refused try does not sit in a slot while it is written down.
+	if l.settles[c.Shard].Len() < unsettled {
+		// The slot is for handlers; it need not wait until all is written down.
 		e.slot = false
 		l.release(1, 0)
 	}
 	l.d.wg.Add(1)
 	l.settles[c.Shard].Add(e)
 }
+
+// unsettled is how many attempts of a shard may wait for their settle before
+// the next keep their slots meanwhile.
+const unsettled = 4 * batch
 
 // giveBack returns a claim that was not begun, for another instance to take at
 // once.

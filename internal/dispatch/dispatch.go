@@ -4,8 +4,9 @@
 // # Slots
 //
 // Each route has a number of slots, and there is a number in total. A slot is
-// taken before a claim is asked for and freed when the attempt is settled, so
-// what this process holds is bounded, and a saturated route neither claims what
+// taken before a claim is asked for and freed when the handler has returned, or
+// when the attempt is settled once some hundreds wait for that, so what this
+// process holds is bounded, and a saturated route neither claims what
 // it cannot begin nor keeps others from their slots beyond the total. When the
 // total is used up, what comes free goes first to the waiting route that holds
 // the least of it: one with a backlog cannot keep it all to itself.
@@ -39,6 +40,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -111,7 +113,9 @@ type Dispatcher struct {
 	o      Options
 	lanes  map[string]*lane
 	tokens atomic.Uint64
-	grace  atomic.Int64
+	// tokenPrefix is this process's own, even if two were given one name.
+	tokenPrefix string
+	grace       atomic.Int64
 
 	// Handlers run under work, which ends when a shutdown has run out of time.
 	work   context.Context //nolint:containedctx // the life of all handlers, not of one call
@@ -130,7 +134,7 @@ var ErrShutdown = errors.New("shutting down")
 // New makes a Dispatcher. It claims nothing until SetPaused has been called, and
 // then what it is hinted or told to sweep.
 func New(o Options) *Dispatcher {
-	d := &Dispatcher{o: o, lanes: map[string]*lane{}, total: o.Total}
+	d := &Dispatcher{o: o, tokenPrefix: o.Instance + "-" + strconv.FormatUint(rand.Uint64(), 36) + "-", lanes: map[string]*lane{}, total: o.Total}
 	d.grace.Store(int64(o.Grace))
 	d.work, d.cancel = context.WithCancelCause(context.Background())
 	for _, r := range o.Routes {
@@ -150,7 +154,15 @@ func (d *Dispatcher) Hint(r *route.Route, key string) bool {
 // slots allow. It never blocks.
 func (d *Dispatcher) Sweep(prefix string, shard int) {
 	if l := d.lanes[prefix]; l != nil {
-		l.askSweep(shard)
+		l.askSweep(shard, needRipe)
+	}
+}
+
+// SweepDue is Sweep without the grace: for what this instance had no room to
+// be hinted at.
+func (d *Dispatcher) SweepDue(prefix string, shard int) {
+	if l := d.lanes[prefix]; l != nil {
+		l.askSweep(shard, needDue)
 	}
 }
 
@@ -224,7 +236,7 @@ func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 }
 
 func (d *Dispatcher) token() string {
-	return d.o.Instance + "-" + strconv.FormatUint(d.tokens.Add(1), 36)
+	return d.tokenPrefix + strconv.FormatUint(d.tokens.Add(1), 36)
 }
 
 // take takes up to n of the total's slots; a lane that gets fewer than it wants

@@ -25,7 +25,7 @@ type lane struct {
 	free     int
 	running  int // taken slots and put-off attempts that are not settled yet
 	hints    []string
-	sweeps   []bool // by shard: there may be a backlog
+	sweeps   []need // by shard
 	turn     int    // the shard swept last
 	newest   []bool // by shard: the end the next sweep begins at
 	lost     []call // claim calls whose replies were lost
@@ -38,9 +38,18 @@ type lane struct {
 	resting  bool
 }
 
+// need says what a sweep of a shard is to claim.
+type need int
+
+const (
+	needNone need = iota
+	needRipe      // what the event path has had its grace for
+	needDue       // everything due: this instance had no room for it before
+)
+
 func newLane(d *Dispatcher, r *route.Route) *lane {
 	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Slots(), stop: make(chan struct{}),
-		sweeps: make([]bool, d.o.Shards), newest: make([]bool, d.o.Shards), paused: true}
+		sweeps: make([]need, d.o.Shards), newest: make([]bool, d.o.Shards), paused: true}
 	for shard := range d.o.Shards {
 		l.settles = append(l.settles, coalesce.New(senders, batch, func(e []ending) { l.settle(shard, e) }))
 	}
@@ -54,6 +63,8 @@ const hintRoom = 256
 func (l *lane) hint(key string) bool {
 	l.mu.Lock()
 	if l.paused || l.closed || l.free == 0 || len(l.hints) >= l.free+hintRoom {
+		// Its event is spent: the next free slot need not wait for the grace.
+		l.sweeps[l.d.o.Shard(key)] = needDue
 		l.mu.Unlock()
 		return false
 	}
@@ -63,9 +74,9 @@ func (l *lane) hint(key string) bool {
 	return true
 }
 
-func (l *lane) askSweep(shard int) {
+func (l *lane) askSweep(shard int, n need) {
 	l.mu.Lock()
-	l.sweeps[shard] = true
+	l.sweeps[shard] = max(l.sweeps[shard], n)
 	l.pump()
 	l.mu.Unlock()
 }
@@ -83,7 +94,7 @@ func (l *lane) setPaused(p bool) {
 	l.mu.Lock()
 	if l.paused && !p {
 		for i := range l.sweeps {
-			l.sweeps[i] = true
+			l.sweeps[i] = needDue
 		}
 	}
 	l.paused = p
@@ -108,7 +119,8 @@ type call struct {
 	source string
 	shard  int
 	token  string
-	n      int // slots taken for it
+	n      int  // slots taken for it
+	need   need // of a sweep
 	begun  time.Time
 	make   func(ctx context.Context, c call) (store.Claimed, error)
 }
@@ -151,7 +163,7 @@ func (l *lane) pumpHints() bool {
 	keys, shard := l.nextHints()
 	got := l.d.take(l, len(keys))
 	if got < len(keys) { // the sweep finds the others
-		l.sweeps[shard] = true
+		l.sweeps[shard] = needDue
 		keys = keys[:got]
 	}
 	if got == 0 {
@@ -181,10 +193,14 @@ func (l *lane) pumpSweep() bool {
 	if want == 0 {
 		return false
 	}
-	l.sweeps[shard] = false
+	what := l.sweeps[shard]
+	l.sweeps[shard] = needNone
+	if what == needDue {
+		grace = 0
+	}
 	newest := l.newest[shard]
 	l.newest[shard] = !newest
-	l.begin(call{source: SourceSweep, shard: shard, token: l.d.token(), n: want, begun: time.Now(),
+	l.begin(call{source: SourceSweep, shard: shard, token: l.d.token(), n: want, need: what, begun: time.Now(),
 		make: func(ctx context.Context, c call) (store.Claimed, error) {
 			return l.d.o.Store.Sweep(ctx, l.r.Prefix, c.shard, c.token, l.r.Lease(), grace, c.n, newest)
 		}})
@@ -215,7 +231,7 @@ func (l *lane) nextHints() (keys []string, shard int) {
 func (l *lane) nextSweep() (int, bool) {
 	for i := range l.sweeps {
 		shard := (l.turn + 1 + i) % len(l.sweeps)
-		if l.sweeps[shard] {
+		if l.sweeps[shard] != needNone {
 			l.turn = shard
 			return shard, true
 		}
@@ -261,7 +277,7 @@ func (l *lane) claim(call call) {
 	l.calls(source, -1)
 	closed, first := l.closed, l.backoff == 0
 	if err != nil {
-		l.sweeps[shard] = true
+		l.sweeps[shard] = needDue
 		// It may have been made although no answer came.
 		if len(l.lost) < mostLost && time.Since(call.begun) < l.r.Lease() {
 			l.lost = append(l.lost, call)
@@ -270,7 +286,7 @@ func (l *lane) claim(call call) {
 	} else {
 		l.backoff = 0
 		if c.More {
-			l.sweeps[shard] = true
+			l.sweeps[shard] = max(l.sweeps[shard], call.need)
 		}
 	}
 	l.mu.Unlock()

@@ -20,6 +20,7 @@ type Store interface {
 // Dispatch is who claims.
 type Dispatch interface {
 	Sweep(prefix string, shard int)
+	SweepDue(prefix string, shard int)
 	Room(prefix string) int
 }
 
@@ -222,6 +223,11 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 		if !t.Bare && len(names) < room {
 			names = append(names, t.Key)
 		}
+	}
+	if len(names) < len(due) {
+		// Nothing would come of touching these now. They need not wait for
+		// the grace either.
+		s.dispatch.SweepDue(s.prefix, s.shard)
 	}
 	if len(names) == 0 {
 		return false, nil

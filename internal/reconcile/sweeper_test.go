@@ -42,9 +42,10 @@ func (f *fake) Touch(_ context.Context, ks []string) (int, error) {
 	return 0, nil
 }
 
-func (*fake) Sweep(string, int) {}
-func (*fake) Room(string) int   { return 64 }
-func yes() bool                 { return true }
+func (*fake) Sweep(string, int)    {}
+func (*fake) SweepDue(string, int) {}
+func (*fake) Room(string) int      { return 64 }
+func yes() bool                    { return true }
 func (f *fake) keys() (ks []string) {
 	for _, t := range f.timers {
 		ks = append(ks, t.Key)
