@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
 	"notifier/internal/dispatch"
+	"notifier/internal/embedded"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
@@ -438,5 +441,46 @@ func TestPlainTimersWithoutEvents(t *testing.T) {
 		if f := w.until(t, key(i), notice.Delivered); string(f.Body) != strconv.Itoa(i) || f.Used != 1 {
 			t.Errorf("%+v", f.Notice)
 		}
+	}
+}
+
+// The Redis for development sends no keyspace events; timers are found all the
+// same.
+func TestPlainTimersInTheEmulation(t *testing.T) {
+	t.Parallel()
+	srv, err := embedded.StartEmulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	conn, err := store.Open("standalone", srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := testRoute("r", "app1")
+	r.Adopt = true
+	table, err := route.NewTable([]*route.Route{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGot(10)
+	e := NewEngine(EngineOptions{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table,
+		Handler: func(*route.Route) dispatch.Handler { return g }, Instance: "i", Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Hour,
+		Retain: 1000, ConfigureRedis: true, Drain: 5 * time.Second, Logger: zap.NewNop()})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = conn.Close()
+	}()
+	if err := conn.Set(ctx, key(1), "payload", 6*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.await(t, key(1)); string(n.Body) != "payload" || n.Lost {
+		t.Errorf("%+v", n)
 	}
 }

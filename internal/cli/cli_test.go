@@ -40,7 +40,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	table, err := route.NewTable([]*route.Route{
-		{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList}, Ladder: notice.DefaultLadder},
+		{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList, Key: "todo"}, Ladder: notice.DefaultLadder},
 		{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder},
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func StartEmulated() (*Server, error) {
 	if err := e.m.StartAddr(addr); err != nil {
 		return nil, err
 	}
-	flags := "KEg$x"
+	flags := "Ex" // it sends no other events
 	if err := e.m.Server().Register("CONFIG", func(c *server.Peer, _ string, args []string) {
 		if len(args) > 1 && strings.EqualFold(args[0], "get") && strings.EqualFold(args[1], "notify-keyspace-events") {
 			c.WriteMapLen(1)

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/queue"
+	"notifier/internal/redistest"
+)
+
+func TestConsumeRefuses(t *testing.T) {
+	d := newDesk(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"consume", "jobs"}, "exec"},
+		{[]string{"consume", "--exec", "true"}, "accepts 1 arg"},
+		{[]string{"consume", "jobs", "--exec", ""}, "--exec is empty"},
+		{[]string{"consume", "jobs", "--exec", "true", "--concurrency", "0"}, "--concurrency must be"},
+		{[]string{"consume", "orders", "--exec", "true"}, "the target of route orders is notice"},
+		{[]string{"consume", "mail", "--exec", "true"}, "there is no route mail; to a list or stream there are jobs"},
+	} {
+		_, errs := d.run(exitWrong, c.args...)
+		contains(t, errs, c.want)
+	}
+	d.env = append(d.env, "NOTIFIER_REDIS_URL=http://u:hunter2@h")
+	_, errs := d.run(exitWrong, "consume", "jobs", "--exec", "true")
+	contains(t, errs, "NOTIFIER_REDIS_URL")
+	d.env = append(d.env, "NOTIFIER_REDIS_URL_FILE=/nonexistent")
+	_, errs = d.run(exitWrong, "consume", "jobs", "--exec", "true")
+	contains(t, errs, "both set")
+}
+
+func TestConsumeRunsTheCommand(t *testing.T) {
+	d := newDesk(t)
+	srv := redistest.Shared(t)
+	d.env = append(d.env, "NOTIFIER_REDIS_URL="+srv.URL(), "PATH="+os.Getenv("PATH"))
+	file := filepath.Join(t.TempDir(), "seen")
+	n := &notice.Notice{Key: "app1:jobs:mail:1", Made: time.Now(), Due: time.Now(), Content: notice.Content{Body: []byte("to whom")}}
+	if err := srv.Client().RPush(t.Context(), "todo", "no entry", queue.Envelope(n)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) { // sleep: polls until the limit
+			if b, err := os.ReadFile(file); err == nil && strings.HasSuffix(string(b), "\n") {
+				break
+			}
+		}
+		cancel()
+	}()
+	out, errs := d.runContext(ctx, exitDone, "consume", "jobs", "--exec", `echo "$NOTIFIER_KEY $NOTIFIER_ATTEMPT $(cat)" > `+file+`; echo said`)
+	b, err := os.ReadFile(file)
+	if err != nil || string(b) != "app1:jobs:mail:1 1 to whom\n" {
+		t.Errorf("the command saw %q, %v", b, err)
+	}
+	contains(t, out, "said")
+	contains(t, errs, "does not await reports")
+}
