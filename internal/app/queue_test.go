@@ -146,6 +146,48 @@ func TestConsumersReport(t *testing.T) {
 	}
 }
 
+// Without awaited reports a push is a delivery, and a report of failure opens it
+// again.
+func TestADeliveredPushIsOpenedAgain(t *testing.T) {
+	srv := redistest.Shared(t)
+	w := start(t, srv, &queue.Handler{}, nil, queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.Ack2xx))
+	ctx := context.Background()
+	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); err != nil {
+		t.Fatal(err)
+	}
+	report := func(want int, o notice.Outcome) {
+		t.Helper()
+		e := pop(t, srv.Client(), "jobs")
+		w.until(t, e.Key, notice.Delivered)
+		reason := notice.ReasonRejected
+		if o == notice.OutcomeDeferred {
+			reason = notice.ReasonLocked
+		}
+		c, err := w.Report(ctx, e.Key, e.Attempt, store.Verdict{Outcome: o, Reason: reason, After: time.Millisecond})
+		if e.Attempt != want || err != nil || c.Done != (o != notice.OutcomeDelivered) {
+			t.Fatalf("attempt %d, want %d: %+v, %v", e.Attempt, want, c, err)
+		}
+	}
+	report(1, notice.OutcomeDeferred)
+	report(1, notice.OutcomeRetry)
+	report(2, notice.OutcomeDeferred)
+	report(2, notice.OutcomeRetry)
+	report(3, notice.OutcomeDelivered)
+	f := w.until(t, key(1), notice.Delivered)
+	if f.Used != 3 || f.Attempts[0].Reason != notice.ReasonRejected || f.Attempts[2].Reason != "" {
+		t.Errorf("%+v", f.Notice)
+	}
+	if c, err := w.Report(ctx, key(1), 3, store.Verdict{Outcome: notice.OutcomeRetry, Reason: notice.ReasonRejected}); err != nil || !c.Done {
+		t.Fatal(c, err)
+	}
+	if f = w.until(t, key(1), notice.Dead); f.Used != 3 && f.Used != 4 {
+		t.Errorf("%+v", f.Notice)
+	}
+	if n := srv.Client().LLen(ctx, "jobs").Val(); n != 0 {
+		t.Errorf("%d entries of a dead notice", n)
+	}
+}
+
 // A lock that is never freed costs an attempt in the end.
 func TestPuttingOffIsBounded(t *testing.T) {
 	srv := redistest.Shared(t)
