@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,8 @@ type Sweeper struct {
 	logger   *zap.Logger
 
 	wake  chan struct{}
-	known atomic.Int64 // Unix µs by Redis's clock of the next planned pass
+	known atomic.Int64 // Unix µs by Redis's clock, up to which all that is due is known
+	alarm func() alarm.Alarm
 
 	clock   clock
 	near    []store.Timer       // what the last look saw, not yet due
@@ -59,7 +61,7 @@ type Sweeper struct {
 // NewSweeper makes a Sweeper. Run starts it.
 func NewSweeper(s Store, d Dispatch, prefix string, shard int, grace time.Duration, alive, events func() bool, logger *zap.Logger) *Sweeper {
 	return &Sweeper{store: s, dispatch: d, prefix: prefix, shard: shard, grace: grace, alive: alive, events: events, logger: logger,
-		wake: make(chan struct{}, 1), touched: map[string]struct{}{}}
+		wake: make(chan struct{}, 1), alarm: alarm.New, touched: map[string]struct{}{}}
 }
 
 // Wake tells of a notice that is due at an instant.
@@ -79,10 +81,13 @@ func (s *Sweeper) Now() {
 
 // Run sweeps until ctx ends, and returns nil.
 func (s *Sweeper) Run(ctx context.Context) error {
-	a := alarm.New()
+	a := s.alarm()
 	defer a.Close()
 	failures := 0
 	for ctx.Err() == nil {
+		// Until the pass has said what it knows, every wake counts: one that
+		// came between the look and that would be lost.
+		s.known.Store(math.MaxInt64)
 		next, err := s.pass(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -95,7 +100,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		} else {
 			failures = 0
 		}
-		s.known.Store(s.clock.now().Add(next).UnixMicro())
+		// Timers within reach are touched without another look, so a wake for
+		// what lies between them must bring one.
+		s.known.Store(max(s.clock.now().Add(next).UnixMicro(), s.reach.UnixMicro()))
 		a.Set(next)
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,201 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/alarm"
+	"notifier/internal/store"
+)
+
+var errDown = errors.New("redis is down")
+
+const testGrace = 50 * time.Millisecond
+
+type pending struct {
+	key   string
+	at    time.Time // by its clock
+	bare  bool
+	stuck bool // its timer does not expire: somebody wrote over it
+}
+
+// sim is a Redis whose clock is not ours, and the dispatch behind it. Whatever
+// is claimed is noted with how late it was.
+type sim struct {
+	t      *testing.T
+	mu     sync.Mutex
+	offset time.Duration // its clock minus ours
+	trip   time.Duration // one way
+	down   error
+	room   int
+	deaf   bool // events are lost
+	off    bool // events are known not to come
+	dead   bool // no subscription
+
+	list    []pending
+	looks   int
+	touches map[string]int
+	most    int // keys of one touch
+	late    map[string]time.Duration
+	inLook  func() // called when a look was answered, before the answer arrives
+}
+
+func newSim(t *testing.T) *sim {
+	return &sim{t: t, trip: 100 * time.Microsecond, room: 64, touches: map[string]int{}, late: map[string]time.Duration{}}
+}
+
+func (s *sim) now() time.Time { return time.Now().Add(s.offset) }
+
+func (s *sim) do(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// add schedules a notice that is due in d.
+func (s *sim) add(key string, d time.Duration) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.now().Add(d).Truncate(time.Millisecond)
+	s.list = append(s.list, pending{key: key, at: at})
+	slices.SortStableFunc(s.list, func(a, b pending) int { return a.at.Compare(b.at) })
+	return at
+}
+
+// claim takes what pick says. The caller holds mu.
+func (s *sim) claim(pick func(p pending) bool) {
+	s.list = slices.DeleteFunc(s.list, func(p pending) bool {
+		if s.room == 0 || !pick(p) {
+			return false
+		}
+		if p.at.After(s.now()) {
+			s.t.Errorf("%s was claimed %s early", p.key, p.at.Sub(s.now()))
+		}
+		s.late[p.key] = s.now().Sub(p.at)
+		return true
+	})
+}
+
+func (s *sim) Look(_ context.Context, _ string, _ int, grace, ahead time.Duration, n int) (store.View, error) {
+	time.Sleep(s.trip)
+	defer time.Sleep(s.trip)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	if s.down != nil {
+		return store.View{}, s.down
+	}
+	v := store.View{Now: s.now()}
+	for _, p := range s.list {
+		beyond := p.at.After(v.Now.Add(ahead))
+		switch {
+		case !p.at.After(v.Now.Add(-grace)):
+			v.Overdue++
+		case len(v.Near) < n:
+			v.Near = append(v.Near, store.Timer{Key: p.key, At: p.at, Bare: p.bare})
+		}
+		if beyond {
+			break
+		}
+	}
+	v.Cut = len(v.Near) >= n
+	if s.inLook != nil {
+		f := s.inLook
+		s.inLook = nil
+		s.mu.Unlock()
+		f()
+		s.mu.Lock()
+	}
+	return v, nil
+}
+
+func (s *sim) Touch(_ context.Context, ks []string) (int, error) {
+	time.Sleep(s.trip)
+	defer time.Sleep(s.trip)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return 0, s.down
+	}
+	s.most = max(s.most, len(ks))
+	left := 0
+	for _, k := range ks {
+		s.touches[k]++
+		if i := slices.IndexFunc(s.list, func(p pending) bool { return p.key == k }); i >= 0 && (s.list[i].stuck || s.list[i].at.After(s.now())) {
+			left++
+		} else if !s.deaf {
+			s.claim(func(p pending) bool { return p.key == k })
+		}
+	}
+	return left, nil
+}
+
+func (s *sim) Sweep(string, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	grace := testGrace
+	if s.off {
+		grace = 0
+	}
+	s.claim(func(p pending) bool { return !p.at.After(s.now().Add(-grace)) || p.bare && !p.at.After(s.now()) })
+}
+
+func (s *sim) Room(string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.room
+}
+
+// worst is the greatest lateness, and how many were claimed.
+func (s *sim) worst() (d time.Duration, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.late {
+		d = max(d, l)
+	}
+	return d, len(s.late)
+}
+
+// counted is how many looks f's time takes.
+func (s *sim) counted(d time.Duration) int {
+	s.mu.Lock()
+	before := s.looks
+	s.mu.Unlock()
+	time.Sleep(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks - before
+}
+
+// within runs f beside a Sweeper, in virtual time.
+func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t)
+		flag := func(b *bool) func() bool {
+			return func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return !*b
+			}
+		}
+		w := NewSweeper(s, s, "a", 0, testGrace, flag(&s.dead), flag(&s.off), zap.NewNop())
+		w.alarm = alarm.NewTimer
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(time.Second)
+		f(t, s, w)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}

@@ -1,0 +1,267 @@
+package reconcile
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestTouchesExactlyTheDue(t *testing.T) {
+	for _, offset := range []time.Duration{0, -37 * time.Second, 1234567 * time.Microsecond} {
+		t.Run(offset.String(), func(t *testing.T) {
+			within(t, func(t *testing.T, s *sim, w *Sweeper) {
+				s.do(func() { s.offset = offset })
+				w.Now()
+				time.Sleep(10 * time.Millisecond)
+				for i := range 1000 {
+					w.Wake(s.add(fmt.Sprint(i), time.Duration(100+(i*i)%2000)*time.Millisecond))
+				}
+				time.Sleep(3 * time.Second)
+				if late, n := s.worst(); n != 1000 || late > time.Millisecond {
+					t.Errorf("%d of 1000 claimed, at most %s late", n, late)
+				}
+				for k, n := range s.touches {
+					if n != 1 {
+						t.Errorf("%s was touched %d times", k, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWhatEventsDoNotBringIsSwept(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.deaf = true })
+		for i := range 200 {
+			w.Wake(s.add(fmt.Sprint(i), time.Duration(10+i*3)*time.Millisecond))
+		}
+		time.Sleep(time.Second)
+		late, n := s.worst()
+		if n != 200 || late > testGrace+10*time.Millisecond {
+			t.Errorf("%d of 200 claimed, at most %s late", n, late)
+		}
+		for k, l := range s.late {
+			if l < testGrace {
+				t.Errorf("%s was swept within the grace, after %s", k, l)
+			}
+		}
+	})
+}
+
+func TestWhatHasNoTimerIsSwept(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		at := s.add("x", 20*time.Millisecond)
+		s.do(func() { s.list[0].bare = true })
+		w.Wake(at)
+		time.Sleep(time.Second)
+		if late, n := s.worst(); n != 1 || late > 2*time.Millisecond {
+			t.Errorf("claimed %d, %s late", n, late)
+		}
+		if len(s.touches) != 0 {
+			t.Errorf("touched %v", s.touches)
+		}
+	})
+}
+
+func TestAWakeBringsForwardTheNextLook(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.add("far", time.Hour)
+		w.Now()
+		time.Sleep(time.Second)
+		w.Wake(s.add("near", 30*time.Millisecond))
+		time.Sleep(time.Second)
+		if late, n := s.worst(); n != 1 || late > time.Millisecond {
+			t.Errorf("claimed %d, %s late", n, late)
+		}
+		// One that is later than what is known brings none.
+		if n := func() int { w.Wake(s.now().Add(2 * time.Hour)); return s.counted(time.Second) }(); n != 0 {
+			t.Errorf("%d looks", n)
+		}
+	})
+}
+
+// A notice is scheduled when a look has been answered, and its wake is here
+// before the answer.
+func TestAWakeAmidALookIsNotLost(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.add("far", time.Hour)
+		for i := range 5 {
+			s.do(func() {
+				s.inLook = func() { w.Wake(s.add(fmt.Sprint(i), 100*time.Millisecond)) }
+			})
+			time.Sleep(11 * time.Second) // the idle look
+		}
+		if late, n := s.worst(); n != 5 || late > time.Millisecond {
+			t.Errorf("claimed %d, at most %s late", n, late)
+		}
+	})
+}
+
+func TestAWakeBetweenWhatIsKnownBringsALook(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.add("first", 10*time.Millisecond)
+		s.add("last", 14*time.Millisecond)
+		w.Now()
+		time.Sleep(9 * time.Millisecond) // both are within reach and known now
+		w.Now()
+		time.Sleep(500 * time.Microsecond)
+		w.Wake(s.add("between", 3*time.Millisecond))
+		time.Sleep(time.Second)
+		if late, n := s.worst(); n != 3 || late > time.Millisecond {
+			t.Errorf("claimed %d, at most %s late: %v", n, late, s.late)
+		}
+	})
+}
+
+func TestIdleIntervals(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		if n := s.counted(100 * time.Second); n < 9 || n > 11 {
+			t.Errorf("%d looks in 100 s with a subscription, want 10", n)
+		}
+		s.do(func() { s.dead = true })
+		w.Now() // whoever ends a subscription begins one, which sweeps
+		if n := s.counted(100 * time.Second); n < 99 || n > 102 {
+			t.Errorf("%d looks in 100 s without one, want 100", n)
+		}
+		s.do(func() { s.dead = false })
+		time.Sleep(time.Second)
+		s.add("far", time.Hour)
+		if n := s.counted(100 * time.Second); n > 11 {
+			t.Errorf("%d looks in 100 s with something in an hour", n)
+		}
+	})
+}
+
+func TestErrorsBackOff(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.down = errDown })
+		s.add("x", time.Second)
+		w.Now()
+		if n := s.counted(time.Minute); n < 50 || n > 75 {
+			t.Errorf("%d looks in a minute of errors, want about one a second", n)
+		}
+		s.do(func() { s.down = nil })
+		time.Sleep(2 * time.Second)
+		if _, n := s.worst(); n != 1 {
+			t.Error("it did not recover")
+		}
+	})
+}
+
+// A route that claims nothing, paused or with all slots taken, is no reason to
+// look again and again.
+func TestNoRoomIsNoLoop(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.room = 0 })
+		for i := range 100 {
+			s.add(fmt.Sprint("old", i), 0)
+		}
+		w.Now()
+		time.Sleep(time.Second)
+		if n := s.counted(100 * time.Second); n > 110 {
+			t.Errorf("%d looks in 100 s at a backlog that cannot be claimed", n)
+		}
+		for i := range 5000 {
+			s.add(fmt.Sprint(i), time.Duration(i)*time.Millisecond)
+		}
+		w.Now()
+		if n := s.counted(5 * time.Second); n > 5*500 {
+			t.Errorf("%d looks in 5 s while 1,000 fall due each second", n)
+		}
+		if len(s.touches) != 0 {
+			t.Errorf("%d touched although there is no room", len(s.touches))
+		}
+		s.do(func() { s.room = 64 })
+		time.Sleep(2 * time.Second)
+		if _, n := s.worst(); n != 5100 {
+			t.Errorf("%d of 5100 claimed when there was room again", n)
+		}
+	})
+}
+
+func TestTouchesNoMoreThanThereIsRoomFor(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		for i := range 2000 {
+			w.Wake(s.add(fmt.Sprint(i), 100*time.Millisecond))
+		}
+		time.Sleep(time.Second)
+		late, n := s.worst()
+		if s.most > 64 || n != 2000 || late > testGrace+10*time.Millisecond {
+			t.Errorf("%d touched at once, %d claimed, at most %s late", s.most, n, late)
+		}
+	})
+}
+
+func TestWithoutEventsItSweepsWhatIsDue(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.off = true })
+		w.Now()
+		for i := range 100 {
+			w.Wake(s.add(fmt.Sprint(i), time.Duration(10+i*7)*time.Millisecond))
+		}
+		time.Sleep(2 * time.Second)
+		if late, n := s.worst(); n != 100 || late > 2*time.Millisecond || len(s.touches) != 0 {
+			t.Errorf("%d of 100 claimed, at most %s late, %d touched", n, late, len(s.touches))
+		}
+	})
+}
+
+// Its clock falls back: what seemed due is not, and is touched again.
+func TestWhatWasTouchedTooEarlyIsTouchedAgain(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		for i := range 50 {
+			s.add(fmt.Sprint(i), time.Duration(100+10*i)*time.Millisecond)
+		}
+		w.Now()
+		for range 10 {
+			time.Sleep(33 * time.Millisecond)
+			s.do(func() { s.offset -= 7 * time.Millisecond })
+		}
+		time.Sleep(2 * time.Second)
+		if late, n := s.worst(); n != 50 || late > 10*time.Millisecond {
+			t.Errorf("%d of 50 claimed, at most %s late", n, late)
+		}
+	})
+}
+
+// Somebody wrote over a timer, and it does not expire: the sweep takes it, and
+// until then it is no reason to spin.
+func TestATimerThatDoesNotExpire(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		at := s.add("x", 10*time.Millisecond)
+		s.do(func() { s.list[0].stuck = true })
+		w.Wake(at)
+		if n := s.counted(time.Second); n > 200 {
+			t.Errorf("%d looks", n)
+		}
+		if late, n := s.worst(); n != 1 || late > testGrace+5*time.Millisecond {
+			t.Errorf("claimed %d, %s late", n, late)
+		}
+	})
+}
+
+func TestLearn(t *testing.T) {
+	base := time.Unix(1763740800, 0)
+	at := func(ms float64) time.Time { return base.Add(time.Duration(ms * float64(time.Millisecond))) }
+	for _, c := range []struct {
+		name           string
+		have           clock
+		now, from, to  float64 // ms
+		offset, within float64 // ms
+	}{
+		{"the first is taken, however bad", clock{}, 1100, 0, 200, 1000, 100},
+		{"a better one is taken", clock{offset: 5 * time.Millisecond, quality: 10 * time.Millisecond, at: base}, 11, 9, 11, 1, 1},
+		{"an equal one is taken", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 11, 9, 11, 1, 1},
+		{"a worse one is not", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 20, 9, 21, 2, 1},
+		{"a worse one after a long time is", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 6020, 6009, 6021, 5, 6},
+		{"a worse one that contradicts is", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 1020, 9, 21, 1005, 6},
+		{"a clock that went back", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, -1000, 9, 11, -1010, 1},
+	} {
+		k := c.have
+		k.learn(at(c.now), at(c.from), at(c.to))
+		if k.offset != at(c.offset).Sub(base) || k.quality != at(c.within).Sub(base) {
+			t.Errorf("%s: offset %s, good to %s; want %v ms, %v ms", c.name, k.offset, k.quality, c.offset, c.within)
+		}
+	}
+}
