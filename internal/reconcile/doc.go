@@ -19,6 +19,6 @@
 // is still there, which the touch reports, and is touched again.
 //
 // The Keeper does what is not urgent: it forgets settled notices that are too
-// old, moves notices of prefixes that the configuration no longer has, and
-// follows which routes are paused.
+// old, moves notices of prefixes that the configuration no longer has, or that a
+// longer prefix covers now, and follows which routes are paused.
 package reconcile

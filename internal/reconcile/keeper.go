@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/keys"
 	"notifier/internal/route"
 )
 
@@ -36,13 +37,16 @@ type Keeper struct {
 	recheck chan struct{}
 	orphans atomic.Int64
 	said    map[string]bool // prefixes whose orphans were reported
+	parted  map[string]bool // prefixes that hold nothing which a longer one covers
 }
 
 // NewKeeper makes a Keeper. SetPaused hears which routes are paused, and moved
 // of routes that notices were moved to.
-func NewKeeper(s Shelf, routes *route.Table, shards int, setPaused func(func(string) bool), moved func(string, int), logger *zap.Logger) *Keeper {
+func NewKeeper(
+	s Shelf, routes *route.Table, shards int, setPaused func(func(string) bool), moved func(string, int), logger *zap.Logger,
+) *Keeper {
 	return &Keeper{shelf: s, routes: routes, shards: shards, setPaused: setPaused, moved: moved, logger: logger,
-		recheck: make(chan struct{}, 1), said: map[string]bool{}}
+		recheck: make(chan struct{}, 1), said: map[string]bool{}, parted: map[string]bool{}}
 }
 
 // Recheck lets it ask at once which routes are paused.
@@ -134,6 +138,9 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 	orphans := int64(0)
 	for _, p := range prefixes {
 		if k.routes.Prefix(p) != nil {
+			if err := k.part(ctx, p); err != nil {
+				return err
+			}
 			continue
 		}
 		left, err := k.rehome(ctx, p)
@@ -147,14 +154,34 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 			}
 		} else if !k.said[p] {
 			k.said[p] = true
-			k.logger.Error("notices lie under a prefix that no route covers; configure a route for it", zap.String("prefix", p), zap.Int64("notices", left))
+			k.logger.Error("notices lie under a prefix that no route covers; configure a route for it",
+				zap.String("prefix", p), zap.Int64("notices", left))
 		}
 	}
 	k.orphans.Store(orphans)
 	return nil
 }
 
-// rehome moves what it can from a prefix, and says how many are left.
+// part moves notices from a route to routes that were configured later and
+// cover their keys more closely: there they are looked for, and an event hints
+// at them there. It reads the whole route, so it is done once for each start.
+func (k *Keeper) part(ctx context.Context, prefix string) error {
+	if k.parted[prefix] {
+		return nil
+	}
+	closer := func(r *route.Route) bool { return keys.HasPrefix(r.Prefix, prefix) }
+	if slices.ContainsFunc(k.routes.All(), closer) {
+		left, err := k.rehome(ctx, prefix)
+		if err != nil || left > 0 { // what is claimed stays where it is until it is settled
+			return err
+		}
+	}
+	k.parted[prefix] = true
+	return nil
+}
+
+// rehome moves what it can from a prefix, and says how many are left that
+// should not be there.
 func (k *Keeper) rehome(ctx context.Context, from string) (left int64, err error) {
 	for shard := range k.shards {
 		cursor := uint64(0)
@@ -165,20 +192,22 @@ func (k *Keeper) rehome(ctx context.Context, from string) (left int64, err error
 			}
 			to := map[string][]string{}
 			for _, key := range ks {
-				if r := k.routes.Match(key); r != nil {
-					to[r.Prefix] = append(to[r.Prefix], key)
-				} else {
+				switch r := k.routes.Match(key); {
+				case r == nil:
 					left++
+				case r.Prefix != from:
+					to[r.Prefix] = append(to[r.Prefix], key)
 				}
 			}
-			for prefix, keys := range to {
-				n, err := k.shelf.Rehome(ctx, from, prefix, shard, keys)
+			for prefix, moving := range to {
+				n, err := k.shelf.Rehome(ctx, from, prefix, shard, moving)
 				if err != nil {
 					return 0, err
 				}
-				left += int64(len(keys) - n)
+				left += int64(len(moving) - n)
 				if n > 0 {
-					k.logger.Info("moved notices to the route that covers them now", zap.String("from", from), zap.String("to", prefix), zap.Int("notices", n))
+					k.logger.Info("moved notices to the route that covers them now",
+						zap.String("from", from), zap.String("to", prefix), zap.Int("notices", n))
 					k.moved(prefix, shard)
 				}
 			}

@@ -59,7 +59,9 @@ type Sweeper struct {
 }
 
 // NewSweeper makes a Sweeper. Run starts it.
-func NewSweeper(s Store, d Dispatch, prefix string, shard int, grace time.Duration, alive, events func() bool, logger *zap.Logger) *Sweeper {
+func NewSweeper(
+	s Store, d Dispatch, prefix string, shard int, grace time.Duration, alive, events func() bool, logger *zap.Logger,
+) *Sweeper {
 	return &Sweeper{store: s, dispatch: d, prefix: prefix, shard: shard, grace: grace, alive: alive, events: events, logger: logger,
 		wake: make(chan struct{}, 1), alarm: alarm.New, touched: map[string]struct{}{}}
 }
