@@ -147,6 +147,12 @@ func (s *sim) Sweep(string, int) {
 	s.claim(func(p pending) bool { return !p.at.After(s.now().Add(-grace)) || p.bare && !p.at.After(s.now()) })
 }
 
+func (s *sim) SweepDue(string, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claim(func(p pending) bool { return !p.at.After(s.now()) })
+}
+
 func (s *sim) Room(string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
