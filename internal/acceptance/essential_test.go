@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -222,16 +223,18 @@ func stopFinishes(t *testing.T, n int) {
 	const stream = 600
 	free := make(chan struct{})
 	hold := listen(t, func(http.ResponseWriter, *http.Request, hit) { <-free })
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
 	flow := listen(t, nil)
 	db := redistest.Start(t)
 	const timeout = 40 * time.Second // the lease is 5 s more
-	env := append(route("hold", "app1:hold", hold.url, fmt.Sprintf("CONCURRENCY=%d", n), fmt.Sprintf("HOST_CONCURRENCY=%d", n), "TIMEOUT="+timeout.String()),
+	// Twice the slots, because a backlog leaves some for what falls due now.
+	env := append(route("hold", "app1:hold", hold.url, fmt.Sprintf("CONCURRENCY=%d", 2*n), fmt.Sprintf("HOST_CONCURRENCY=%d", 2*n), "TIMEOUT="+timeout.String()),
 		route("flow", "app1:flow", flow.url, "TIMEOUT="+timeout.String())...)
 	env = append(env, "NOTIFIER_SHUTDOWN_TIMEOUT=60s")
 	a := launch(t, db.URL(), env)
 	now := time.Now()
-	// Ten more than a has slots for.
-	a.scheduleAll(n+10, func(i int) string { return line(fmt.Sprintf("app1:hold:order:%d", i), now) })
+	a.scheduleAll(n, func(i int) string { return line(fmt.Sprintf("app1:hold:order:%d", i), now) })
 	hold.wait(patience, n)
 	b := launch(t, db.URL(), env)
 	from := time.Now().Add(500 * time.Millisecond)
@@ -241,13 +244,14 @@ func stopFinishes(t *testing.T, n int) {
 	flow.wait(patience, stream/3)
 	a.signal(syscall.SIGTERM)
 	sent := time.Now()
+	b.scheduleAll(10, func(i int) string { return line(fmt.Sprintf("app1:hold:more:%d", i), now) })
 	flow.wait(patience, stream)
 	hold.wait(patience, n+10)
 	if a.ended() {
 		t.Fatalf("the instance ended with %d handlers running", n)
 	}
 	await(t, patience, "the stopping instance refusing calls", func() bool { return !a.healthy() })
-	close(free)
+	release()
 	await(t, patience, "the end after SIGTERM", a.ended)
 	if code := a.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d, want 0\n%s", code, tail(a.log))

@@ -30,6 +30,8 @@ func TestInstanceStandsStillForALease(t *testing.T) {
 			<-free
 		}
 	})
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
 	db := redistest.Start(t)
 	env := route("pay", "app1:pay", rec.url, "TIMEOUT=3s", "CONCURRENCY=64", "HOST_CONCURRENCY=64")
 	a := launch(t, db.URL(), env)
@@ -38,7 +40,7 @@ func TestInstanceStandsStillForALease(t *testing.T) {
 	a.scheduleAll(held, func(i int) string { return line(key(i), now) })
 	rec.wait(patience, held)
 	a.freeze()
-	close(free) // the answers wait in a's sockets
+	release() // the answers wait in a's sockets
 	b := launch(t, db.URL(), env)
 	b.stream(n, 3*time.Second)
 	await(t, patience, "all settled by the other", func() bool { return b.settled("pay") == n+held })
