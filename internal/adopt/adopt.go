@@ -20,7 +20,7 @@ import (
 type Store interface {
 	Peek(ctx context.Context, prefix string, shard int, ks []string, maxBody int64) (now time.Time, seen []store.Seen, looked int, err error)
 	Adopt(ctx context.Context, prefix string, shard int, list []store.Adoption) ([]bool, error)
-	Unknown(ctx context.Context, prefix string, shard int, ks []string) ([]string, error)
+	Unknown(ctx context.Context, prefix string, shard int, ks []string, late time.Duration) (none, old []string, err error)
 	Schedule(ctx context.Context, prefix string, shard int, reqs []store.Request) ([]store.Reply, error)
 	Timers(ctx context.Context, masters func(context.Context, func(context.Context, *redis.Client) error) error, pattern string, n int64,
 		f func(ctx context.Context, ks []string) error) error
@@ -71,6 +71,9 @@ const (
 	confirm     = 250 * time.Millisecond
 	callLimit   = 5 * time.Second
 	blind       = time.Second // between looks where no events come
+	// late is how long after its notice has ended a timer's event may still
+	// come. Timers are touched when their notices are claimed, so it is seconds.
+	late = 5 * time.Minute
 )
 
 // share bounds what looks without a reason cost: a fiftieth of the time. Events
@@ -405,9 +408,17 @@ func (a *Adopter) missed(ctx context.Context, p place, expired []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	unknown, err := a.o.Store.Unknown(ctx, p.route.Prefix, p.shard, expired)
-	if err != nil || len(unknown) == 0 {
+	unknown, old, err := a.o.Store.Unknown(ctx, p.route.Prefix, p.shard, expired, late)
+	if err != nil {
 		return err
+	}
+	if len(old) > 0 && a.o.Masters == nil {
+		if err := a.again(ctx, p, old); err != nil {
+			return err
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
 	}
 	// Keep: whatever has become known meanwhile stays as it is.
 	reqs := make([]store.Request, len(unknown))
@@ -424,12 +435,49 @@ func (a *Adopter) missed(ctx context.Context, p place, expired []string) error {
 			n++
 		}
 	}
+	a.noBody(p, n, unknown[0])
+	return nil
+}
+
+// again makes notices of timers that have expired, were never adopted, and bear
+// the name of a notice that ended long ago. In a cluster, where a cancelled
+// notice's own timer may have been left over, they are not told apart.
+func (a *Adopter) again(ctx context.Context, p place, old []string) error {
+	now, seen, _, err := a.o.Store.Peek(ctx, p.route.Prefix, p.shard, old, a.o.MaxBody)
+	if err != nil {
+		return err
+	}
+	var list []store.Adoption
+	for _, s := range seen {
+		// One that is there by now has events of its own.
+		if s.Length == store.NoTimer && s.Notice != nil && !s.SettledAt.IsZero() && now.Sub(s.SettledAt) >= late {
+			s.Expire = now.UnixMilli() - 1
+			list = append(list, store.Adoption{Seen: s, Op: store.OpAdopt, Content: notice.Content{Lost: true}})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	done, err := a.o.Store.Adopt(ctx, p.route.Prefix, p.shard, list)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, ok := range done {
+		if ok {
+			n++
+		}
+	}
+	a.noBody(p, n, list[0].Key)
+	return nil
+}
+
+func (a *Adopter) noBody(p place, n int, one string) {
 	a.count(p, n, n)
 	if n > 0 {
 		a.o.Logger.Warn("timers expired before they could be adopted; their notices are delivered without a body",
-			zap.String("route", p.route.Name), zap.Int("notices", n), zap.String("one_of_them", unknown[0]))
+			zap.String("route", p.route.Name), zap.Int("notices", n), zap.String("one_of_them", one))
 	}
-	return nil
 }
 
 func (a *Adopter) count(p place, adopted, lost int) {

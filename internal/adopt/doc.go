@@ -61,9 +61,9 @@
 // A DEL whose event is lost does not cancel: the notice is delivered. Cancel by
 // the API where that matters.
 //
-// A key that is used again while its last notice is still kept (the
-// retention), and whose second life is over before it was adopted, is taken
-// for a late event of the first: it is not delivered.
+// A key that is used again within five minutes of the end of its last notice
+// (in a cluster, within the retention), and whose second life is over before it
+// was adopted, is taken for a late event of the first: it is not delivered.
 //
 // A second SET over a pending notice whose payload is "0" or the number of the
 // coming attempt is taken for the service's own timer: its expiry is followed,

@@ -204,25 +204,38 @@ func (s *Store) Adopt(ctx context.Context, prefix string, shard int, list []Adop
 	return done, nil
 }
 
-// Unknown returns those of the keys of one route and shard that have no record.
-func (s *Store) Unknown(ctx context.Context, prefix string, shard int, ks []string) ([]string, error) {
-	cmds := make([]*redis.BoolCmd, len(ks))
-	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, k := range ks {
-			cmds[i] = p.HExists(ctx, s.space.Records(shard, prefix), k)
+// Unknown returns those of the keys of one route and shard that have no record,
+// and those whose notice was settled or died longer than late ago.
+func (s *Store) Unknown(ctx context.Context, prefix string, shard int, ks []string, late time.Duration) (none, old []string, err error) {
+	k := s.four(shard, prefix)
+	has := make([]*redis.BoolCmd, len(ks))
+	ends := make([][2]*redis.FloatCmd, len(ks))
+	var now *redis.TimeCmd
+	_, err = s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		now = p.Time(ctx)
+		for i, key := range ks {
+			has[i] = p.HExists(ctx, k[1], key)
+			ends[i] = [2]*redis.FloatCmd{p.ZScore(ctx, k[2], key), p.ZScore(ctx, k[3], key)}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, s.fail("unknown", err)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, nil, s.fail("unknown", err)
 	}
-	var out []string
-	for i, k := range ks {
-		if !cmds[i].Val() {
-			out = append(out, k)
+	before := float64(now.Val().Add(-late).UnixMilli())
+	for i, key := range ks {
+		if !has[i].Val() {
+			none = append(none, key)
+			continue
+		}
+		for _, z := range ends[i] {
+			if z.Err() == nil && z.Val() < before {
+				old = append(old, key)
+				break
+			}
 		}
 	}
-	return out, nil
+	return none, old, nil
 }
 
 // Timers calls f with the keys that match a pattern, some at a time, from all
