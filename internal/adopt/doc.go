@@ -61,6 +61,11 @@
 // A DEL whose event is lost does not cancel: the notice is delivered. Cancel by
 // the API where that matters.
 //
+// Redis deletes a key at once when it is given an expiry that has passed (EXPIRE
+// k 0), as DEL would: that cancels. So a time that may have passed is one for the
+// API and not for EXPIREAT; and a SET with such an expiry is delivered without its
+// body at best.
+//
 // A key that is used again within five minutes of the end of its last notice
 // (in a cluster, within the retention), and whose second life is over before it
 // was adopted, is taken for a late event of the first: it is not delivered.

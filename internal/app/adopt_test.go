@@ -194,6 +194,7 @@ func TestWhatClientsDoWithTheirTimers(t *testing.T) {
 	}{
 		{"DEL", func() error { return c.Del(ctx, k).Err() }},
 		{"RENAME", func() error { return c.Rename(ctx, k, "elsewhere").Err() }},
+		{"EXPIRE 0", func() error { return c.Expire(ctx, k, 0).Err() }},
 		{"PERSIST", func() error { return c.Persist(ctx, k).Err() }},
 		{"SET without expiry", func() error { return c.Set(ctx, k, "z", 0).Err() }},
 	} {
