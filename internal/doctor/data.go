@@ -64,7 +64,8 @@ func (r *run) commands() []command {
 			const without = "plain timers are not taken over"
 			list = append(list, command{args: []any{"PSUBSCRIBE", keys.Keyspace(r.conn.DB, rt.Prefix)}, without: without},
 				command{args: []any{"PEXPIRETIME", timer}, without: without}, command{args: []any{"PTTL", timer}, without: without},
-				command{args: []any{"STRLEN", timer}, without: without})
+				command{args: []any{"STRLEN", timer}, without: without}, command{args: []any{"SCAN", "0"}, without: without},
+				command{args: []any{"GETRANGE", timer, "0", "1"}, without: without})
 		}
 	}
 	return list
