@@ -47,7 +47,8 @@ func (l *Listener) check(ctx context.Context, c *redis.Client) (added bool, err 
 		l.events(c, false, "notify-keyspace-events lacks "+missing+" and cannot be set", err)
 		return false, nil
 	}
-	l.o.Logger.Info("added flags to notify-keyspace-events", zap.String("redis", c.Options().Addr), zap.String("were", flags), zap.String("added", missing))
+	l.o.Logger.Info("added flags to notify-keyspace-events",
+		zap.String("redis", c.Options().Addr), zap.String("were", flags), zap.String("added", missing))
 	l.events(c, true, "", nil)
 	return true, nil
 }
@@ -78,19 +79,21 @@ func Missing(set, needed string) string {
 }
 
 // events notes whether a node sends events; what it says when it does not is
-// said once.
+// said once, until all of them do.
 func (l *Listener) events(c *redis.Client, ok bool, why string, err error) {
+	// All under the lock, so that of two nodes' findings the last is told last.
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.flags[c.Options().Addr] = ok
 	all := true
 	for _, f := range l.flags {
 		all = all && f
 	}
-	l.mu.Unlock()
-	if !ok && l.said.CompareAndSwap(false, true) {
+	if !ok && !l.said {
 		l.o.Logger.Warn("no expired events: the sweep alone delivers, up to the grace later",
 			zap.String("why", why), zap.String("remedy", "set notify-keyspace-events to "+l.needs+" in redis.conf"), zap.Error(err))
 	}
+	l.said = !all
 	if l.o.Events != nil {
 		l.o.Events(all)
 	}

@@ -71,9 +71,9 @@ type Listener struct {
 	patterns []string
 	needs    string // flags
 	alive    atomic.Int32
-	said     atomic.Bool // that events are off
 	mu       sync.Mutex
 	flags    map[string]bool // address → events come
+	said     bool            // that they do not
 }
 
 // New makes a Listener.
@@ -171,14 +171,19 @@ func (l *Listener) runCluster(ctx context.Context) error {
 // follow keeps a subscription on one node until ctx ends.
 func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 	defer l.forget(c)
-	wait := time.Duration(0)
+	wait, said := time.Duration(0), false
 	for {
-		err := l.subscribe(ctx, c, func() { wait = 0 })
+		err := l.subscribe(ctx, c, func() { wait, said = 0, false })
 		if ctx.Err() != nil {
 			return
 		}
 		wait = min(max(2*wait, 50*time.Millisecond), time.Second)
-		l.o.Logger.Warn("subscription ended; it is made anew", zap.String("redis", c.Options().Addr), zap.Error(err))
+		level := zap.WarnLevel
+		if said { // once for each time it is away, not once a second
+			level = zap.DebugLevel
+		}
+		said = true
+		l.o.Logger.Log(level, "subscription ended; it is made anew", zap.String("redis", c.Options().Addr), zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return

@@ -1,0 +1,357 @@
+package listener
+
+import (
+	"context"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+)
+
+func TestExpiredKeysAreHandedOverAndCounted(t *testing.T) {
+	srv := redistest.Shared(t)
+	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	if l.Alive() != 1 {
+		t.Errorf("%d alive", l.Alive())
+	}
+	ctx := context.Background()
+	expire := func(ks ...string) {
+		t.Helper()
+		for _, k := range ks {
+			if err := srv.Client().Set(ctx, k, "1", time.Millisecond).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	claim := keys.Space{Namespace: srv.Namespace(), Shards: 1}.Claim("app1:m:t:1")
+	expire("app1:m:t:1", "nobody:m:t:1", "session:1", "app1:m:t:", srv.Namespace()+":m:t:1", claim)
+	e.until(t, "all events", func() bool { return e.counts[Dispatched] == 1 && e.counts[Unrouted] == 1 && e.counts[Foreign] == 4 })
+	e.do(func() {
+		if !slices.Equal(e.hints, []string{"app1 app1:m:t:1"}) {
+			t.Errorf("hints %v", e.hints)
+		}
+		e.full = true
+	})
+	expire("app1:m:t:2")
+	e.until(t, "the drop", func() bool { return e.counts[Dropped] == 1 })
+}
+
+func TestWakeChannel(t *testing.T) {
+	srv := redistest.Shared(t)
+	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	wake := keys.Space{Namespace: srv.Namespace()}.Wake()
+	for _, m := range []string{"beat someone-else", "beat", "", "rubbish", "1763740800000 1 app1", "paused app1"} {
+		if err := srv.Client().Publish(context.Background(), wake, m).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.until(t, "both", func() bool { return e.paused == 1 && len(e.wakes) == 1 })
+	e.do(func() {
+		if e.wakes[0] != "1 app1 1763740800000" || len(e.counts) != 1 {
+			t.Errorf("wakes %v, counts %v", e.wakes, e.counts)
+		}
+	})
+}
+
+func TestKeyspaceEventsOfRoutesThatAdopt(t *testing.T) {
+	srv := redistest.Start(t)
+	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Routes = routes(t, true) })
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	for _, k := range []string{"app1:m:t:1", "old:m:t:1", "old:m:t", "oldest:m:t:1"} {
+		if err := srv.Client().Set(context.Background(), k, "1", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.until(t, "the events of the key", func() bool { return slices.Contains(e.keyspace, "old old:m:t:1 expire") })
+	e.do(func() {
+		if want := []string{"old old:m:t:1 set", "old old:m:t:1 expire"}; !slices.Equal(e.keyspace, want) {
+			t.Errorf("%q, want %q", e.keyspace, want)
+		}
+	})
+}
+
+// A subscription that is cut is made anew, and all that may have been missed is
+// asked for.
+func TestBegunIsToldEachTime(t *testing.T) {
+	srv := redistest.Start(t)
+	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), nil)
+	run(t, l)
+	for i := 1; i <= 3; i++ {
+		e.until(t, "a subscription", func() bool { return e.begun >= i && e.counts["subscriptions"] >= i })
+		if err := srv.Client().ClientKillByFilter(context.Background(), "TYPE", "pubsub").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.until(t, "the last", func() bool { return e.begun >= 4 })
+	if logs.FilterMessageSnippet("made anew").Len() < 3 {
+		t.Errorf("logged: %v", logs.All())
+	}
+}
+
+func TestARedisThatIsAwayIsToldOfOnce(t *testing.T) {
+	srv := redistest.Start(t)
+	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Silence = time.Second })
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	srv.Kill()
+	e.until(t, "the end", func() bool { return l.Alive() == 0 && logs.FilterMessageSnippet("made anew").Len() > 0 })
+	time.Sleep(1500 * time.Millisecond) // sleep: some attempts fail meanwhile; how many does not matter
+	if n := logs.FilterMessageSnippet("made anew").Len(); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	srv.Restart()
+	e.until(t, "the next subscription", func() bool { return e.begun == 2 && l.Alive() == 1 })
+	// The restarted server has forgotten its flags; they are there again.
+	const flags = "notify-keyspace-events"
+	if got := srv.Client().ConfigGet(context.Background(), flags).Val()[flags]; Missing(got, "Ex") != "" {
+		t.Errorf("flags %q", got)
+	}
+}
+
+func TestFlagsAreAddedToThoseThere(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Kg"))
+	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
+	run(t, l)
+	e.until(t, "the events", func() bool { return len(e.events) > 0 })
+	ctx := context.Background()
+	flags := func() string {
+		return srv.Client().ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
+	}
+	if got := flags(); Missing(got, "KgEx") != "" {
+		t.Errorf("flags %q", got)
+	}
+	// Somebody takes them away: they come back, and what was missed is swept.
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	if err := srv.Client().ConfigSet(ctx, "notify-keyspace-events", "").Err(); err != nil {
+		t.Fatal(err)
+	}
+	e.until(t, "the sweep", func() bool { return e.begun == 2 })
+	if got := flags(); Missing(got, "Ex") != "" {
+		t.Errorf("flags %q", got)
+	}
+	e.do(func() {
+		if slices.Contains(e.events, false) {
+			t.Errorf("events %v", e.events)
+		}
+	})
+}
+
+func TestWhereFlagsCannotBeSetTheSweepIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		start      []redistest.Option
+		change     func(*Options)
+	}{
+		{"CONFIG is forbidden", "CONFIG is forbidden", []redistest.Option{redistest.WithConfig(`rename-command CONFIG ""`)}, nil},
+		{"not wanted", "NOTIFIER_CONFIGURE_REDIS is false", nil, func(o *Options) { o.Configure = false }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := redistest.Start(t, c.start...)
+			l, e, logs := newListener(t, srv.Client(), srv.Namespace(), c.change)
+			run(t, l)
+			e.until(t, "some looks", func() bool { return e.begun == 1 && len(e.events) > 3 })
+			e.do(func() {
+				if slices.Contains(e.events, true) {
+					t.Errorf("events %v", e.events)
+				}
+			})
+			told := logs.FilterMessageSnippet("no expired events")
+			if told.Len() != 1 || !strings.Contains(told.All()[0].ContextMap()["why"].(string), c.says) {
+				t.Errorf("told %v", told.All())
+			}
+			if l.Alive() != 1 {
+				t.Errorf("%d alive; the wake channel works all the same", l.Alive())
+			}
+		})
+	}
+}
+
+func TestAReplicaIsNotFollowed(t *testing.T) {
+	master := redistest.Start(t)
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := redistest.Start(t)
+	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), nil)
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	// A failover makes a replica of it; its connections stay as they are.
+	ctx := context.Background()
+	if err := srv.Client().Do(ctx, "REPLICAOF", host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	e.until(t, "the end", func() bool { return l.Alive() == 0 })
+	e.until(t, "the word", func() bool {
+		return logs.FilterField(zap.String("redis", srv.Addr())).FilterMessageSnippet("made anew").Len() > 0
+	})
+	said := false
+	for _, entry := range logs.All() {
+		text, _ := entry.ContextMap()["error"].(string)
+		said = said || strings.Contains(text, errNotMaster.Error())
+	}
+	if !said {
+		t.Errorf("logged %v", logs.All())
+	}
+	if err := srv.Client().Do(ctx, "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	e.until(t, "the next subscription", func() bool { return e.begun == 2 })
+}
+
+// proxy passes bytes on until it is told to swallow what Redis says.
+type proxy struct {
+	l       net.Listener
+	to      string
+	mu      sync.Mutex
+	swallow map[net.Conn]bool // connections whose answers vanish
+	conns   []net.Conn
+	wg      sync.WaitGroup
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{l: l, to: to, swallow: map[net.Conn]bool{}}
+	p.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		p.wg.Wait()
+	})
+	return p
+}
+
+func (p *proxy) serve(c net.Conn) {
+	r, err := net.Dial("tcp", p.to)
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns = append(p.conns, c, r)
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		_, _ = io.Copy(r, c)
+		_ = r.Close()
+	})
+	b := make([]byte, 4096)
+	for {
+		n, err := r.Read(b)
+		if err != nil {
+			_ = c.Close()
+			return
+		}
+		p.mu.Lock()
+		gone := p.swallow[c]
+		p.mu.Unlock()
+		if !gone {
+			if _, err := c.Write(b[:n]); err != nil {
+				_ = r.Close()
+				return
+			}
+		}
+	}
+}
+
+// silence lets the answers on all connections there are vanish.
+func (p *proxy) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		p.swallow[c] = true
+	}
+}
+
+// The connection stays, and nothing comes any more: neither an error nor a
+// close tells of it.
+func TestASilentConnectionIsReplaced(t *testing.T) {
+	srv := redistest.Start(t)
+	p := newProxy(t, srv.Addr())
+	c := redis.NewClient(&redis.Options{Addr: p.l.Addr().String(), DisableIdentity: true, MaxRetries: -1, ReadTimeout: time.Second})
+	defer func() { _ = c.Close() }()
+	l, e, logs := newListener(t, c, srv.Namespace(), func(o *Options) { o.Silence = time.Second })
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun >= 1 })
+	var before int
+	e.do(func() { before = e.begun })
+	p.silence()
+	e.until(t, "another subscription", func() bool { return e.begun > before && l.Alive() == 1 })
+	if logs.FilterField(zap.String("redis", p.l.Addr().String())).FilterMessageSnippet("made anew").Len() == 0 {
+		t.Errorf("logged %v", logs.All())
+	}
+}
+
+func TestMissing(t *testing.T) {
+	for _, c := range []struct{ set, needed, want string }{
+		{"", "Ex", "Ex"}, {"Ex", "Ex", ""}, {"xE", "Ex", ""}, {"AE", "Ex", ""}, {"A", "Ex", "E"}, {"Kx", "Ex", "E"}, {"E", "Ex", "x"},
+		{"AKE", "KEg$x", ""}, {"Ex", "KEg$x", "Kg$"}, {"KEA", "KEnx", "n"}, {"AKE", "m", "m"},
+	} {
+		if got := Missing(c.set, c.needed); got != c.want {
+			t.Errorf("Missing(%q, %q) = %q, want %q", c.set, c.needed, got, c.want)
+		}
+	}
+}
+
+func TestNeedsMastersInACluster(t *testing.T) {
+	l, _, _ := newListener(t, nil, "n", func(o *Options) { o.Client = redis.NewClusterClient(&redis.ClusterOptions{}) })
+	if err := l.Run(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	_ = l.o.Client.Close()
+}
+
+func FuzzMessage(f *testing.F) {
+	for _, s := range []string{"1763740800000 0 app1",
+		"paused app1", "beat x", "-9223372036854775808 0 app1", "1 -1 app1", "1 2 app1", "1 0", " ",
+		"1 0 ", "9999999999999999999999 0 app1", "1  0 app1", "\x00", "paused", "app1:m:t:1", "1 1 \xff"} {
+		f.Add(s)
+	}
+	l, e, _ := newListener(f, nil, "notifier", nil)
+	f.Fuzz(func(t *testing.T, s string) {
+		e.do(func() { e.wakes, e.hints, e.counts = nil, nil, map[string]int{} })
+		l.message(&redis.Message{Channel: l.o.Space.Wake(), Payload: s})
+		l.message(&redis.Message{Channel: keys.Expired(0), Payload: s})
+		l.message(&redis.Message{Channel: s, Pattern: "__keyspace@0__:old:*", Payload: "set"})
+		if len(e.wakes) > 1 || e.counts[Dispatched]+e.counts[Unrouted]+e.counts[Foreign] != 1 || len(e.keyspace) != 0 {
+			t.Errorf("%q: wakes %v, counts %v, keyspace %v", s, e.wakes, e.counts, e.keyspace)
+		}
+		if len(e.wakes) == 1 && !strings.HasPrefix(e.wakes[0], "0 ") && !strings.HasPrefix(e.wakes[0], "1 ") {
+			t.Errorf("%q woke a shard that is not there: %v", s, e.wakes)
+		}
+		for _, h := range e.hints {
+			if h != "app1 "+s && h != "old "+s || !keys.Valid(s) {
+				t.Errorf("%q became the hint %q", s, h)
+			}
+		}
+	})
+}
