@@ -3,13 +3,15 @@
 //
 // A call that finds Redis idle goes out alone and at once; while calls are
 // under way, others gather and go out together. So a single caller sees one
-// round trip, and many callers share one.
+// round trip, and many callers share one. A caller that gives up while its
+// notice waits takes it along: what has gone out may be stored or not.
 package schedule
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +53,7 @@ type lane struct {
 }
 
 type waiting struct {
+	ctx   context.Context //nolint:containedctx // the caller's; who has gone waits for nothing
 	req   store.Request
 	reply chan<- store.Reply
 }
@@ -60,6 +63,9 @@ type waiting struct {
 const (
 	calls = 2
 	most  = 128
+	// crowd is how many notices of one route may wait for their call: while
+	// Redis is silent, what callers bring may not fill the memory.
+	crowd = 16384
 )
 
 // New makes a Scheduler.
@@ -110,7 +116,14 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 		return store.Reply{}, err
 	}
 	reply := make(chan store.Reply, 1)
-	s.lane(lane{to.Prefix, s.o.Space.Shard(req.Key)}).Add(waiting{req, reply})
+	if err := ctx.Err(); err != nil {
+		return store.Reply{}, fmt.Errorf("schedule: %w: nothing was sent: %w", store.ErrUnavailable, err)
+	}
+	l := s.lane(lane{to.Prefix, s.o.Space.Shard(req.Key)})
+	if l.Len() >= crowd {
+		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices of route %s wait for it already", store.ErrUnavailable, crowd, to.Name)
+	}
+	l.Add(waiting{ctx, req, reply})
 	select {
 	case r := <-reply:
 		return r, r.Err
@@ -160,6 +173,10 @@ func (s *Scheduler) lane(l lane) *coalesce.Batcher[waiting] {
 	b := s.by[l]
 	if b == nil {
 		b = coalesce.New(calls, most, func(w []waiting) {
+			w = slices.DeleteFunc(w, func(w waiting) bool { return w.ctx.Err() != nil })
+			if len(w) == 0 {
+				return
+			}
 			reqs := make([]store.Request, len(w))
 			for i := range w {
 				reqs[i] = w[i].req

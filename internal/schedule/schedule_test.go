@@ -1,0 +1,321 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func table(t testing.TB) *route.Table {
+	t.Helper()
+	rs, err := route.NewTable([]*route.Route{
+		{Name: "log", Prefix: "app1", Target: route.Target{Kind: route.KindLog}},
+		{Name: "each", Prefix: "app2", Target: route.Target{Kind: route.KindNotice}},
+		{Name: "fixed", Prefix: "app3", Target: route.Target{Kind: route.KindFixed, URL: "http://m.example/"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rs
+}
+
+// shelf notes the calls it gets; it may hold them.
+type shelf struct {
+	mu    sync.Mutex
+	calls [][]string // keys of each call
+	hold  chan struct{}
+	err   error
+}
+
+func (s *shelf) Schedule(ctx context.Context, _ string, _ int, reqs []store.Request) ([]store.Reply, error) {
+	s.mu.Lock()
+	var ks []string
+	for _, r := range reqs {
+		ks = append(ks, r.Key)
+	}
+	s.calls = append(s.calls, ks)
+	hold, err := s.hold, s.err
+	s.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("schedule: %w", ctx.Err())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Reply, len(reqs))
+	now := time.Now()
+	for i, r := range reqs {
+		out[i] = store.Reply{Created: true, Found: store.Found{Notice: &notice.Notice{Key: r.Key, Made: now, Due: now.Add(r.Delay)}}}
+	}
+	return out, nil
+}
+
+func TestCheck(t *testing.T) {
+	s := New(Options{Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	now := time.Now()
+	for _, c := range []struct {
+		name string
+		req  store.Request
+		is   error // nil = right
+		says string
+	}{
+		{"right", store.Request{Key: "app1:m:t:1"}, nil, ""},
+		{"right, with a url", store.Request{Key: "app2:m:t:1", Content: notice.Content{URL: "http://m.example/x"}}, nil, ""},
+		{"the furthest delay", store.Request{Key: "app1:m:t:1", Delay: notice.MaxHorizon}, nil, ""},
+		{"due long ago", store.Request{Key: "app1:m:t:1", Due: now.Add(-24 * 365 * time.Hour)}, nil, ""},
+		{"three segments", store.Request{Key: "app1:m:t"}, notice.ErrInvalid, "3 segments"},
+		{"no key", store.Request{}, notice.ErrInvalid, "segments"},
+		{"the namespace", store.Request{Key: "notifier:m:t:1"}, notice.ErrInvalid, "namespace"},
+		{"nobody's", store.Request{Key: "app9:m:t:1"}, store.ErrUnrouted, "app9:m:t:1"},
+		{"before now", store.Request{Key: "app1:m:t:1", Delay: -time.Second}, notice.ErrInvalid, "delay"},
+		{"too far", store.Request{Key: "app1:m:t:1", Delay: notice.MaxHorizon + 1}, notice.ErrInvalid, "delay"},
+		{"due too far", store.Request{Key: "app1:m:t:1", Due: now.Add(notice.MaxHorizon + time.Hour)}, notice.ErrInvalid, "due"},
+		{"due before time began", store.Request{Key: "app1:m:t:1", Due: time.Unix(-1, 0)}, notice.ErrInvalid, "due"},
+		{"url missing", store.Request{Key: "app2:m:t:1"}, notice.ErrInvalid, "url is missing"},
+		{"url not wanted", store.Request{Key: "app3:m:t:1", Content: notice.Content{URL: "http://x/"}}, notice.ErrInvalid, "target of its own"},
+		{"wrong content", store.Request{Key: "app1:m:t:1", Content: notice.Content{Method: "DELETE"}}, notice.ErrInvalid, "method"},
+	} {
+		r, err := s.Check(&c.req)
+		if c.is == nil {
+			if err != nil || r == nil {
+				t.Errorf("%s: %v, %v", c.name, r, err)
+			}
+			continue
+		}
+		if !errors.Is(err, c.is) || r != nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, %v; want %v and %q", c.name, r, err, c.is, c.says)
+		}
+		if _, err := s.Schedule(t.Context(), c.req); !errors.Is(err, c.is) {
+			t.Errorf("%s: Schedule: %v", c.name, err)
+		}
+	}
+}
+
+func TestASingleCallGoesOutAloneAndOthersGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &shelf{hold: make(chan struct{})}
+		scheduled := 0
+		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1},
+			Scheduled: func(name string, n int) {
+				st.mu.Lock()
+				scheduled += n
+				st.mu.Unlock()
+			}})
+		var wg sync.WaitGroup
+		put := func(i int) {
+			wg.Go(func() {
+				r, err := s.Schedule(t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i)})
+				if err != nil || r.Key != fmt.Sprintf("app1:m:t:%d", i) {
+					t.Errorf("%d: %+v, %v", i, r, err)
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 302 {
+			put(i)
+		}
+		if len(st.calls) != 2 || len(st.calls[0]) != 1 || len(st.calls[1]) != 1 {
+			t.Fatalf("%d calls are under way, want two of one notice each", len(st.calls))
+		}
+		close(st.hold)
+		wg.Wait()
+		var sizes []int
+		for _, c := range st.calls {
+			sizes = append(sizes, len(c))
+		}
+		slices.Sort(sizes)
+		if want := []int{1, 1, 44, 128, 128}; !slices.Equal(sizes, want) {
+			t.Errorf("calls of %v notices, want %v", sizes, want)
+		}
+		if scheduled != 302 {
+			t.Errorf("%d were counted", scheduled)
+		}
+	})
+}
+
+func TestWhoHasGoneIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &shelf{hold: make(chan struct{})}
+		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}, Timeout: time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		put := func(ctx context.Context, key string, want error) {
+			wg.Go(func() {
+				if _, err := s.Schedule(ctx, store.Request{Key: key}); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", key, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		put(ctx, "app1:m:t:under-way", store.ErrUnavailable)
+		put(t.Context(), "app1:m:t:under-way-too", nil)
+		for i := range 200 {
+			put(ctx, fmt.Sprintf("app1:m:t:%d", i), context.Canceled)
+		}
+		put(t.Context(), "app1:m:t:stays", nil)
+		cancel()
+		synctest.Wait()
+		put(ctx, "app1:m:t:late", store.ErrUnavailable)
+		close(st.hold)
+		wg.Wait()
+		synctest.Wait()
+		want := [][]string{{"app1:m:t:under-way"}, {"app1:m:t:under-way-too"}, {"app1:m:t:stays"}}
+		if !slices.EqualFunc(st.calls, want, slices.Equal) {
+			t.Errorf("calls %v", st.calls)
+		}
+	})
+}
+
+// While Redis is silent callers come and go; what they leave must not pile up.
+func TestACrowdIsSentAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &shelf{hold: make(chan struct{})}
+		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		away := 0
+		for range crowd + 500 {
+			wg.Go(func() {
+				if _, err := s.Schedule(ctx, store.Request{Key: "app1:m:t:1"}); errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+					mu.Lock()
+					away++
+					mu.Unlock()
+				}
+			})
+		}
+		synctest.Wait()
+		if away < 400 || away > 500 { // callers that look at one moment see the same crowd
+			t.Errorf("%d were sent away, want those beyond %d", away, crowd)
+		}
+		cancel()
+		wg.Wait()
+		time.Sleep(6 * time.Second) // the two calls under way end
+		if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:2"}); errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if n := len(st.calls); n > 3 {
+			t.Errorf("%d calls, most for callers who had gone", n)
+		}
+	})
+}
+
+func TestAnErrorReachesEachCaller(t *testing.T) {
+	st := &shelf{err: fmt.Errorf("schedule: %w", store.ErrFull)}
+	s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
+	if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:1"}); !errors.Is(err, store.ErrFull) {
+		t.Error(err)
+	}
+	out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:1"}, {Key: "rubbish"}, {Key: "app9:m:t:1"}, {Key: "app1:m:t:2"}})
+	for i, want := range []error{store.ErrFull, notice.ErrInvalid, store.ErrUnrouted, store.ErrFull} {
+		if !errors.Is(out[i].Err, want) {
+			t.Errorf("%d: %v, want %v", i, out[i].Err, want)
+		}
+	}
+}
+
+func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
+	st := &shelf{}
+	space := keys.Space{Namespace: "n", Shards: 3}
+	var mu sync.Mutex
+	var due []string
+	s := New(Options{Store: st, Routes: table(t), Space: space, Due: func(_ *route.Route, key string) {
+		mu.Lock()
+		due = append(due, key)
+		mu.Unlock()
+	}})
+	var reqs []store.Request
+	for i := range 1000 {
+		r := store.Request{Key: fmt.Sprintf("app1:m:t:%d", i/2), Delay: time.Hour}
+		if i%10 == 0 {
+			r.Delay = 0
+		}
+		reqs = append(reqs, r)
+	}
+	for i, r := range s.Many(t.Context(), reqs) {
+		if r.Err != nil || r.Key != reqs[i].Key {
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+	if len(due) != 100 {
+		t.Errorf("%d were told to be due at once, want 100", len(due))
+	}
+	for _, c := range st.calls {
+		if len(c) > most {
+			t.Errorf("a call of %d", len(c))
+		}
+		for _, k := range c {
+			if space.Shard(k) != space.Shard(c[0]) {
+				t.Errorf("%s and %s in one call", k, c[0])
+			}
+		}
+	}
+}
+
+// The same key several times in one call, on a real Redis: each answer is what
+// it would have been in calls one after the other.
+func TestDuplicatesInOneBatch(t *testing.T) {
+	srv := redistest.Shared(t)
+	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
+	st := store.New(store.Options{Client: srv.Client(), Space: space, Retention: time.Hour, Retain: 100})
+	s := New(Options{Store: st, Routes: table(t), Space: space})
+	body := func(key, b string, on store.Duplicate) store.Request {
+		return store.Request{Key: "app1:m:t:" + key, Delay: time.Hour, OnDuplicate: on, Content: notice.Content{Body: []byte(b)}}
+	}
+	for round := range 2 { // the second meets what the first has left
+		out := s.Many(t.Context(), []store.Request{
+			body("1", `{"n":1}`, ""), body("2", "a", ""), body("1", `{"n":1}`, ""), body("1", `{"n":2}`, ""),
+			body("2", "b", store.Keep), body("2", "c", store.Replace), body("2", "c", ""),
+			body("3", "x", store.Replace), body("3", "y", store.Replace)})
+		want := []string{"created", "created", "same", "differs", "same", "replaced", "same", "created", "replaced"}
+		if round == 1 {
+			want = []string{"same", "differs", "same", "differs", "same", "replaced", "same", "replaced", "replaced"}
+		}
+		for i, r := range out {
+			got := "same"
+			switch {
+			case r.Err != nil:
+				got = r.Err.Error()
+			case r.Replaced:
+				got = "replaced"
+			case r.Created:
+				got = "created"
+			case len(r.Differs) > 0:
+				got = "differs"
+			}
+			if got != want[i] {
+				t.Errorf("round %d, %d: %s, want %s", round, i, got, want[i])
+			}
+		}
+		for key, want := range map[string]string{"1": `{"n":1}`, "2": "c", "3": "y"} {
+			r, err := s.Schedule(t.Context(), body(key, "?", store.Keep))
+			if err != nil || string(r.Body) != want || r.Created {
+				t.Errorf("round %d: %s holds %q, %v; want %q", round, key, r.Body, err, want)
+			}
+		}
+	}
+	n, err := srv.Client().ZCard(t.Context(), space.Shadow(0, "app1")).Result()
+	if err != nil || n != 3 {
+		t.Errorf("%d pending, %v; want 3", n, err)
+	}
+}
