@@ -193,20 +193,14 @@ func TestACrowdIsSentAway(t *testing.T) {
 		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		var mu sync.Mutex
-		away := 0
-		for range crowd + 500 {
-			wg.Go(func() {
-				if _, err := s.Schedule(ctx, store.Request{Key: "app1:m:t:1"}); errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
-					mu.Lock()
-					away++
-					mu.Unlock()
-				}
-			})
+		for range crowd + 300 { // two calls take up to 256; some of the others find it full
+			wg.Go(func() { _, _ = s.Schedule(ctx, store.Request{Key: "app1:m:t:1"}) })
 		}
 		synctest.Wait()
-		if away < 400 || away > 500 { // callers that look at one moment see the same crowd
-			t.Errorf("%d were sent away, want those beyond %d", away, crowd)
+		for range 10 {
+			if _, err := s.Schedule(ctx, store.Request{Key: "app1:m:t:1"}); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+				t.Errorf("%v, want to be sent away", err)
+			}
 		}
 		cancel()
 		wg.Wait()
