@@ -214,3 +214,44 @@ func TestConsumersSurviveCutsAndRestarts(t *testing.T) {
 		})
 	}
 }
+
+// A stop lets running work finish, and puts off what does not within the drain.
+func TestAStoppedConsumerFinishesItsWork(t *testing.T) {
+	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
+	r.Timeout = 20 * time.Second
+	w := working(t, redistest.Shared(t), r)
+	ctx := context.Background()
+	for _, drain := range []time.Duration{30 * time.Second, 10 * time.Millisecond} {
+		k := "app1:a:b:" + strings.ReplaceAll(drain.String(), "µ", "u")
+		begun, finish := make(chan struct{}), make(chan struct{})
+		stop := w.consumer("c", func(ctx context.Context, _ *consume.Entry) consume.Verdict {
+			close(begun)
+			select {
+			case <-finish:
+				return consume.Verdict{Kind: consume.Done}
+			case <-ctx.Done():
+				return consume.Verdict{Kind: consume.PutOff, Response: "stopped"}
+			}
+		}, func(o *consume.Options) { o.Drain, o.After = drain, "1h" })
+		if _, err := w.Schedule(ctx, store.Request{Key: k}); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			stop()
+		}()
+		want := notice.Delivered
+		if drain > time.Second {
+			close(finish)
+		} else {
+			want = notice.Scheduled
+		}
+		<-stopped
+		f := w.until(t, k, want)
+		if want == notice.Scheduled && (f.Used != 0 || f.Due.Before(time.Now().Add(30*time.Minute))) {
+			t.Errorf("it was to come again in an hour as attempt 1: %+v", f.Notice)
+		}
+	}
+}
