@@ -50,7 +50,7 @@ func (l *lane) attempt(c *store.Claim, now, at time.Time, source string) {
 	if l.settles[c.Shard].Len() < unsettled {
 		// The slot is for handlers; it need not wait until all is written down.
 		e.slot = false
-		l.release(1, 0)
+		l.release(1, 0, swept(source, 1))
 	}
 	l.d.wg.Add(1)
 	l.settles[c.Shard].Add(e)
@@ -62,11 +62,12 @@ const unsettled = 4 * batch
 
 // giveBack returns a claim that was not begun, for another instance to take at
 // once.
-func (l *lane) giveBack(c *store.Claim) {
+func (l *lane) giveBack(c *store.Claim, source string) {
 	countLapses(l.r, c)
 	r := notice.DeferredResult(notice.ReasonShutdown, 0, "")
 	l.d.wg.Add(1)
-	l.settles[c.Shard].Add(ending{Settlement: Decide(l.r, c, r, time.Time{}, 0), result: r, attempt: c.Coming(), slot: true})
+	l.settles[c.Shard].Add(ending{Settlement: Decide(l.r, c, r, time.Time{}, 0), result: r, attempt: c.Coming(),
+		source: source, slot: true})
 }
 
 func (l *lane) handle(n *notice.Notice) (r notice.Result) {
@@ -257,13 +258,14 @@ func (l *lane) refused(list []ending, done []store.Settled) ([]ending, []store.S
 }
 
 func (l *lane) report(list []ending, done []store.Settled) {
-	slots := 0
+	slots, bySweep := 0, 0
 	for i := range list {
 		if list[i].slot {
 			slots++
+			bySweep += swept(list[i].source, 1)
 		}
 	}
-	l.release(slots, len(list))
+	l.release(slots, len(list), bySweep)
 	for i := range list {
 		l.log(&list[i], done[i])
 		l.d.wg.Done()

@@ -42,6 +42,7 @@ type entry struct {
 type shelf struct {
 	mu      sync.Mutex
 	entries []*entry
+	made    int
 	won     map[string]int // how often each was claimed
 	ended   []store.Settlement
 	calls   []string // claim calls in order: "keys p/0 n", "oldest p/0 n", "newest p/0 n"
@@ -59,8 +60,9 @@ func (s *shelf) put(prefix string, shard, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range n {
-		k := fmt.Sprintf("%s:m:t:%d", prefix, len(s.entries))
-		at := time.Now().Add(-time.Minute + time.Duration(len(s.entries))*time.Millisecond)
+		k := fmt.Sprintf("%s:m:t:%d", prefix, s.made)
+		at := time.Now().Add(-time.Minute + time.Duration(s.made)*time.Millisecond)
+		s.made++
 		s.entries = append(s.entries, &entry{n: &notice.Notice{Key: k, Route: prefix, Due: at}, prefix: prefix, shard: shard, at: at})
 	}
 }
@@ -328,7 +330,7 @@ func quiet(t *testing.T, d *Dispatcher) {
 	d.mu.Unlock()
 	for prefix, l := range d.lanes {
 		l.mu.Lock()
-		if l.free != l.r.Slots() || l.running != 0 || l.hinting+l.sweeping != 0 || len(l.lost) != 0 || l.failing != 0 || l.held != 0 {
+		if l.free != l.r.Slots() || l.running != 0 || l.hinting+l.sweeping+l.swept != 0 || len(l.lost) != 0 || l.failing != 0 || l.held != 0 {
 			t.Errorf("%s: free %d of %d, running %d, claiming %d, lost %d, failing %d, held %d",
 				prefix, l.free, l.r.Slots(), l.running, l.hinting+l.sweeping, len(l.lost), l.failing, l.held)
 		}

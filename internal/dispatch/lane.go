@@ -23,6 +23,7 @@ type lane struct {
 
 	mu       sync.Mutex
 	free     int
+	swept    int // slots that sweeps have taken
 	running  int // taken slots and put-off attempts that are not settled yet
 	hints    []string
 	sweeps   []need // by shard
@@ -182,14 +183,17 @@ func (l *lane) pumpSweep() bool {
 	if grace == 0 {
 		spare = 0 // no events, no hints
 	}
-	if l.free <= spare {
+	// A quarter is the sweep's own likewise: hints that come without end may
+	// not hold up what fell due before.
+	room := max(l.free-spare, min(l.free, max(spare, 1)-l.swept))
+	if room <= 0 {
 		return false
 	}
 	shard, ok := l.nextSweep()
 	if !ok {
 		return false
 	}
-	want := l.d.take(l, min(l.free-spare, batch))
+	want := l.d.take(l, min(room, batch))
 	if want == 0 {
 		return false
 	}
@@ -244,6 +248,9 @@ func (l *lane) begin(c call) {
 	l.free -= c.n
 	l.running += c.n
 	l.calls(c.source, 1)
+	if c.source == SourceSweep {
+		l.swept += c.n
+	}
 	l.d.wg.Add(1)
 	go func() {
 		defer l.d.wg.Done()
@@ -294,7 +301,7 @@ func (l *lane) claim(call call) {
 	// Those won begin before anything else is done: each is late already.
 	for i := range c.Won {
 		if closed && !c.Won[i].Handed { // one that awaited a report has no handler to run
-			l.giveBack(&c.Won[i])
+			l.giveBack(&c.Won[i], source)
 			continue
 		}
 		l.d.wg.Add(1)
@@ -303,7 +310,7 @@ func (l *lane) claim(call call) {
 			l.attempt(&c.Won[i], c.Now, at, source)
 		}()
 	}
-	l.release(n-won, n-won)
+	l.release(n-won, n-won, swept(source, n-won))
 	if err != nil {
 		if first && l.d.work.Err() == nil {
 			l.d.o.Logger.Warn("claim failed; the notices stay due", zap.String("route", l.r.Name), zap.Error(err))
@@ -356,12 +363,22 @@ func (l *lane) rest() {
 	})
 }
 
-// release frees slots and ends running attempts, and claims anew: for the
-// routes that wait for the total before this one, if they hold less of it.
-func (l *lane) release(slots, running int) {
+// swept is how many of n slots are a sweep's.
+func swept(source string, n int) int {
+	if source == SourceSweep {
+		return n
+	}
+	return 0
+}
+
+// release frees slots, of which sweeps had taken some, and ends running
+// attempts. Then it claims anew: for the routes that wait for the total before
+// this one, if they hold less of it.
+func (l *lane) release(slots, running, swept int) {
 	waiting := l.d.give(l, slots)
 	l.mu.Lock()
 	l.free += slots
+	l.swept -= swept
 	l.running -= running
 	l.mu.Unlock()
 	self := false

@@ -513,3 +513,44 @@ func TestStaleHintsAreTold(t *testing.T) {
 		drain(t, d)
 	})
 }
+
+// More hints come than there are slots for, without end. What fell due before
+// must not wait for that end.
+func TestABacklogIsWorkedOffUnderAnOverloadOfHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newShelf(), taking(time.Second)
+		r := testRoute("a", 8)
+		d := begin(options(s, w, 100, r))
+		synctest.Wait()
+		s.put("a", 0, 50)
+		old := map[string]bool{}
+		for _, e := range s.entries {
+			old[e.n.Key] = true
+		}
+		d.Sweep("a", 0)
+		for i := range 20 * 180 {
+			s.put("a", 0, 1)
+			s.do(func() { s.entries[len(s.entries)-1].at = time.Now() })
+			d.Hint(r, fmt.Sprintf("a:m:t:%d", 50+i))
+			if i%20 == 0 {
+				d.Sweep("a", 0)
+			}
+			after(50 * time.Millisecond)
+		}
+		left := 0
+		s.do(func() {
+			for _, e := range s.entries {
+				if old[e.n.Key] {
+					left++
+				}
+			}
+		})
+		if left > 0 || w.count() < 8*170 {
+			t.Errorf("%d of 50 are left after three minutes, %d were handled", left, w.count())
+		}
+		s.do(func() { s.entries = nil })
+		after(time.Minute)
+		quiet(t, d)
+		drain(t, d)
+	})
+}
