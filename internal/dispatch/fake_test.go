@@ -45,12 +45,13 @@ type shelf struct {
 	made    int
 	won     map[string]int // how often each was claimed
 	ended   []store.Settlement
-	calls   []string // claim calls in order: "keys p/0 n", "oldest p/0 n", "newest p/0 n"
-	settles int      // settle calls
-	claim   error    // what claim calls come to
-	settle  error    // what settle calls come to
-	slow    chan struct{}
-	refuse  string // why pushes are refused
+	calls   []string      // claim calls in order: "keys p/0 n", "oldest p/0 n", "newest p/0 n"
+	settles int           // settle calls
+	claim   error         // what claim calls come to
+	settle  error         // what settle calls come to
+	slow    chan struct{} // holds claim calls
+	held    chan struct{} // holds settle calls
+	refuse  string        // why pushes are refused
 }
 
 func newShelf() *shelf { return &shelf{won: map[string]int{}} }
@@ -177,6 +178,12 @@ func (s *shelf) Recover(
 func (s *shelf) Touch(context.Context, []string) (int, error) { return 0, nil }
 
 func (s *shelf) Settle(_ context.Context, _ string, _ int, list []store.Settlement) ([]store.Settled, error) {
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settles++

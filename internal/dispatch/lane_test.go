@@ -554,3 +554,26 @@ func TestABacklogIsWorkedOffUnderAnOverloadOfHints(t *testing.T) {
 		drain(t, d)
 	})
 }
+
+// Redis answers claims and no settles: what was handled and is not written down
+// would be handled again if this process died, so there is a bound to it.
+func TestWhatIsNotSettledIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots = 16
+		s, w := newShelf(), taking(time.Millisecond)
+		s.put("a", 0, 5000)
+		s.held = make(chan struct{})
+		d := begin(options(s, w, 1000, testRoute("a", slots)))
+		after(time.Minute)
+		if most := unsettled + senders*batch + 2*slots; w.count() > most || d.InFlight("a") > most {
+			t.Errorf("%d handled, %d under way, none settled; want at most %d", w.count(), d.InFlight("a"), most)
+		}
+		close(s.held)
+		after(time.Minute)
+		if w.count() != 5000 || s.endings()[store.EndDelivered] != 5000 {
+			t.Errorf("%d handled, %v", w.count(), s.endings())
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
