@@ -74,7 +74,7 @@ func routes(t testing.TB, adopt bool) *route.Table {
 func newListener(t testing.TB, c *redis.Client, namespace string, change func(*Options)) (*Listener, *ear, *observer.ObservedLogs) {
 	t.Helper()
 	e := &ear{counts: map[string]int{}}
-	core, logs := observer.New(zapcore.InfoLevel)
+	core, logs := observer.New(zapcore.DebugLevel)
 	o := Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 2}, Routes: routes(t, false), Configure: true,
 		Hint: func(r *route.Route, key string) bool {
 			e.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
@@ -108,9 +109,9 @@ func TestARedisThatIsAwayIsToldOfOnce(t *testing.T) {
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
 	srv.Kill()
-	e.until(t, "the end", func() bool { return l.Alive() == 0 && logs.FilterMessageSnippet("made anew").Len() > 0 })
-	time.Sleep(1500 * time.Millisecond) // sleep: some attempts fail meanwhile; how many does not matter
-	if n := logs.FilterMessageSnippet("made anew").Len(); n != 1 {
+	anew := logs.FilterMessageSnippet
+	e.until(t, "some attempts", func() bool { return l.Alive() == 0 && anew("made anew").Len() >= 4 })
+	if n := anew("made anew").FilterLevelExact(zapcore.WarnLevel).Len(); n != 1 {
 		t.Errorf("told %d times", n)
 	}
 	srv.Restart()
