@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
 	"notifier/internal/api"
@@ -129,25 +127,4 @@ func (p *Process) Run(ctx context.Context) error {
 		p.o.Logger.Info("stopped")
 	}
 	return err
-}
-
-// Logger makes the process's logger.
-func Logger(level, format string) (*zap.Logger, error) {
-	l, err := zap.ParseAtomicLevel(level)
-	if err != nil {
-		return nil, err
-	}
-	c := zap.NewProductionConfig()
-	c.Level, c.Sampling = l, nil
-	c.DisableStacktrace, c.DisableCaller = true, true
-	c.EncoderConfig.TimeKey, c.EncoderConfig.EncodeTime = "time", utcMilli
-	if format == "console" {
-		c.Encoding = "console"
-		c.EncoderConfig.ConsoleSeparator = "  "
-	}
-	return c.Build()
-}
-
-func utcMilli(t time.Time, e zapcore.PrimitiveArrayEncoder) {
-	e.AppendString(t.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 }

@@ -43,6 +43,20 @@ func benchEngine(b *testing.B, srv *redistest.Server, h dispatch.Handler, run bo
 	b.Helper()
 	r := testRoute("r", "app1")
 	r.Concurrency, r.Timeout = 512, 10*time.Second
+	return benchRoute(b, srv, h, r, run)
+}
+
+// benchEngineTo delivers to a fixed target, as many at a time.
+func benchEngineTo(b *testing.B, srv *redistest.Server, h dispatch.Handler, url string, slots int) *Engine {
+	b.Helper()
+	r := testRoute("r", "app1")
+	r.Concurrency, r.HostConcurrency, r.Timeout = slots, slots, 10*time.Second
+	r.Target = route.Target{Kind: route.KindFixed, URL: url}
+	return benchRoute(b, srv, h, r, true)
+}
+
+func benchRoute(b *testing.B, srv *redistest.Server, h dispatch.Handler, r *route.Route, run bool) *Engine {
+	b.Helper()
 	table, err := route.NewTable([]*route.Route{r})
 	if err != nil {
 		b.Fatal(err)
@@ -96,7 +110,23 @@ func report(b *testing.B, srv *redistest.Server, n int, took, mine, redis time.D
 	b.ReportMetric(float64(n)/took.Seconds(), "notices/s")
 	b.ReportMetric(float64((m-mine).Nanoseconds())/float64(n), "cpu-ns/notice")
 	b.ReportMetric(float64((r-redis).Nanoseconds())/float64(n), "redis-ns/notice")
+	b.ReportMetric(float64(calls(srv))/float64(n), "calls/notice")
 	b.ReportMetric(0, "ns/op")
+}
+
+// calls is how many commands Redis was sent: those inside scripts are not
+// round trips.
+func calls(srv *redistest.Server) (n int64) {
+	info := srv.Client().Info(context.Background(), "commandstats").Val()
+	for line := range strings.Lines(info) {
+		name, v, _ := strings.Cut(strings.TrimSpace(line), ":calls=")
+		v, _, _ = strings.Cut(v, ",")
+		if name == "cmdstat_evalsha" {
+			x, _ := strconv.ParseInt(v, 10, 64)
+			n += x
+		}
+	}
+	return n
 }
 
 var benchBody = []byte(`{"order":"` + strings.Repeat("x", 188) + `"}`)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
@@ -14,11 +15,11 @@ import (
 // Serve runs a process until ctx ends. With inMemory it brings a Redis of its
 // own, for development.
 func Serve(ctx context.Context, c *config.Config, version string, inMemory bool) error {
-	logger, err := Logger(c.LogLevel, c.LogFormat)
+	logger, closeLog, err := Logger(c.LogLevel, c.LogFormat, os.Stderr)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	defer func() { _ = logger.Sync() }()
+	defer closeLog()
 	// net/http writes what it cannot return to the standard logger.
 	defer zap.RedirectStdLog(logger)()
 	redis.SetLogger(redisLog{logger})

@@ -67,10 +67,11 @@ they are members of one group, and take over what a dead member left.`,
 				return err
 			}
 			defer func() { _ = conn.Close() }()
-			logger, err := app.Logger(a.or("NOTIFIER_LOG_LEVEL", "info"), a.or("NOTIFIER_LOG_FORMAT", "console"))
+			logger, closeLog, err := app.Logger(a.or("NOTIFIER_LOG_LEVEL", "info"), a.or("NOTIFIER_LOG_FORMAT", "console"), a.Stderr)
 			if err != nil {
 				return usage("NOTIFIER_LOG_LEVEL: %w", err)
 			}
+			defer closeLog()
 			report, limit := r.Ack == "report", time.Duration(r.TimeoutMS)*time.Millisecond
 			if timeout == 0 && report {
 				timeout = limit * 9 / 10 // so that the report arrives in time
