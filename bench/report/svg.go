@@ -169,7 +169,7 @@ func (s scale) ticks() []float64 {
 
 // Bars draws mean and p99 of each peer as two bars on one log scale.
 func Bars(title string, bars []Bar) string {
-	const width, left, right, top, row = 940, 310, 250, 52, 34
+	const width, left, right, top, row = 990, 360, 250, 52, 34
 	height := top + row*len(bars) + 34
 	c := newCanvas(width, height, title)
 	var values []float64
