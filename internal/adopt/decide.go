@@ -90,8 +90,8 @@ func decide(s *store.Seen, t told, now time.Time, cluster bool) store.Operation 
 			return store.OpMove
 		}
 		return store.OpAdopt
-	case cluster && s.Due.UnixMilli() == due && (own || body):
-		return "" // our timer, set too late
+	case cluster && s.Due.UnixMilli() == due && (own || body || string(s.Value) == strconv.Itoa(s.Used)):
+		return "" // our timer, set too late: the attempt it is for may be over
 	case cluster && (s.State == notice.Scheduled || s.State == notice.Claimed) && (own || body):
 		return "" // a timer that has not been removed yet
 	}

@@ -53,6 +53,7 @@ func TestDecide(t *testing.T) {
 		{"gone, but nobody removed it: evicted", none(pending), event, nothing, nothing},
 		{"expired before its new life was heard of", none(pending), told{event: true, expired: true}, move, nothing},
 		{"expired, and moved on by us", timer("2", later, kept(notice.Scheduled, later+1, "p", 1)), told{event: true, expired: true}, nothing, nothing},
+		{"our timer of a retry, set when that was over", timer("2", soon, kept(notice.Delivered, soon+1, "p", 2)), event, adopt, nothing},
 		{"gone, found by a scan", none(pending), scan, nothing, nothing},
 		{"removed amid retries", none(retry), removed, cancel, cancel},
 		{"removed amid an attempt", none(kept(notice.Claimed, 999_000, "p", 0)), removed, nothing, nothing},
