@@ -206,6 +206,13 @@ func BenchmarkDrain(b *testing.B) {
 	n := max(b.N, 2000)
 	q := &quick{all: int64(n), done: make(chan struct{})}
 	e := benchEngine(b, srv, q, true)
+	drain(b, srv, e, n, q.done)
+}
+
+// drain schedules n notices for one millisecond, and measures from that instant
+// until done is closed.
+func drain(b *testing.B, srv *redistest.Server, e *Engine, n int, done <-chan struct{}) {
+	b.Helper()
 	due := time.Now().Add(time.Duration(n)*40*time.Microsecond + 500*time.Millisecond)
 	for i := 0; i < n; i += 500 {
 		reqs := make([]store.Request, min(500, n-i))
@@ -222,7 +229,7 @@ func BenchmarkDrain(b *testing.B) {
 	mine, redis := cost(b, srv)
 	<-time.After(time.Until(due))
 	b.ResetTimer()
-	<-q.done
+	<-done
 	took := time.Since(due)
 	b.StopTimer()
 	report(b, srv, n, took, mine, redis)

@@ -21,13 +21,11 @@ const maxClaimBytes = 4 << 20
 // Claim is a notice won for a lease, and what its settle must prove.
 type Claim struct {
 	*notice.Notice
-	// Due is when it was due: the notice's own due time, or for one whose
-	// claim lapsed the end of that lease.
-	Lapses int // claims of this attempt and those before it that nobody settled
+	Lapses int // claims since the last settle that nobody settled
 	Shard  int
 	token  string
-	score  string
-	before string
+	score  string // in the shadow, as this claim left it
+	before string // and as it found it: see Attention
 }
 
 // Claimed answers a claim call.
