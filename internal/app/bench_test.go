@@ -39,10 +39,10 @@ func (q *quick) Handle(context.Context, *route.Route, *notice.Notice) notice.Res
 	return notice.DeliveredResult(200)
 }
 
-func benchEngine(b *testing.B, srv *redistest.Server, h dispatch.Handler, run bool) *Engine {
+func benchEngine(b *testing.B, srv *redistest.Server, h dispatch.Handler, slots int, run bool) *Engine {
 	b.Helper()
 	r := testRoute("r", "app1")
-	r.Concurrency, r.Timeout = 512, 10*time.Second
+	r.Concurrency, r.Timeout = slots, 10*time.Second
 	return benchRoute(b, srv, h, r, run)
 }
 
@@ -138,7 +138,7 @@ func request(i int, delay time.Duration, due time.Time) store.Request {
 // BenchmarkSchedule is 64 callers with one notice each, in process.
 func BenchmarkSchedule(b *testing.B) {
 	srv := redistest.Start(b)
-	e := benchEngine(b, srv, &quick{}, false)
+	e := benchEngine(b, srv, &quick{}, 64, false)
 	b.ReportAllocs()
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -167,7 +167,7 @@ func BenchmarkSchedule(b *testing.B) {
 // BenchmarkScheduleMany is batches of 128 from 8 callers.
 func BenchmarkScheduleMany(b *testing.B) {
 	srv := redistest.Start(b)
-	e := benchEngine(b, srv, &quick{}, false)
+	e := benchEngine(b, srv, &quick{}, 64, false)
 	b.ReportAllocs()
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -202,11 +202,15 @@ func BenchmarkScheduleMany(b *testing.B) {
 // BenchmarkDrain is notices that are due in one millisecond: from that instant
 // until the last was handled.
 func BenchmarkDrain(b *testing.B) {
-	srv := redistest.Start(b)
-	n := max(b.N, 2000)
-	q := &quick{all: int64(n), done: make(chan struct{})}
-	e := benchEngine(b, srv, q, true)
-	drain(b, srv, e, n, q.done)
+	for _, slots := range []int{64, 512} {
+		b.Run(fmt.Sprintf("%dSlots", slots), func(b *testing.B) {
+			srv := redistest.Start(b)
+			n := max(b.N, 2000)
+			q := &quick{all: int64(n), done: make(chan struct{})}
+			e := benchEngine(b, srv, q, slots, true)
+			drain(b, srv, e, n, q.done)
+		})
+	}
 }
 
 // drain schedules n notices for one millisecond, and measures from that instant

@@ -48,8 +48,8 @@ type Claimed struct {
 func (s *Store) ClaimKeys(ctx context.Context, prefix string, shard int, token string, lease time.Duration, keys []string) (Claimed, error) {
 	args := make([]any, 0, 6+len(keys))
 	args = append(args, s.space.ClaimPrefix(shard), token, lease.Milliseconds(), maxClaimBytes, 0, "k")
-	for _, k := range keys {
-		args = append(args, k)
+	for i := range keys {
+		args = append(args, &keys[i])
 	}
 	return s.claim(ctx, prefix, shard, token, args)
 }
@@ -85,14 +85,14 @@ func (s *Store) claim(ctx context.Context, prefix string, shard int, token strin
 		return Claimed{}, err
 	}
 	c := Claimed{Now: micros(v[0]), More: v[1] == int64(1)}
-	c.Won = make([]Claim, 0, (len(v)-2)/2)
-	for i := 2; i+1 < len(v); i += 2 {
+	c.Won = make([]Claim, 0, (len(v)-2)/3)
+	for i := 2; i+2 < len(v); i += 3 {
 		key, _ := v[i].(string)
 		switch a := v[i+1].(type) {
 		case string:
 			before, rest, _ := strings.Cut(a, " ")
-			lapses, rest, _ := strings.Cut(rest, " ")
-			score, record, _ := strings.Cut(rest, " ")
+			lapses, score, _ := strings.Cut(rest, " ")
+			record, _ := v[i+2].(string)
 			n, err := notice.Decode(key, prefix, record)
 			if err != nil {
 				c.Broken = append(c.Broken, key)

@@ -22,26 +22,19 @@ var scheduleScript = newScript("schedule", scheduleSource, true)
 // or, when the connection broke amid it, it is unknown, and the call may be
 // repeated. Requests must be checked before: see Content.Check.
 func (s *Store) Schedule(ctx context.Context, prefix string, shard int, reqs []Request) ([]Reply, error) {
-	args := make([]any, 0, 4+4*len(reqs))
-	args = append(args, s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers)
-	buf := make([]byte, 0, 320*len(reqs))
+	a := newArgs(s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers)
+	defer a.free()
 	for i := range reqs {
 		r := &reqs[i]
-		when := len(buf)
-		buf = appendWhen(buf, r.Due, r.Delay)
-		tail := len(buf)
+		a.text(r.Key)
+		a.buf = append(a.buf, r.OnDuplicate.mode())
+		a.buf = appendWhen(a.buf, r.Due, r.Delay)
+		a.end()
 		n := notice.Notice{Content: r.Content}
-		buf = n.AppendTail(buf)
-		mode := "r"
-		switch r.OnDuplicate {
-		case Keep:
-			mode = "k"
-		case Replace:
-			mode = "p"
-		}
-		args = append(args, r.Key, buf[when:tail:tail], mode, buf[tail:len(buf):len(buf)])
+		a.buf = n.AppendTail(a.buf)
+		a.end()
 	}
-	v, err := s.run(ctx, scheduleScript, s.four(shard, prefix), args)
+	v, err := s.run(ctx, scheduleScript, s.four(shard, prefix), a.list())
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +81,17 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply
 		reply.Differs = r.Content.Diff(&f.Content)
 	}
 	return reply
+}
+
+// mode is the duplicate's word in schedule.lua.
+func (d Duplicate) mode() byte {
+	switch d {
+	case Keep:
+		return 'k'
+	case Replace:
+		return 'p'
+	}
+	return 'r'
 }
 
 func appendWhen(b []byte, due time.Time, delay time.Duration) []byte {

@@ -53,49 +53,16 @@ type Settled struct {
 // time, pushes included, is stale the second time.
 func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Settlement) ([]Settled, error) {
 	ks := s.four(shard, prefix)
-	args := make([]any, 0, 6+10*len(list))
-	args = append(args, s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers, s.keep, len(list))
+	a := newArgs(s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers, s.keep)
+	defer a.free()
+	a.number(int64(len(list)))
 	for i := range list {
-		args = append(args, list[i].Claim.Key)
+		a.text(list[i].Claim.Key)
 	}
-	buf := make([]byte, 0, 420*len(list))
 	for i := range list {
-		t := &list[i]
-		n := t.Claim.Notice
-		made := strconv.FormatInt(n.Made.UnixMilli(), 10)
-		from := len(buf)
-		if !t.Untouched {
-			switch t.Ending {
-			case EndDelivered, EndDead, EndHanded:
-				buf = append(buf, `{"due":`...)
-				buf = strconv.AppendInt(buf, n.Due.UnixMilli(), 10)
-			}
-			buf = append(append(buf, `,"made":`...), made...)
-			buf = n.AppendTail(buf)
-		}
-		coming := n.Coming()
-		if t.Ending == EndHanded {
-			coming = n.Used // the report is on the attempt just counted
-		}
-		push := ""
-		if p := t.Push; pushes(p) {
-			var at int
-			ks, at = addKey(ks, p.Key)
-			push = strconv.Itoa(at-4) + " L"
-			if p.Stream {
-				push = strconv.Itoa(at-4) + " S " + strconv.FormatInt(p.MaxLen, 10)
-			}
-		}
-		args = append(args, t.Claim.token, t.Claim.score, t.Claim.before, made, string(t.Ending), (t.After.Nanoseconds()+999_999)/1_000_000,
-			coming, buf[from:len(buf):len(buf)], push)
-		if p := t.Push; pushes(p) {
-			args = append(args, len(p.Entry))
-			for _, e := range p.Entry {
-				args = append(args, e)
-			}
-		}
+		ks = list[i].append(a, ks)
 	}
-	v, err := s.run(ctx, settleScript, ks, args)
+	v, err := s.run(ctx, settleScript, ks, a.list())
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +87,48 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 	}
 	s.arm(ctx, timers, now)
 	return out, nil
+}
+
+// append appends the arguments of one settlement, and to ks where it pushes.
+func (t *Settlement) append(a *args, ks []string) []string {
+	n := t.Claim.Notice
+	a.text(t.Claim.token)
+	a.buf = append(a.buf, t.Ending...)
+	if pushes(t.Push) {
+		var at int
+		ks, at = addKey(ks, t.Push.Key)
+		a.buf = strconv.AppendInt(a.buf, int64(at-4), 10)
+		if t.Push.Stream {
+			a.buf = strconv.AppendInt(append(a.buf, " S "...), t.Push.MaxLen, 10)
+		} else {
+			a.buf = append(a.buf, " L"...)
+		}
+	}
+	a.end()
+	coming := n.Coming()
+	if t.Ending == EndHanded {
+		coming = n.Used // the report is on the attempt just counted
+	}
+	a.buf = append(append(append(append(a.buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
+	a.buf = append(strconv.AppendInt(a.buf, n.Made.UnixMilli(), 10), ' ')
+	a.buf = append(strconv.AppendInt(a.buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
+	a.number(int64(coming))
+	if !t.Untouched {
+		switch t.Ending {
+		case EndDelivered, EndDead, EndHanded:
+			a.buf = strconv.AppendInt(append(a.buf, `{"due":`...), n.Due.UnixMilli(), 10)
+		}
+		a.buf = strconv.AppendInt(append(a.buf, `,"made":`...), n.Made.UnixMilli(), 10)
+		a.buf = n.AppendTail(a.buf)
+	}
+	a.end()
+	if pushes(t.Push) {
+		a.number(int64(len(t.Push.Entry)))
+		for _, e := range t.Push.Entry {
+			a.text(e)
+		}
+	}
+	return ks
 }
 
 // pushes tells whether the settle has something to push: one without an entry
