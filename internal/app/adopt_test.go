@@ -292,7 +292,7 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 	flags := c.ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
 	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.ConfigSet(ctx, "notify-keyspace-events", "")
-		p.Set(ctx, k, "x", 20*time.Millisecond) // too short for a scan to come between
+		p.Set(ctx, k, "x", 2*time.Millisecond) // too short for a scan to come between
 		p.ConfigSet(ctx, "notify-keyspace-events", flags)
 		return nil
 	}); err != nil {
