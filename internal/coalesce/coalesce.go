@@ -3,7 +3,9 @@
 // It never waits for company: an item that finds a free sender goes out at
 // once and alone. Only while all senders are busy do items gather, and then
 // they leave together. So batching adds no delay when idle, and grows with the
-// load.
+// load. Where calls cost more than a little delay, further senders can be made
+// to wait for company: then one sender is at work as soon as there is anything,
+// and others only for a good number.
 package coalesce
 
 import "sync"
@@ -13,6 +15,7 @@ type Batcher[T any] struct {
 	send    func([]T)
 	max     int
 	senders int
+	company int
 
 	mu      sync.Mutex
 	pending []T
@@ -21,10 +24,11 @@ type Batcher[T any] struct {
 }
 
 // New makes a Batcher that calls send with 1 to max items, from at most
-// senders goroutines at a time. Batches of one sender keep the order of Add.
-// Send may keep the slice.
-func New[T any](senders, max int, send func([]T)) *Batcher[T] {
-	b := &Batcher[T]{send: send, max: max, senders: senders}
+// senders goroutines at a time; the second and further ones begin when company
+// items wait. Batches of one sender keep the order of Add. Send may keep the
+// slice.
+func New[T any](senders, company, max int, send func([]T)) *Batcher[T] {
+	b := &Batcher[T]{send: send, max: max, senders: senders, company: company}
 	b.idle = sync.NewCond(&b.mu)
 	return b
 }
@@ -33,7 +37,7 @@ func New[T any](senders, max int, send func([]T)) *Batcher[T] {
 func (b *Batcher[T]) Add(item T) {
 	b.mu.Lock()
 	b.pending = append(b.pending, item)
-	if b.busy < b.senders {
+	if b.busy == 0 || b.busy < b.senders && len(b.pending) >= b.company {
 		b.busy++
 		go b.run()
 	}

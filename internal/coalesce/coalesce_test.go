@@ -9,7 +9,7 @@ import (
 func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
 	release := make(chan struct{})
 	sizes := make(chan int, 100)
-	b := New(1, 10, func(items []int) {
+	b := New(1, 1, 10, func(items []int) {
 		sizes <- len(items)
 		<-release
 	})
@@ -32,9 +32,37 @@ func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
 	}
 }
 
+func TestASecondSenderWaitsForCompany(t *testing.T) {
+	release := make(chan struct{})
+	sizes := make(chan int, 100)
+	b := New(2, 4, 10, func(items []int) {
+		sizes <- len(items)
+		<-release
+	})
+	b.Add(0)
+	if n := <-sizes; n != 1 {
+		t.Fatalf("the first batch has %d items, want 1 at once", n)
+	}
+	for i := range 4 {
+		if b.Len() != i {
+			t.Fatalf("%d wait, want %d", b.Len(), i)
+		}
+		b.Add(i)
+	}
+	if n := <-sizes; n != 4 {
+		t.Errorf("the second sender took %d, want 4", n)
+	}
+	b.Add(9) // both are busy
+	close(release)
+	b.Wait()
+	if n := <-sizes; n != 1 {
+		t.Errorf("the last batch has %d items, want 1", n)
+	}
+}
+
 func TestEveryItemIsSentOnce(t *testing.T) {
 	var seen [10000]atomic.Int32
-	b := New(3, 7, func(items []int) {
+	b := New(3, 5, 7, func(items []int) {
 		for _, i := range items {
 			seen[i].Add(1)
 		}
@@ -58,7 +86,7 @@ func TestEveryItemIsSentOnce(t *testing.T) {
 
 func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
-	x := New(2, 128, func([]int) {})
+	x := New(2, 1, 128, func([]int) {})
 	for i := range b.N {
 		x.Add(i)
 	}

@@ -88,10 +88,13 @@ const (
 
 // batch is the most one claim or settle call carries; senders is how many such
 // calls of one route may be under way at once, so that Redis works while this
-// process does.
+// process does. The second of a kind waits until it has company to bring: a call
+// costs as much as some ten notices in it, and while there is one under way,
+// nothing is idle.
 const (
 	batch   = 128
 	senders = 2
+	company = 32
 )
 
 // Options of a Dispatcher.

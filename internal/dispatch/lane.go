@@ -52,7 +52,7 @@ func newLane(d *Dispatcher, r *route.Route) *lane {
 	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Slots(), stop: make(chan struct{}),
 		sweeps: make([]need, d.o.Shards), newest: make([]bool, d.o.Shards), paused: true}
 	for shard := range d.o.Shards {
-		l.settles = append(l.settles, coalesce.New(senders, batch, func(e []ending) { l.settle(shard, e) }))
+		l.settles = append(l.settles, coalesce.New(senders, company, batch, func(e []ending) { l.settle(shard, e) }))
 	}
 	return l
 }
@@ -135,15 +135,20 @@ func (l *lane) pump() {
 		switch {
 		case len(l.lost) > 0 && l.sweeping < senders:
 			begun = l.pumpLost()
-		case len(l.hints) > 0 && l.hinting < senders:
+		case len(l.hints) > 0 && l.may(l.hinting, min(len(l.hints), l.free)):
 			begun = l.pumpHints()
-		case l.sweeping < senders:
+		default:
 			begun = l.pumpSweep()
 		}
 		if !begun {
 			return
 		}
 	}
+}
+
+// may tells whether a call for n notices may begin beside those of its kind.
+func (l *lane) may(underWay, n int) bool {
+	return underWay == 0 || underWay < senders && n >= min(company, l.r.Slots()/2)
 }
 
 func (l *lane) pumpLost() bool {
@@ -186,7 +191,7 @@ func (l *lane) pumpSweep() bool {
 	// A quarter is the sweep's own likewise: hints that come without end may
 	// not hold up what fell due before.
 	room := max(l.free-spare, min(l.free, max(spare, 1)-l.swept))
-	if room <= 0 {
+	if room <= 0 || !l.may(l.sweeping, room) {
 		return false
 	}
 	shard, ok := l.nextSweep()

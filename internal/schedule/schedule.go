@@ -172,7 +172,7 @@ func (s *Scheduler) lane(l lane) *coalesce.Batcher[waiting] {
 	defer s.mu.Unlock()
 	b := s.by[l]
 	if b == nil {
-		b = coalesce.New(calls, most, func(w []waiting) {
+		b = coalesce.New(calls, 1, most, func(w []waiting) {
 			w = slices.DeleteFunc(w, func(w waiting) bool { return w.ctx.Err() != nil })
 			if len(w) == 0 {
 				return
