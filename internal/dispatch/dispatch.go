@@ -123,6 +123,7 @@ type Dispatcher struct {
 	grace       atomic.Int64
 
 	// Handlers run under work, which ends when a shutdown has run out of time.
+	jobs   chan job
 	work   context.Context //nolint:containedctx // the life of all handlers, not of one call
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
@@ -140,6 +141,7 @@ var ErrShutdown = errors.New("shutting down")
 // then what it is hinted or told to sweep.
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{o: o, tokenPrefix: o.Instance + "-" + strconv.FormatUint(rand.Uint64(), 36) + "-", lanes: map[string]*lane{}, total: o.Total}
+	d.jobs = make(chan job)
 	d.grace.Store(int64(o.Grace))
 	d.work, d.cancel = context.WithCancelCause(context.Background())
 	for _, r := range o.Routes {

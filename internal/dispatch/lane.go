@@ -309,11 +309,7 @@ func (l *lane) claim(call call) {
 			l.giveBack(&c.Won[i], source)
 			continue
 		}
-		l.d.wg.Add(1)
-		go func() {
-			defer l.d.wg.Done()
-			l.attempt(&c.Won[i], c.Now, at, source)
-		}()
+		l.d.start(job{l, &c.Won[i], c.Now, at, source})
 	}
 	l.release(n-won, n-won, swept(source, n-won))
 	if err != nil {
