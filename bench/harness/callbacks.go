@@ -73,34 +73,47 @@ func post(ctx context.Context, client *http.Client, url string, n int) error {
 	return err
 }
 
-// bareProcess runs Bare in a process of its own, as the service is one.
-func bareProcess(ctx context.Context, b *Bench) (float64, error) {
-	r, err := server.Receive(func(string) {})
+// bareProcess runs Bare in a process of its own, as the service is one, and
+// returns the rate and the processor time that a call took of both ends.
+func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu float64, err error) {
+	r, err := server.Receive(func(string) {
+		if takes > 0 {
+			time.Sleep(takes)
+		}
+	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer r.Stop()
 	spec, err := json.Marshal(BareSpec{URL: r.URL, Calls: b.Size.Calls, Callers: b.Env.Handlers})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
+	}
+	before, err := server.OwnCPU()
+	if err != nil {
+		return 0, 0, err
 	}
 	cmd := exec.CommandContext(ctx, b.Self, "bare", string(spec))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("bare loop: %w", err)
+		return 0, 0, fmt.Errorf("bare loop: %w", err)
 	}
-	var rate float64
+	after, err := server.OwnCPU()
+	if err != nil {
+		return 0, 0, err
+	}
 	if err := json.Unmarshal(out, &rate); err != nil {
-		return 0, fmt.Errorf("bare loop: %w", err)
+		return 0, 0, fmt.Errorf("bare loop: %w", err)
 	}
-	return rate, nil
+	spent := after - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return rate, float64(spent.Microseconds()) / float64(b.Size.Calls), nil
 }
 
-// callbackCase drains notices into an HTTP receiver and sets the rate against
-// the bare loop before and after it.
-func callbackCase(ctx context.Context, b *Bench) (Values, error) {
-	before, err := bareProcess(ctx, b)
+// callbackCase drains notices into an HTTP receiver that takes a while for each,
+// and sets the rate against the bare loop before and after it.
+func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (Values, error) {
+	before, cpuBefore, err := bareProcess(ctx, b, takes)
 	if err != nil {
 		return nil, err
 	}
@@ -108,15 +121,15 @@ func callbackCase(ctx context.Context, b *Bench) (Values, error) {
 	size.Drain, size.DrainMax = size.Calls, max(size.DrainMax, time.Minute)
 	with := *b
 	with.Size = size
-	v, err := drainCase(ctx, &with)
+	v, err := drainCase(ctx, &with, takes)
 	if err != nil {
 		return nil, err
 	}
-	after, err := bareProcess(ctx, b)
+	after, cpuAfter, err := bareProcess(ctx, b, takes)
 	if err != nil {
 		return nil, err
 	}
-	v["bare"] = (before + after) / 2
+	v["bare"], v["cpu_bare"] = (before+after)/2, (cpuBefore+cpuAfter)/2
 	v["percent"] = 100 * v["rate"] / v["bare"]
 	return v, nil
 }

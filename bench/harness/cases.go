@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"notifier/bench/peer"
-	"notifier/bench/server"
 )
 
 // Bench is what a case works with: a peer that is started and has no worker.
@@ -48,6 +47,10 @@ type Column struct {
 var lateColumns = []Column{{"mean_ms", "mean ms", true}, {"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true}, {"max_ms", "max ms",
 	true}}
 
+var costColumns = []Column{{"cpu_own", "workers and producers, CPU µs/job", true}, {"cpu_servers", "servers, CPU µs/job", true}}
+
+var callbackColumns = []Column{{"rate", "callbacks/s", false}, {"bare", "bare loop/s", false}, {"percent", "% of the bare loop", false}}
+
 const (
 	lateHandlers  = 16
 	drainHandlers = 64
@@ -56,20 +59,23 @@ const (
 // Cases are all cases, in the tables' order.
 func Cases(size Size) []Case {
 	ours := func(i peer.Info) bool { return i.Kind == peer.Ours }
+	overHTTP := func(i peer.Info) bool { return i.Name == "notifier-http" }
 	all := []Case{
 		{Name: "schedule", Title: "Schedule, one a call", What: fmt.Sprintf("%d callers, one job a call, due in a day, for %s.",
 			singleCallers, size.Schedule),
-			Columns: []Column{{"rate", "jobs/s", false}}, Handlers: lateHandlers, Run: scheduleCase},
+			Columns: append([]Column{{"rate", "jobs/s", false}}, costColumns...), Handlers: lateHandlers, Run: scheduleCase},
 		{Name: "schedule-batch", Title: "Schedule, many a call",
 			What: fmt.Sprintf("%d callers, 128 jobs a call (lmstfy 64, this project over HTTP 500), for %s.", batchCallers,
 				size.Schedule),
-			Columns: []Column{{"rate", "jobs/s", false}}, Handlers: lateHandlers, Only: func(i peer.Info) bool { return i.Batch > 0 },
-			Run: batchCase},
+			Columns: append([]Column{{"rate", "jobs/s", false}}, costColumns...), Handlers: lateHandlers,
+			Only: func(i peer.Info) bool { return i.Batch > 0 },
+			Run:  batchCase},
 		{Name: "drain", Title: "Drain", What: fmt.Sprintf("%d jobs due at one and the same ms (a whole second), a handler that "+
 			"does nothing, %d handlers; "+
 			"jobs handled by the time since the due instant; cut after %s.", size.Drain, drainHandlers, size.DrainMax),
-			Columns: []Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true}}, Counts: true,
-			Handlers: drainHandlers, Run: drainCase},
+			Columns: append([]Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true}},
+				costColumns...), Counts: true,
+			Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) { return drainCase(ctx, b, 0) }},
 		{Name: "late-10", Title: "Lateness at 10/s", What: fmt.Sprintf("10 jobs a second at random whole ms for %s, nothing else "+
 			"pending, %d handlers.", size.Small, lateHandlers),
 			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
@@ -104,9 +110,15 @@ func Cases(size Size) []Case {
 		{Name: "callbacks", Title: "HTTP callbacks, end to end",
 			What: fmt.Sprintf("%s notices due at one ms, delivered by HTTP to one local receiver, against a bare "+
 				"Go client loop with the same concurrency, before and after.", thousands(size.Calls)),
-			Columns: []Column{{"rate", "callbacks/s", false}, {"bare", "bare loop/s", false}, {"percent", "% of the bare loop",
-				false}}, Counts: true,
-			Only: func(i peer.Info) bool { return i.Name == "notifier-http" }, Handlers: drainHandlers, Run: callbackCase},
+			Columns: append(callbackColumns, Column{"cpu_bare", "bare loop and receiver, CPU µs/call", true},
+				Column{"cpu_redis", "Redis, CPU µs/call", true}, Column{"cpu_service", "service, CPU µs/call", true},
+				Column{"cpu_own", "receiver, CPU µs/call", true}), Counts: true,
+			Only: overHTTP, Handlers: drainHandlers,
+			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 0) }},
+		{Name: "callbacks-5ms", Title: "HTTP callbacks to a receiver that takes 5 ms",
+			What:    "The same, with a receiver that works for 5 ms before it answers: the processors have time to spare.",
+			Columns: callbackColumns, Counts: true, Only: overHTTP, Handlers: drainHandlers,
+			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 5*time.Millisecond) }},
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
 			Columns: []Column{{"doubled_percent", "handled twice, %", true}}, Counts: true, Handlers: lateHandlers, Run: raceCase},
@@ -145,20 +157,31 @@ func warm(ctx context.Context, b *Bench) (rate float64, err error) {
 	return fillAt(ctx, b.Peer, b.Info, 2*fillFrom, warmJobs)
 }
 
-func scheduleCase(ctx context.Context, b *Bench) (Values, error) {
-	if _, err := warm(ctx, b); err != nil {
-		return nil, err
-	}
-	rate, err := produce(ctx, b.Peer, b.Size.Schedule, 0)
-	return Values{"rate": rate}, err
-}
+func scheduleCase(ctx context.Context, b *Bench) (Values, error) { return produceCase(ctx, b, 0) }
 
 func batchCase(ctx context.Context, b *Bench) (Values, error) {
+	return produceCase(ctx, b, b.Info.Batch)
+}
+
+func produceCase(ctx context.Context, b *Bench, batch int) (Values, error) {
 	if _, err := warm(ctx, b); err != nil {
 		return nil, err
 	}
-	rate, err := produce(ctx, b.Peer, b.Size.Schedule, b.Info.Batch)
-	return Values{"rate": rate}, err
+	before, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	n, rate, err := produce(ctx, b.Peer, b.Size.Schedule, batch)
+	if err != nil {
+		return nil, err
+	}
+	after, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	v := Values{"rate": rate}
+	after.perJob(v, before, float64(n))
+	return v, nil
 }
 
 func bytesCase(ctx context.Context, b *Bench) (Values, error) {
@@ -179,7 +202,9 @@ func bytesCase(ctx context.Context, b *Bench) (Values, error) {
 	return Values{"bytes": float64(after.Bytes-before.Bytes) / float64(b.Size.Bytes)}, nil
 }
 
-func drainCase(ctx context.Context, b *Bench) (Values, error) {
+// drainCase measures how fast jobs are handled that are due at one instant, each
+// of which takes a handler that long.
+func drainCase(ctx context.Context, b *Bench, takes time.Duration) (Values, error) {
 	rate, err := warm(ctx, b)
 	if err != nil {
 		return nil, err
@@ -194,14 +219,38 @@ func drainCase(ctx context.Context, b *Bench) (Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+	handle := r.Handle
+	if takes > 0 {
+		handle = func(id string) {
+			r.Handle(id)
+			time.Sleep(takes)
+		}
+	}
+	if err := b.Peer.Work(ctx, b.Env.Handlers, handle); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, time.Until(due)-20*time.Millisecond); err != nil {
+		return nil, err
+	}
+	from, err := spentSoFar(ctx, b)
+	if err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx, due.Add(b.Size.DrainMax)); err != nil {
 		return nil, err
 	}
+	to, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
 	v := Values{}
 	r.Counts(v)
+	handled := float64(r.handled.Load())
+	to.perJob(v, from, handled)
+	if len(to.servers) == 2 && handled > 0 { // Redis, and the service before it
+		v["cpu_redis"] = float64((to.servers[0] - from.servers[0]).Microseconds()) / handled
+		v["cpu_service"] = float64((to.servers[1] - from.servers[1]).Microseconds()) / handled
+	}
 	after, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return nil, err
@@ -307,38 +356,30 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := pause(ctx, min(b.Size.Idle, 3*time.Second)); err != nil {
 		return nil, err
 	}
-	type sample struct {
-		usage       peer.Usage
-		own, server time.Duration
-		at          time.Time
+	usage, err := b.Peer.Usage(ctx)
+	if err != nil {
+		return nil, err
 	}
-	take := func() (s sample, err error) {
-		if s.usage, err = b.Peer.Usage(ctx); err != nil {
-			return s, err
-		}
-		if s.server, err = server.CPU(s.usage.PIDs...); err != nil {
-			return s, err
-		}
-		s.own, err = server.OwnCPU()
-		s.at = time.Now()
-		return s, err
-	}
-	before, err := take()
+	before, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	if err := pause(ctx, b.Size.Idle); err != nil {
 		return nil, err
 	}
-	after, err := take()
+	after, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	later, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return nil, err
 	}
 	seconds := after.at.Sub(before.at).Seconds()
 	v := Values{"cpu_worker": 100 * (after.own - before.own).Seconds() / seconds,
-		"cpu_server": 100 * (after.server - before.server).Seconds() / seconds}
-	if before.usage.Commands >= 0 {
-		v["commands"] = float64(after.usage.Commands-before.usage.Commands) / seconds
+		"cpu_server": 100 * (after.all() - before.all()).Seconds() / seconds}
+	if usage.Commands >= 0 {
+		v["commands"] = float64(later.Commands-usage.Commands) / seconds
 	}
 	return v, nil
 }

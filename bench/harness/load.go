@@ -92,7 +92,7 @@ func fillAt(ctx context.Context, p peer.Peer, info peer.Info, from, n int) (floa
 
 // produce schedules for the given time and returns the rate. batch 0 = one job
 // a call.
-func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (float64, error) {
+func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n int64, rate float64, err error) {
 	callers := singleCallers
 	if batch > 0 {
 		callers = batchCallers
@@ -126,9 +126,9 @@ func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (floa
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return 0, fmt.Errorf("schedule: %w", err)
+		return 0, 0, fmt.Errorf("schedule: %w", err)
 	}
-	return float64(done.Load()) / time.Since(start).Seconds(), nil
+	return done.Load(), float64(done.Load()) / time.Since(start).Seconds(), nil
 }
 
 // leadFor is the time that n jobs need to be scheduled before the first is

@@ -155,7 +155,7 @@ func TestScheduleStopsAtTheFirstError(t *testing.T) {
 	if len(c.jobs) > singleCallers {
 		t.Errorf("%d jobs were scheduled after the first error", len(c.jobs))
 	}
-	if _, err := produce(context.Background(), c, time.Hour, 0); !errors.Is(err, c.fail) {
+	if _, _, err := produce(context.Background(), c, time.Hour, 0); !errors.Is(err, c.fail) {
 		t.Errorf("error %v, want the peer's", err)
 	}
 }

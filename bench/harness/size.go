@@ -51,9 +51,9 @@ func Sizes() map[string]Size {
 			Calls: 500, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
 		},
 		"quick": {
-			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "off", "idle", "callbacks"},
+			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "off", "idle", "callbacks", "callbacks-5ms"},
 			Peers: append(cheap, "river"),
-			Cases: []string{"schedule", "schedule-batch", "drain", "late-10", "late-1000", "off", "idle", "callbacks"},
+			Cases: []string{"schedule", "schedule-batch", "drain", "late-10", "late-1000", "off", "idle", "callbacks", "callbacks-5ms"},
 			Only: map[string][]string{
 				"schedule":  {"notifier", "notifier-http", "asynq", "beanstalkd", "zset-lua-10ms"},
 				"drain":     {"notifier", "asynq-10ms", "beanstalkd"},

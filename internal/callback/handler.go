@@ -268,10 +268,10 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, u *url.URL,
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: u}
 	outer := ctx
 	var cancel context.CancelFunc
-	if s.route.Timeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, s.route.Timeout)
+	if _, bounded := ctx.Deadline(); bounded || s.route.Timeout <= 0 {
+		ctx, cancel = context.WithCancel(ctx) // the caller has set the route's timeout
 	} else {
-		ctx, cancel = context.WithCancel(ctx)
+		ctx, cancel = context.WithTimeout(ctx, s.route.Timeout)
 	}
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, tr.trace(seen != nil))

@@ -146,6 +146,8 @@ type Notice struct {
 	// kept is the content as it stood in the record this was read from. A
 	// notice's content never changes.
 	kept string
+	// inline: that record holds the body as JSON.
+	inline bool
 }
 
 // Coming is the number of the coming attempt, from 1.

@@ -98,7 +98,10 @@ func TestRecordComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.kept = ""
+		if typ := n.Content.EffectiveType(); got.EffectiveType() != typ {
+			t.Fatalf("%s is sent as %q, read again as %q", data, typ, got.EffectiveType())
+		}
+		got.kept, got.inline = "", false
 		if len(n.Body) == 0 {
 			n.Body, got.Body = nil, nil
 		}

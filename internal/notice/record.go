@@ -270,7 +270,7 @@ func decode(key, route, data string) (*Notice, error) {
 	}
 	switch {
 	case r.JSON != nil:
-		n.Body = r.JSON
+		n.Body, n.inline = r.JSON, true
 	case r.Text != nil:
 		n.Body = []byte(*r.Text)
 	case r.Base64 != nil:
@@ -313,6 +313,14 @@ func (c *Content) EffectiveType() string {
 		return "application/json"
 	}
 	return ""
+}
+
+// EffectiveType is the content's; a record says by itself which body is JSON.
+func (n *Notice) EffectiveType() string {
+	if n.inline && n.ContentType == "" {
+		return "application/json"
+	}
+	return n.Content.EffectiveType()
 }
 
 // Reserved tells whether a producer may not set a header of this name: the

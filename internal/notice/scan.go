@@ -34,7 +34,7 @@ func scan(key, route, s string) (*Notice, bool) {
 		case "text":
 			n.Body = []byte(c.text())
 		case "json":
-			n.Body = []byte(c.value())
+			n.Body, n.inline = []byte(c.value()), true
 		default:
 			return nil, false
 		}
