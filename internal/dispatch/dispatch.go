@@ -19,8 +19,8 @@
 // A hint is a key that just expired: it is claimed by name. A sweep claims
 // whatever is overdue. Hints are dropped when there is no room for them; the
 // sweep finds those notices later. Sweeps leave a quarter of a route's slots to
-// hints, and a quarter is theirs though hints come without end: neither way
-// waits for the other. A backlog is swept from its oldest and its
+// hints, as long as some come, and a quarter is theirs though hints come without
+// end: neither way waits for the other. A backlog is swept from its oldest and its
 // newest end in turn, so that a burst for one destination does not hold up
 // what fell due after it.
 //

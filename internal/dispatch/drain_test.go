@@ -26,8 +26,8 @@ func TestDrainWaitsForHandlers(t *testing.T) {
 		if left := d.Drain(ctx, 3*time.Second); left != 0 || time.Since(from) != 7*time.Second {
 			t.Errorf("%d left after %s", left, time.Since(from))
 		}
-		if w.calls != 6 || s.endings()[store.EndDelivered] != 6 {
-			t.Errorf("%d calls, %v; want the 6 that had begun", w.calls, s.endings())
+		if w.calls != 7 || s.endings()[store.EndDelivered] != 7 {
+			t.Errorf("%d calls, %v; want the 7 that had begun", w.calls, s.endings())
 		}
 		quiet(t, d)
 	})

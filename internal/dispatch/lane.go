@@ -26,14 +26,15 @@ type lane struct {
 	swept    int // slots that sweeps have taken
 	running  int // taken slots and put-off attempts that are not settled yet
 	hints    []string
-	sweeps   []need // by shard
-	turn     int    // the shard swept last
-	newest   []bool // by shard: the end the next sweep begins at
-	lost     []call // claim calls whose replies were lost
-	hinting  int    // claim calls under way, of hints
-	sweeping int    // and others
-	failing  int    // settle calls that Redis did not take yet
-	paused   bool   // until SetPaused is called for the first time, too
+	hinted   time.Time // the last hint
+	sweeps   []need    // by shard
+	turn     int       // the shard swept last
+	newest   []bool    // by shard: the end the next sweep begins at
+	lost     []call    // claim calls whose replies were lost
+	hinting  int       // claim calls under way, of hints
+	sweeping int       // and others
+	failing  int       // settle calls that Redis did not take yet
+	paused   bool      // until SetPaused is called for the first time, too
 	closed   bool
 	backoff  time.Duration // after failed claims
 	resting  bool
@@ -52,7 +53,7 @@ func newLane(d *Dispatcher, r *route.Route) *lane {
 	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Slots(), stop: make(chan struct{}),
 		sweeps: make([]need, d.o.Shards), newest: make([]bool, d.o.Shards), paused: true}
 	for shard := range d.o.Shards {
-		l.settles = append(l.settles, coalesce.New(senders, company, batch, func(e []ending) { l.settle(shard, e) }))
+		l.settles = append(l.settles, coalesce.New(senders, batch/2, batch, func(e []ending) { l.settle(shard, e) }))
 	}
 	return l
 }
@@ -65,11 +66,13 @@ func (l *lane) hint(key string) bool {
 	l.mu.Lock()
 	if l.paused || l.closed || l.free == 0 || len(l.hints) >= l.free+hintRoom {
 		// Its event is spent: the next free slot need not wait for the grace.
+		l.hinted = time.Now()
 		l.sweeps[l.d.o.Shard(key)] = needDue
 		l.mu.Unlock()
 		return false
 	}
 	l.hints = append(l.hints, key)
+	l.hinted = time.Now()
 	l.pump()
 	l.mu.Unlock()
 	return true
@@ -182,11 +185,18 @@ func (l *lane) pumpHints() bool {
 	return true
 }
 
+// hintless is how long no hint came when a backlog gets most of the slots that
+// are kept for them.
+const hintless = 500 * time.Millisecond
+
 func (l *lane) pumpSweep() bool {
 	grace := time.Duration(l.d.grace.Load())
 	spare := l.r.Slots() / 4
-	if grace == 0 {
+	switch {
+	case grace == 0:
 		spare = 0 // no events, no hints
+	case time.Since(l.hinted) > hintless:
+		spare = max(l.r.Slots()/16, min(spare, 1)) // what a first hint finds; others follow as slots come free
 	}
 	// A quarter is the sweep's own likewise: hints that come without end may
 	// not hold up what fell due before.
