@@ -3,7 +3,7 @@
 //
 //	go run . -size=quick            two minutes
 //	go run . -size=standard         all peers and cases, under an hour
-//	go run . -size=nightly          the same with longer windows, five repeats, three million pending
+//	go run . -size=nightly          the same with longer windows
 //	go run . -peers=all -cases=late-10 -size=quick
 //	go run . -render                write the pages again from the last result
 package main
