@@ -17,10 +17,8 @@ import (
 // stamp is a time as the API writes it: RFC 3339, UTC, milliseconds.
 type stamp time.Time
 
-const stampLayout = "2006-01-02T15:04:05.000Z"
-
 func (s stamp) MarshalJSON() ([]byte, error) {
-	return time.Time(s).UTC().AppendFormat(make([]byte, 0, 26), `"`+stampLayout+`"`), nil
+	return time.Time(s).UTC().AppendFormat(make([]byte, 0, 26), `"`+notice.StampLayout+`"`), nil
 }
 
 func (s *stamp) UnmarshalJSON(b []byte) error { return (*time.Time)(s).UnmarshalJSON(b) }
@@ -179,7 +177,7 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 }
 
 func appendStamp(b []byte, t time.Time) []byte {
-	return append(t.UTC().AppendFormat(append(b, '"'), stampLayout), '"')
+	return append(t.UTC().AppendFormat(append(b, '"'), notice.StampLayout), '"')
 }
 
 // appendString appends a string as JSON.

@@ -8,6 +8,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"notifier/internal/notice"
 )
 
 // logDelay is how long a line may wait to be written together with others: a
@@ -39,7 +41,7 @@ func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func()
 }
 
 func utcMilli(t time.Time, e zapcore.PrimitiveArrayEncoder) {
-	e.AppendString(t.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	e.AppendString(notice.Stamp(t))
 }
 
 // redisLog takes what go-redis would print to stderr: dials that failed, which

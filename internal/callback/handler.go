@@ -138,8 +138,8 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 func (h *Handler) newState(r *route.Route) (*routeState, error) {
 	s := &routeState{route: r, signer: newSigner(r.Secrets), userAgent: []string{h.opts.UserAgent}}
 	for i, key := range r.Secrets {
-		if len(key) < minSecret || len(key) > maxSecret {
-			return nil, fmt.Errorf("signing secret %d has %d bytes; want %d to %d", i+1, len(key), minSecret, maxSecret)
+		if err := key.Check(); err != nil {
+			return nil, fmt.Errorf("signing secret %d %w", i+1, err)
 		}
 	}
 	if err := notice.CheckHeaders(r.Headers); err != nil {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/notice"
+	"notifier/internal/route"
 	"notifier/internal/secrettest"
 )
 
@@ -129,7 +130,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		texts = append(texts, e.Message, fmt.Sprint(e.ContextMap()))
 	}
 	secrettest.Check(t, all, texts...)
-	if _, err := ParseSecrets(secret + ",whsec_" + strings.Repeat("h", 7)); err == nil {
+	if _, err := route.ParseSecrets(secret + ",whsec_" + strings.Repeat("h", 7)); err == nil {
 		t.Error(errors.New("a bad secret was taken"))
 	} else {
 		secrettest.Check(t, []string{secret}, err.Error())

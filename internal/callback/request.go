@@ -86,7 +86,7 @@ func (s *routeState) request(ctx context.Context, n *notice.Notice, u *url.URL, 
 	}
 	set("Notifier-Key", n.Key)
 	set("Notifier-Attempt", strconv.Itoa(n.Coming()))
-	set("Notifier-Due", n.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	set("Notifier-Due", notice.Stamp(n.Due))
 	if n.Traceparent != "" {
 		set("Traceparent", n.Traceparent)
 	}

@@ -81,9 +81,9 @@ func when(t time.Time) string {
 	}
 	d := time.Until(t).Round(time.Second)
 	if d >= 0 {
-		return fmt.Sprintf("%s (in %s)", t.UTC().Format("2006-01-02T15:04:05.000Z"), notice.Short(d))
+		return fmt.Sprintf("%s (in %s)", notice.Stamp(t), notice.Short(d))
 	}
-	return fmt.Sprintf("%s (%s ago)", t.UTC().Format("2006-01-02T15:04:05.000Z"), notice.Short(-d))
+	return fmt.Sprintf("%s (%s ago)", notice.Stamp(t), notice.Short(-d))
 }
 
 // sayNotice prints a notice for a person.
@@ -121,7 +121,7 @@ func (a *command) sayNotice(n *client.Notice) {
 			if at.Status > 0 {
 				status = fmt.Sprint(at.Status)
 			}
-			rows = append(rows, row(at.N, at.At.UTC().Format("2006-01-02T15:04:05.000Z"), fmt.Sprintf("%dms", at.DurationMS), status,
+			rows = append(rows, row(at.N, notice.Stamp(at.At), fmt.Sprintf("%dms", at.DurationMS), status,
 				dash(at.Reason), short(at.Response, 60)))
 		}
 		table(a.Stdout, rows...)

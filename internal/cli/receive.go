@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"notifier/internal/callback"
 	"notifier/internal/route"
 )
 
@@ -86,7 +85,7 @@ func (rc *receiver) secrets(list string) error {
 	if list == "" {
 		return nil
 	}
-	secrets, err := callback.ParseSecrets(list)
+	secrets, err := route.ParseSecrets(list)
 	if err != nil {
 		return usage("%w", err)
 	}

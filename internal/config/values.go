@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -129,29 +128,6 @@ func parseRate(s string) (float64, error) {
 		return 0, errors.New("want a rate such as 100/s, 600/m or 5000/h")
 	}
 	return n / per, nil
-}
-
-// parseSecrets reads signing secrets. Its error says which of them is wrong and
-// nothing of what it holds.
-func parseSecrets(s string) ([]Secret, error) {
-	var secrets []Secret
-	for i, part := range strings.Split(s, ",") {
-		encoded, ok := strings.CutPrefix(strings.TrimSpace(part), "whsec_")
-		if !ok {
-			return nil, fmt.Errorf("secret %d does not begin with whsec_", i+1)
-		}
-		b, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			if b, err = base64.RawStdEncoding.DecodeString(encoded); err != nil {
-				return nil, fmt.Errorf("secret %d: what follows whsec_ is not base64", i+1)
-			}
-		}
-		if len(b) < 24 || len(b) > 64 {
-			return nil, fmt.Errorf("secret %d has %d bytes, want 24 to 64", i+1, len(b))
-		}
-		secrets = append(secrets, b)
-	}
-	return secrets, nil
 }
 
 // parseHeaders reads Name=value,…. Its error says nothing of the values: one may

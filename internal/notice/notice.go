@@ -150,6 +150,13 @@ type Notice struct {
 	inline bool
 }
 
+// StampLayout is how times are written for others to read, in UTC: RFC 3339
+// with milliseconds, which is how exactly they are kept.
+const StampLayout = "2006-01-02T15:04:05.000Z"
+
+// Stamp writes a time after StampLayout.
+func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
+
 // Coming is the number of the coming attempt, from 1.
 func (n *Notice) Coming() int { return n.Used + 1 }
 

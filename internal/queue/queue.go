@@ -44,8 +44,6 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	return res
 }
 
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
-
 // Envelope is a list's element: {"id","key","attempt","due","content_type",
 // "body"}. The body stands byte for byte as it is when it is JSON, as a string
 // when it is text of another type, and under "body_base64" otherwise.
@@ -59,7 +57,7 @@ func Envelope(n *notice.Notice) []byte {
 		Body       json.RawMessage `json:"body,omitempty"`
 		BodyBase64 string          `json:"body_base64,omitempty"`
 		Lost       bool            `json:"body_lost,omitempty"`
-	}{ID: n.ID(), Key: n.Key, Attempt: n.Coming(), Due: n.Due.UTC().Format(timeFormat), Type: n.EffectiveType(), Lost: n.Lost}
+	}{ID: n.ID(), Key: n.Key, Attempt: n.Coming(), Due: notice.Stamp(n.Due), Type: n.EffectiveType(), Lost: n.Lost}
 	switch {
 	case len(n.Body) == 0:
 	case n.EffectiveType() == "application/json" && n.InlineJSON():
@@ -78,7 +76,7 @@ func Envelope(n *notice.Notice) []byte {
 
 // Fields are a stream's entry: the same facts, the body byte for byte.
 func Fields(n *notice.Notice) []string {
-	f := []string{"id", n.ID(), "key", n.Key, "attempt", strconv.Itoa(n.Coming()), "due", n.Due.UTC().Format(timeFormat),
+	f := []string{"id", n.ID(), "key", n.Key, "attempt", strconv.Itoa(n.Coming()), "due", notice.Stamp(n.Due),
 		"content_type", n.EffectiveType(), "body", string(n.Body)}
 	if n.Lost {
 		f = append(f, "body_lost", "1")

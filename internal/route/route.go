@@ -157,15 +157,6 @@ type Route struct {
 	Method          string // empty = POST
 }
 
-// Secret is a signing key. It prints as dots.
-type Secret []byte
-
-func (Secret) String() string   { return "•••" }
-func (Secret) GoString() string { return "•••" }
-
-// MarshalText keeps a secret out of JSON and logs.
-func (Secret) MarshalText() ([]byte, error) { return []byte("•••"), nil }
-
 // Margin is what a lease has over the handler's timeout: time to settle, and
 // room for a Redis that is slow at the wrong moment.
 const Margin = 5 * time.Second
