@@ -268,8 +268,9 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, u *url.URL,
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: u}
 	outer := ctx
 	var cancel context.CancelFunc
-	if _, bounded := ctx.Deadline(); bounded || s.route.Timeout <= 0 {
-		ctx, cancel = context.WithCancel(ctx) // the caller has set the route's timeout
+	end, bounded := ctx.Deadline()
+	if s.route.Timeout <= 0 || bounded && time.Until(end) <= s.route.Timeout {
+		ctx, cancel = context.WithCancel(ctx) // the caller has set the timeout
 	} else {
 		ctx, cancel = context.WithTimeout(ctx, s.route.Timeout)
 	}

@@ -49,13 +49,21 @@ func (a *args) number(n int64) {
 	a.end()
 }
 
-// list is what go-redis takes: pointers, because each string in an interface
-// would be an allocation. It shares nothing with a.
+// list is what go-redis takes. It shares nothing with a, or nobody gets the
+// memory after it.
 func (a *args) list() []any {
-	whole := string(a.buf)
-	parts := make([]string, len(a.ends))
 	list := make([]any, len(a.ends))
 	from := 0
+	if cap(a.buf) > mostSpare { // too much to have twice
+		for i, to := range a.ends {
+			list[i] = a.buf[from:to:to]
+			from = to
+		}
+		return list
+	}
+	// Pointers, because each string in an interface would be an allocation.
+	whole := string(a.buf)
+	parts := make([]string, len(a.ends))
 	for i, to := range a.ends {
 		parts[i] = whole[from:to]
 		list[i] = &parts[i]
