@@ -102,20 +102,17 @@ func (c *cursor) text() string {
 
 // value is a JSON value as it stands. It was valid when it was written.
 func (c *cursor) value() string {
-	depth, quoted := 0, false
-	for i := c.at; i < len(c.s) && !c.bad; i++ {
-		switch ch := c.s[i]; {
-		case quoted:
-			if ch == '\\' {
-				i++
-			} else if ch == '"' {
-				quoted = false
+	depth := 0
+	for i := c.at; i < len(c.s); i++ {
+		switch ch := c.s[i]; ch {
+		case '"':
+			if i = closing(c.s, i+1); i < 0 {
+				c.bad = true
+				return ""
 			}
-		case ch == '"':
-			quoted = true
-		case ch == '{' || ch == '[':
+		case '{', '[':
 			depth++
-		case ch == '}' || ch == ']' || ch == ',':
+		case '}', ']', ',':
 			if depth == 0 {
 				v := c.s[c.at:i]
 				c.at = i
@@ -129,4 +126,22 @@ func (c *cursor) value() string {
 	}
 	c.bad = true
 	return ""
+}
+
+// closing is where the JSON string ends that begins at from, or -1.
+func closing(s string, from int) int {
+	for i := from; ; i++ {
+		n := strings.IndexByte(s[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		i += n
+		slashes := 0
+		for i-slashes > from && s[i-slashes-1] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
 }
