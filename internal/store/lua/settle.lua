@@ -34,8 +34,11 @@ local fields, filled = {}, 0
 local settled, kept = {}, 0
 local moved, dead, forget = {}, {}, {}
 
+-- From the next whole ms: a step is never short.
+local after = now + (t[2] % 1000 > 0 and 1 or 0)
+
 local function again(key, ms, coming)
-  local due = now + ms
+  local due = ms > 0 and after + ms or now
   local text = format('%.0f', due)
   if ms > 0 then
     moved[#moved + 1] = text
