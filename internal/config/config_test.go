@@ -173,7 +173,7 @@ func TestProblems(t *testing.T) {
 		{"ROUTE_ORDERS_RATE=0/s", "100/s"},
 		{"ROUTE_ORDERS_SECRET=" + hidden, "does not begin with whsec_"},
 		{"ROUTE_ORDERS_SECRET=" + secret + ",whsec_c2hvcnQ=", "secret 2 has 5 bytes"},
-		{"ROUTE_ORDERS_SECRET=whsec_*" + hidden, "is not base64"},
+		{"ROUTE_ORDERS_SECRET=whsec_*" + hidden, "not base64"},
 		{"ROUTE_ORDERS_HEADERS=" + hidden, "entry 1 has no '='"},
 		{"ROUTE_ORDERS_HEADERS=webhook-id=" + hidden, "reserved"},
 		{"ROUTE_ORDERS_HEADERS=a=" + hidden + "\n", "NOTIFIER"}, // trimmed: right; see below

@@ -236,7 +236,7 @@ func (rr *routeReader) calls() {
 	var err error
 	if raw.Secret != "" {
 		if rt.Secrets, err = route.ParseSecrets(raw.Secret); err != nil {
-			rr.bad("SECRET", "", fmt.Sprintf("(not shown) %v; want whsec_ and 24 to 64 bytes in base64, several comma-separated", err))
+			rr.bad("SECRET", "", "(not shown) "+err.Error())
 		}
 	}
 	if raw.Headers != "" {

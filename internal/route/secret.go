@@ -30,18 +30,20 @@ func (s Secret) Check() error {
 	return nil
 }
 
+var wantSecret = fmt.Sprintf("want whsec_ and the base64 of %d to %d random bytes, several comma-separated", minSecret, maxSecret)
+
 // ParseSecrets reads one or several comma-separated signing keys as they are
 // exchanged: whsec_ and base64. Its errors count secrets and never quote them.
 func ParseSecrets(s string) ([]Secret, error) {
 	if strings.TrimSpace(s) == "" {
-		return nil, errors.New("an empty secret; want whsec_ and the base64 of random bytes")
+		return nil, errors.New("an empty secret; " + wantSecret)
 	}
 	var out []Secret
 	for part := range strings.SplitSeq(s, ",") {
 		n := len(out) + 1
 		enc, ok := strings.CutPrefix(strings.TrimSpace(part), "whsec_")
 		if !ok {
-			return nil, fmt.Errorf("secret %d does not begin with whsec_", n)
+			return nil, fmt.Errorf("secret %d does not begin with whsec_; %s", n, wantSecret)
 		}
 		// The error of the decoder would tell a position and so a byte: dropped.
 		key, err := base64.StdEncoding.DecodeString(enc)
@@ -49,7 +51,7 @@ func ParseSecrets(s string) ([]Secret, error) {
 			key, err = base64.RawStdEncoding.DecodeString(enc)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("secret %d is not base64 after whsec_", n)
+			return nil, fmt.Errorf("secret %d is not base64 after whsec_; %s", n, wantSecret)
 		}
 		if err := Secret(key).Check(); err != nil {
 			return nil, fmt.Errorf("secret %d %w", n, err)
