@@ -1,11 +1,9 @@
 // Package coalesce gathers calls that happen at the same time into one.
 //
-// It never waits for company: an item that finds a free sender goes out at
-// once and alone. Only while all senders are busy do items gather, and then
-// they leave together. So batching adds no delay when idle, and grows with the
-// load. Where calls cost more than a little delay, further senders can be made
-// to wait for company: then one sender is at work as soon as there is anything,
-// and others only for a good number.
+// An item that finds no sender at work goes out at once and alone. Only while
+// one is at work do items gather, and then they leave together. So batching adds
+// no delay when idle, and grows with the load. The second and further senders
+// begin when enough items wait to be worth a call beside the one under way.
 package coalesce
 
 import "sync"

@@ -95,6 +95,8 @@ const (
 	batch   = 128
 	senders = 2
 	company = 32
+	// Nobody waits for a settle.
+	settleCompany = 64
 )
 
 // Options of a Dispatcher.
@@ -122,8 +124,9 @@ type Dispatcher struct {
 	tokenPrefix string
 	grace       atomic.Int64
 
+	jobs chan job // to goroutines that wait for an attempt: see start
+
 	// Handlers run under work, which ends when a shutdown has run out of time.
-	jobs   chan job
 	work   context.Context //nolint:containedctx // the life of all handlers, not of one call
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup

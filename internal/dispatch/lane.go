@@ -53,7 +53,7 @@ func newLane(d *Dispatcher, r *route.Route) *lane {
 	l := &lane{d: d, r: r, h: d.o.Handler(r), free: r.Slots(), stop: make(chan struct{}),
 		sweeps: make([]need, d.o.Shards), newest: make([]bool, d.o.Shards), paused: true}
 	for shard := range d.o.Shards {
-		l.settles = append(l.settles, coalesce.New(senders, batch/2, batch, func(e []ending) { l.settle(shard, e) }))
+		l.settles = append(l.settles, coalesce.New(senders, settleCompany, batch, func(e []ending) { l.settle(shard, e) }))
 	}
 	return l
 }
@@ -64,15 +64,14 @@ const hintRoom = 256
 
 func (l *lane) hint(key string) bool {
 	l.mu.Lock()
+	l.hinted = time.Now()
 	if l.paused || l.closed || l.free == 0 || len(l.hints) >= l.free+hintRoom {
 		// Its event is spent: the next free slot need not wait for the grace.
-		l.hinted = time.Now()
 		l.sweeps[l.d.o.Shard(key)] = needDue
 		l.mu.Unlock()
 		return false
 	}
 	l.hints = append(l.hints, key)
-	l.hinted = time.Now()
 	l.pump()
 	l.mu.Unlock()
 	return true

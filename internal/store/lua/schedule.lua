@@ -44,7 +44,7 @@ for n = 1, count do
     flush()
     old = call('HGET', KEYS[2], key)
   end
-  if old and byte(when) ~= 112 then
+  if old and byte(when) ~= 112 then -- "p"
     reply[n + 1] = {
       old, call('ZSCORE', KEYS[1], key) or '', call('EXISTS', ARGV[1] .. key),
       call('ZSCORE', KEYS[3], key) or '', call('ZSCORE', KEYS[4], key) or ''}
@@ -52,7 +52,7 @@ for n = 1, count do
     if when ~= last then
       last, text = when, sub(when, 3)
       due = tonumber(text)
-      if byte(when, 2) == 43 then
+      if byte(when, 2) == 43 then -- "+"
         due = now + due
         text = format('%.0f', due)
       elseif due < now then
