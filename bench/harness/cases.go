@@ -180,7 +180,7 @@ func produceCase(ctx context.Context, b *Bench, batch int) (Values, error) {
 		return nil, err
 	}
 	v := Values{"rate": rate}
-	after.perJob(v, before, float64(n))
+	after.perJob(v, before, n)
 	return v, nil
 }
 
@@ -245,18 +245,9 @@ func drainCase(ctx context.Context, b *Bench, takes time.Duration) (Values, erro
 	}
 	v := Values{}
 	r.Counts(v)
-	handled := float64(r.handled.Load())
-	to.perJob(v, from, handled)
-	if len(to.servers) == 2 && handled > 0 { // Redis, and the service before it
-		v["cpu_redis"] = float64((to.servers[0] - from.servers[0]).Microseconds()) / handled
-		v["cpu_service"] = float64((to.servers[1] - from.servers[1]).Microseconds()) / handled
-	}
-	after, err := b.Peer.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
+	to.perJob(v, from, r.handled.Load())
 	if before.Trips >= 0 {
-		v["trips"] = float64(after.Trips-before.Trips) / float64(n)
+		v["trips"] = float64(to.usage.Trips-before.Trips) / float64(n)
 	}
 	if r.handled.Load() == 0 {
 		return v, nil // all are missing, and counted as that
@@ -356,10 +347,6 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := pause(ctx, min(b.Size.Idle, 3*time.Second)); err != nil {
 		return nil, err
 	}
-	usage, err := b.Peer.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
 	before, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
@@ -371,15 +358,11 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	later, err := b.Peer.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
 	seconds := after.at.Sub(before.at).Seconds()
 	v := Values{"cpu_worker": 100 * (after.own - before.own).Seconds() / seconds,
 		"cpu_server": 100 * (after.all() - before.all()).Seconds() / seconds}
-	if usage.Commands >= 0 {
-		v["commands"] = float64(later.Commands-usage.Commands) / seconds
+	if before.usage.Commands >= 0 {
+		v["commands"] = float64(after.usage.Commands-before.usage.Commands) / seconds
 	}
 	return v, nil
 }

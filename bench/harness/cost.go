@@ -4,24 +4,25 @@ import (
 	"context"
 	"time"
 
+	"notifier/bench/peer"
 	"notifier/bench/server"
 )
 
 // spent is the processor time of a cell up to an instant: of this process,
 // which holds the peer's workers, and of the peer's servers.
 type spent struct {
+	usage   peer.Usage
 	own     time.Duration
 	servers []time.Duration // one by one, as the peer names them
 	at      time.Time
 }
 
 func spentSoFar(ctx context.Context, b *Bench) (s spent, err error) {
-	usage, err := b.Peer.Usage(ctx)
-	if err != nil {
+	if s.usage, err = b.Peer.Usage(ctx); err != nil {
 		return s, err
 	}
-	s.servers = make([]time.Duration, len(usage.PIDs))
-	for i, pid := range usage.PIDs {
+	s.servers = make([]time.Duration, len(s.usage.PIDs))
+	for i, pid := range s.usage.PIDs {
 		if s.servers[i], err = server.CPU(pid); err != nil {
 			return s, err
 		}
@@ -39,10 +40,15 @@ func (s spent) all() (sum time.Duration) {
 }
 
 // perJob adds what n jobs took since an earlier reading, in microseconds each.
-func (s spent) perJob(v Values, before spent, n float64) {
+func (s spent) perJob(v Values, before spent, n int64) {
 	if n == 0 {
 		return
 	}
-	v["cpu_own"] = float64((s.own - before.own).Microseconds()) / n
-	v["cpu_servers"] = float64((s.all() - before.all()).Microseconds()) / n
+	each := func(name string, d time.Duration) { v[name] = float64(d.Microseconds()) / float64(n) }
+	each("cpu_own", s.own-before.own)
+	each("cpu_servers", s.all()-before.all())
+	if len(s.servers) == 2 { // a service, and Redis behind it
+		each("cpu_redis", s.servers[0]-before.servers[0])
+		each("cpu_service", s.servers[1]-before.servers[1])
+	}
 }

@@ -90,7 +90,7 @@ func fillAt(ctx context.Context, p peer.Peer, info peer.Info, from, n int) (floa
 	return float64(n) / time.Since(start).Seconds(), nil
 }
 
-// produce schedules for the given time and returns the rate. batch 0 = one job
+// produce schedules for the given time and returns how many, and the rate. batch 0 = one job
 // a call.
 func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n int64, rate float64, err error) {
 	callers := singleCallers

@@ -58,9 +58,9 @@ func (g goal) near(limit func(res *harness.Result) string) goal {
 
 // redisAlone: Redis runs scripts on one core, and what a job takes of it bounds
 // the rate, however little its clients do.
-func redisAlone(peer, cas, value string) func(res *harness.Result) string {
+func redisAlone(cas string) func(res *harness.Result) string {
 	return func(res *harness.Result) string {
-		s := stat(res, peer, cas, value)
+		s := stat(res, inProcess, cas, "cpu_servers")
 		if s.N == 0 || s.Median == 0 {
 			return ""
 		}
@@ -69,9 +69,9 @@ func redisAlone(peer, cas, value string) func(res *harness.Result) string {
 }
 
 // allTogether: what all processes take of the cores.
-func allTogether(peer, cas string) func(res *harness.Result) string {
+func allTogether(cas string) func(res *harness.Result) string {
 	return func(res *harness.Result) string {
-		own, servers := stat(res, peer, cas, "cpu_own"), stat(res, peer, cas, "cpu_servers")
+		own, servers := stat(res, overHTTP, cas, "cpu_own"), stat(res, overHTTP, cas, "cpu_servers")
 		sum := own.Median + servers.Median
 		if own.N == 0 || sum == 0 {
 			return ""
@@ -113,16 +113,16 @@ func goals() []goal {
 		one("the same among 1,000,000, p99", "≤ 1.5 ms", inProcess, "growth-1000000", "p99_ms", ms, most(1.5)),
 		one("lateness at 5,000/s, p99", "≤ 5 ms", inProcess, "late-5000", "p99_ms", ms, most(5)),
 		one("notifications switched off, p99", "≤ 60 ms (grace + 10)", inProcess, "off", "p99_ms", ms, most(60)),
-		one("drain", "≥ 80,000/s", inProcess, "drain", "rate", rate, least(80_000)).near(redisAlone(inProcess, "drain", "cpu_servers")),
+		one("drain", "≥ 80,000/s", inProcess, "drain", "rate", rate, least(80_000)).near(redisAlone("drain")),
 		ratio("drain beside asynq", "≥ 4 ×", "drain", "rate", asynqs, 4),
 		one("Redis round trips a job, amortised", "≤ 0.1", inProcess, "drain", "trips", Number, most(0.1)),
 		one("schedule, 64 callers, one each", "≥ 130,000/s", inProcess, "schedule", "rate", rate, least(130_000)).
-			near(redisAlone(inProcess, "schedule", "cpu_servers")),
+			near(redisAlone("schedule")),
 		ratio("schedule beside asynq", "≥ 1.5 ×", "schedule", "rate", asynqs, 1.5),
 		one("schedule over HTTP, single", "≥ 15,000/s", overHTTP, "schedule", "rate", rate, least(15_000)).
-			near(allTogether(overHTTP, "schedule")),
+			near(allTogether("schedule")),
 		one("schedule over HTTP, batches of 500", "≥ 100,000/s", overHTTP, "schedule-batch", "rate", rate, least(100_000)).
-			near(allTogether(overHTTP, "schedule-batch")),
+			near(allTogether("schedule-batch")),
 		one("Redis bytes per pending notice", "≤ 650", inProcess, "bytes", "bytes", Number, most(650)),
 		one("idle, Redis commands/s", "≤ 5", inProcess, "idle", "commands", Number, most(5)),
 		one("idle, % of a core", "< 0.5", inProcess, "idle", "cpu_worker", Number, func(v float64) bool { return v < 0.5 }),

@@ -294,7 +294,7 @@ Written by `+"`make bench`"+` (the program in bench/); do not edit. Size %s, tak
 %s
 
 Every system ran on this machine, in this run, with servers of its own without persistence, started for each
-cell and stopped after it; each at the settings that the last table states. Repeats alternate between the peers. A cell shows the median
+cell and stopped after it; each at the settings that the last table states; all workers in Go with GOGC=400, the service's own setting. Repeats alternate between the peers. A cell shows the median
 and, of several repeats, [the least–the most]. Absolute rates swing with the machine; the ratios within one run are what counts.
 Lateness is the start of the handler minus the due instant, over the jobs that were handled at all; early,
 missing and doubled count the others. All due instants are whole milliseconds. A dash: not measured in this size.
