@@ -26,7 +26,7 @@ func open(t *testing.T) (*Store, *redistest.Server) {
 	return on(t, srv.URL(), srv.Namespace()), srv
 }
 
-func on(t *testing.T, url, namespace string) *Store {
+func on(t testing.TB, url, namespace string) *Store {
 	t.Helper()
 	c, err := Open("standalone", url)
 	if err != nil {
