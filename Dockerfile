@@ -10,9 +10,13 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=devel
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/notifier ./cmd/notifier
+ARG REVISION=
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /out/notifier ./cmd/notifier
 
 FROM ${RUN_IMAGE}
+ARG VERSION=devel
+ARG REVISION=
+LABEL org.opencontainers.image.title=notifier org.opencontainers.image.version=${VERSION} org.opencontainers.image.revision=${REVISION}
 # To call https receivers, the service needs to know whom to trust.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/notifier /notifier

@@ -1,4 +1,4 @@
-# What may be done here; `make` alone lists it.
+# `make` without a target lists the targets.
 SHELL      := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 GO         ?= go
@@ -6,54 +6,99 @@ COUNT      := $(GO) run ./internal/tools/testcount
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # How long each benchmark runs; 1x is once.
 BENCHTIME  ?= 1s
+# How long each fuzz target runs.
+FUZZTIME   ?= 1m
+# How many steps the simulator takes, and where chance begins.
+STEPS      ?= 200000
+SEED       ?= 1
+# How long `make chaos` makes faults; CHAOS passes more flags, as CHAOS='-chaos.seed=7'.
+CHAOS_MINUTES ?= 3
+CHAOS      ?=
+# The size of `make load`; an hour is LOAD_MINUTES=60.
+LOAD_MINUTES ?= 10
+LOAD_RATE  ?= 3000
+LOAD_PENDING ?= 1000000
 # A test that hangs must end before the job that runs it does.
 TIMEOUT    ?= 10m
+# How many failed tests may run once more, without the others; see internal/tools/testcount.
+RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault cover doc deps generate
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history timetravel chaos load distributed fuzz model sim cover doc deps generate release
 
-help: ## This list
+help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: ## The service on an in-process Redis, with one route that logs
+run: ## Starts the service with a Redis of its own and one route that logs
 	NOTIFIER_ROUTES=demo NOTIFIER_ROUTE_DEMO_PREFIX=demo NOTIFIER_ROUTE_DEMO_TARGET=log NOTIFIER_LOG_FORMAT=console \
 		$(GO) run ./cmd/notifier serve --embedded
 
-build: ## bin/notifier
+build: ## Builds bin/notifier
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/notifier ./cmd/notifier
 
-deps: ## Brings what the tests need: redis-server, and an image of it where Docker runs
+release: ## With VERSION=v1.2.3: builds static programs, checksums and an image in dist/
+	@scripts/release.sh '$(VERSION)'
+
+deps: ## Installs what the tests need: redis-server, PostgreSQL, Chromium, and an image of Redis where Docker runs
 	@scripts/deps.sh
 
-test: deps ## All tests, under the race detector
-	$(GO) test -race -json -timeout $(TIMEOUT) ./... 2>&1 | $(COUNT)
+# With pipefail, a failed test would fail the pipe although it passed once more:
+# exit code 1, a test or a build that failed, is for testcount to judge.
+test: deps ## Runs all tests, under the race detector
+	{ $(GO) test -race -json -timeout $(TIMEOUT) ./... 2>&1 || [ $$? = 1 ]; } | $(COUNT) -rerun $(RERUN) $(GO) test -race -timeout $(TIMEOUT)
 	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
 
-race: test ## The same: tests never run without the race detector
+race: test ## Runs the same: tests never run without the race detector
 
-lint: ## gofmt, go vet, staticcheck, govulncheck
+lint: ## Runs gofmt, go vet, staticcheck and govulncheck
 	@scripts/lint.sh
 
-bench: ## This service and its peers side by side, two minutes; scripts/bench-deps.sh brings the peers' servers
+bench: ## Measures this service beside others, in three minutes; scripts/bench-deps.sh installs their servers
 	cd bench && $(GO) run . -size=quick
 
-bench-peers: bench ## The same
+bench-peers: bench ## Runs the same
 
-bench-nightly: ## All peers and all cases: hours
+bench-nightly: ## Measures all services in all cases, which takes hours
 	cd bench && $(GO) run . -size=nightly
 
-bench-go: deps ## Benchmarks of the packages; BENCHTIME=1x runs each once
+bench-go: deps ## Runs the benchmarks of the packages; BENCHTIME=1x runs each once
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout $(TIMEOUT) ./...
 
-fault: deps ## Kills, pauses, failovers and clusters: minutes, not seconds
-	$(GO) test -tags fault -json -timeout 40m ./internal/acceptance/... 2>&1 | $(COUNT)
+fault: deps ## Tests with kills, pauses, failovers, clusters and 100,000 simulated days, which takes minutes
+	$(GO) test -tags fault -json -timeout 40m ./test/acceptance/... ./test/deploy/... ./test/timetravel/... ./internal/fleet/... 2>&1 | $(COUNT)
 
-cover: deps ## Coverage, by function and in all
+timetravel: ## Simulates 100,000 days of ladders in virtual time, which takes minutes
+	$(GO) test -tags fault -count 1 -timeout 60m -v -run LadderDays ./test/timetravel
+
+chaos: ## Lets everything go wrong for CHAOS_MINUTES while a ledger counts what is lost, early or doubled
+	@scripts/chaos-deps.sh
+	$(GO) test -tags chaos -count 1 -timeout 12h -v -run TestChaos ./test/chaos -chaos.minutes=$(CHAOS_MINUTES) $(CHAOS)
+
+load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTES, then three times what fits; RECORD=1 writes docs
+	$(GO) test -tags load -count 1 -timeout 12h -v -run TestLoad ./test/load -load.minutes=$(LOAD_MINUTES) -load.rate=$(LOAD_RATE) -load.pending=$(LOAD_PENDING)
+
+distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in more; RECORD=1 writes docs/scaling.md
+	@scripts/distributed.sh
+
+fuzz: ## Sends what nobody should send to every reader of input, each for FUZZTIME
+	@scripts/fuzz.sh '$(FUZZTIME)'
+
+model: ## Checks the model with spin, and that each mutant of it fails; RECORD=1 writes docs/reliability.md
+	@scripts/model-deps.sh
+	$(GO) run ./model
+
+history: deps ## Measures searches in a history of 10,000,000 rows, or HISTORY_ROWS, which takes minutes and 7 GB of disk
+	$(GO) test -tags measure -run TestMeasure -v -timeout 2h ./internal/history
+
+sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes docs/reliability.md
+	$(GO) test -count 1 -timeout 60m -v ./test/sim -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=100 -sim.shrink=3s | grep -v 'rapid\] draw\|rapid\] OK'
+
+cover: deps ## Shows the test coverage, by function and in total
 	$(GO) test -coverpkg ./internal/... -coverprofile cover.out -timeout $(TIMEOUT) ./...
 	$(GO) tool cover -func cover.out | tail -n 1
 
-doc: generate ## The package documentation, as text
-	@for p in $$($(GO) list ./internal/... ./cmd/...); do echo "== $$p"; $(GO) doc "$$p" | sed -n '1,40p'; done
+doc: generate ## Prints the package documentation
+	@for p in $$($(GO) list ./cmd/... ./client/... ./internal/... ./test/...); do echo "== $$p"; $(GO) doc "$$p" | sed -n '1,40p'; done
 
-generate: ## Documents that are made from the code
+generate: ## Writes the documents that are made from the code
 	$(GO) generate ./...

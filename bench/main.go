@@ -1,8 +1,8 @@
 // Command bench sets this project and its peers side by side: one table, one
 // machine, one run. See docs/benchmarks.md for what came of it.
 //
-//	go run . -size=quick            two minutes
-//	go run . -size=standard         all peers and cases, under an hour
+//	go run . -size=quick            three minutes
+//	go run . -size=standard         all peers and cases, an hour and a half
 //	go run . -size=nightly          the same with longer windows
 //	go run . -peers=all -cases=late-10 -size=quick
 //	go run . -render                write the pages again from the last result
@@ -52,6 +52,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return work(ctx, args[1], stdin, stdout)
 		case "bare":
 			return bare(ctx, args[1], stdout)
+		case "call":
+			return call(ctx, args[1], stdin, stdout)
 		}
 	}
 	return measure(ctx, args, stdout, stderr)
@@ -68,7 +70,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	out := flags.String("out", "", "result file; docs/benchmarks/<size>.json if empty")
 	render := flags.Bool("render", false, "measure nothing, write the pages from the result file")
 	keep := flags.Bool("no-docs", false, "do not write benchmarks.md and its plots")
-	add := flags.Bool("append", false, "add to the result file instead of beginning it anew")
+	add := flags.Bool("append", false, "add to the result file, in the place of the same peers' cases, instead of beginning it anew")
 	readme := flags.String("readme", "../README.md", "page whose part between the marks bench:patterns is written, if it has them")
 	list := flags.Bool("list", false, "list peers and cases")
 	if err := flags.Parse(args); err != nil {
@@ -82,7 +84,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	if *repeats > 0 {
-		size.Repeats, size.Once = *repeats, nil
+		size.Repeats, size.Once, size.Often = *repeats, nil, nil
 	}
 	if *list {
 		return printList(stdout, size)
@@ -209,6 +211,19 @@ func work(ctx context.Context, arg string, stdin io.Reader, stdout io.Writer) er
 		return err
 	}
 	return harness.Work(ctx, spec, e, stdin, stdout)
+}
+
+// call is the body of a worker's process in the callback cases.
+func call(ctx context.Context, arg string, stdin io.Reader, stdout io.Writer) error {
+	var spec harness.CallSpec
+	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
+		return fmt.Errorf("read the worker's task: %w", err)
+	}
+	e, err := entry(spec.Peer)
+	if err != nil {
+		return err
+	}
+	return harness.Call(ctx, spec, e, stdin, stdout)
 }
 
 // bare is the body of the bare client loop's process.

@@ -18,15 +18,19 @@
 --       3 if the key is kept already: "reject" or "keep" leave it as it is, "replace" puts the new notice in its place
 --       4 body, "" = none      5 content type, "" or absent = application/json for JSON
 --       6 url, for a route with the target notice; "" or absent otherwise
+--       7 audience, whom the notice is for, if the route signs for each audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): there
+--         a notice without one is dead with the reason "invalid" when it falls due; "" or absent otherwise
 -- Reply the due time in Unix ms, or 0 if the key was kept already and nothing was written
---       an error, and nothing written, if something is wrong with the arguments
+--       an error, and nothing written, if something is wrong with the arguments, if no configuration of the service ever had a
+--       route with the prefix, if no instance has begun on this Redis, or if Redis's clock is years behind: in a transaction the
+--       other commands are carried out
 -- Bound one notice. The body is read some times over: keep it below 64 KiB, a longer one holds Redis up for milliseconds.
 --
 -- What the API checks and this does not: the url's host, the client's scope, NOTIFIER_MAX_BODY.
 
 local function refuse(text) return redis.error_reply('NOTIFIER ' .. text) end
 
-if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 6 then return refuse('wants 4 or 5 keys and 4 to 6 arguments') end
+if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 7 then return refuse('wants 4 or 5 keys and 4 to 7 arguments') end
 local space, shard, prefix = string.match(KEYS[1], '^(.-):{(%d+)}:shadow:(.+)$')
 if not space then return refuse('the first key is not <namespace>:{0}:shadow:<prefix>') end
 local base = space .. ':{' .. shard .. '}:'
@@ -36,7 +40,7 @@ end
 if shard ~= '0' then return refuse('is for NOTIFIER_SHARDS=1') end
 
 local key, when, mode, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local kind, url = ARGV[5] or '', ARGV[6] or ''
+local kind, url, audience = ARGV[5] or '', ARGV[6] or '', ARGV[7] or ''
 if KEYS[5] and KEYS[5] ~= key then return refuse('the fifth key is not the first argument') end
 local word = '[%w_.~-]+'
 local app, module, type_, id = string.match(key, '^(' .. word .. '):(' .. word .. '):(' .. word .. '):(' .. word .. ')$')
@@ -48,6 +52,8 @@ if not sign or #ms > 15 then return refuse('when is not +<ms> or =<Unix ms>') en
 if mode ~= 'reject' and mode ~= 'keep' and mode ~= 'replace' then return refuse('want reject, keep or replace') end
 if #kind > 256 or string.find(kind, '[^\32-\126]') then return refuse('the content type is no header value') end
 if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then return refuse('the url is not http:// or https://') end
+
+if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
 
 -- UTF-8 without surrogates and without forms longer than need be.
 local function utf8(s)
@@ -154,6 +160,7 @@ if url ~= '' then
   if not utf8(url) then return refuse('the url is not UTF-8') end
   tail = tail .. ',"url":' .. quote(url)
 end
+if audience ~= '' then tail = tail .. ',"audience":"' .. audience .. '"' end
 if kind ~= '' then tail = tail .. ',"type":' .. quote(kind) end
 if body ~= '' then
   if not utf8(body) then
@@ -166,22 +173,54 @@ if body ~= '' then
 end
 tail = tail .. '}'
 
+-- What the instances of the service know: nothing is written that none of them would find.
+local layout = redis.call('HMGET', base .. 'layout', 'layout', 'shards', 'history')
+if not layout[1] then return refuse('no instance of the service has begun on this Redis') end
+if layout[1] ~= '1' or layout[2] ~= '1' then
+  return refuse('is for layout 1 and NOTIFIER_SHARDS=1, here they are ' .. layout[1] .. ' and ' .. tostring(layout[2]))
+end
+if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
+  return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')
+end
+
 -- From here on it is the service's own script, for one notice.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local old = redis.call('HGET', KEYS[2], key)
+-- µs since 2020: no two notices of a key share it. Numbers up to 10^13, 25 April 2020, would be taken for Unix ms.
+local made = t[1] * 1000000 + t[2] - 1577836800000000
+if made < 10000000000000 then
+  return refuse("finds Redis's clock at " .. t[1] .. ' s after 1970: set the clock of the machine that Redis runs on')
+end
+local old, there = redis.call('HGET', KEYS[2], key), prefix
+for _, other in ipairs({app, app .. ':' .. module, app .. ':' .. module .. ':' .. type_}) do
+  -- Where instances of another configuration keep the notice.
+  if not old and other ~= prefix and redis.call('SISMEMBER', base .. 'routes', other) == 1 then
+    old, there = redis.call('HGET', base .. 'records:' .. other, key), other
+  end
+end
 if old and mode ~= 'replace' then return 0 end
 local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
 head = head and tonumber(head) or math.huge
 local due = tonumber(ms)
-if sign == '+' then due = now + due end
+-- A delay counts from the next whole ms, so that it is never short.
+if sign == '+' then due = due > 0 and now + due + (t[2] % 1000 > 0 and 1 or 0) or now end
 if due < now then due = now end
-local text, made = string.format('%.0f', due), now
+local text = string.format('%.0f', due)
 if old then
-  made = math.max(now, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1)
+  made = math.max(made, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1)
   redis.call('DEL', base .. 'claim:' .. key)
-  redis.call('ZREM', KEYS[3], key)
-  redis.call('ZREM', KEYS[4], key)
+  redis.call('ZREM', base .. 'shadow:' .. there, key)
+  local died, ended = redis.call('ZREM', base .. 'dead:' .. there, key), redis.call('ZREM', base .. 'settled:' .. there, key)
+  if there ~= prefix then redis.call('HDEL', base .. 'records:' .. there, key) end
+  if ended == 0 and (layout[3] or '0') ~= '0' then
+    -- What was not settled has ended now: it is handed over to history.
+    local over = redis.call('RPUSH', base .. 'ended', (died == 1 and 'R ' or 'r ') .. t[1] .. string.format('%06d', t[2]) .. ' ' .. there ..
+      ' - ' .. key .. ' ' .. old) - layout[3]
+    if over > 0 then
+      redis.call('LTRIM', base .. 'ended', over, -1)
+      redis.call('HINCRBY', base .. 'history', 'lost', over)
+    end
+  end
 end
 redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', made) .. tail)
 if due > now then

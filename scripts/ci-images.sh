@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the images that Dockerfile and deploy/compose.yaml start from out of what
-# this machine has, for machines that reach no registry:
+# Makes the images that Dockerfile and deploy/compose.yaml start from, out of what
+# is on this machine, for machines that cannot reach a registry:
 #
 #   notifier-build:local  Go, a shell, certificates and the modules in go.mod
 #   redis:local           see test-image.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Brings what the tests need on a fresh machine where Go and make are given: a
-# redis-server, a C compiler for the race detector, and an image of Redis where
-# Docker runs. Does nothing where they are there.
+# Installs what the tests need on a machine that has Go and make: redis-server,
+# PostgreSQL, a C compiler for the race detector, Chromium for the tests of the
+# pages, and, where Docker runs, an image of Redis. It does nothing if they are there
+# already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,12 @@ if ! command -v redis-server >/dev/null; then
 	else
 		missing+=(redis-server)
 	fi
+fi
+if [ -z "${NOTIFIER_TEST_POSTGRES_URL:-}" ] && ! command -v postgres >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
+	missing+=(postgresql)
+fi
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+	missing+=(chromium fonts-liberation)
 fi
 if ! command -v "${CC:-gcc}" >/dev/null && ! command -v clang >/dev/null; then
 	missing+=(gcc libc6-dev)
@@ -27,12 +34,14 @@ if [ "${#missing[@]}" -gt 0 ]; then
 		wait=(-o DPkg::Lock::Timeout=300)
 		install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${wait[@]}" "${missing[@]}")
 		"${install[@]}" || { "${root[@]}" apt-get update -q "${wait[@]}" && "${install[@]}"; }
-		# The package starts a server on 6379, which nothing here uses.
-		"${root[@]}" service redis-server stop >/dev/null 2>&1 || true
+		# The packages start servers, which nothing here uses.
+		for name in "${missing[@]}"; do
+			"${root[@]}" service "$name" stop >/dev/null 2>&1 || true
+		done
 	elif command -v brew >/dev/null; then
-		brew install redis
+		brew install "${missing[@]/redis-server/redis}"
 	else
-		echo "deps: install ${missing[*]} (Redis 7.0 or newer) and run this again" >&2
+		echo "deps: install ${missing[*]} (Redis 7.0, PostgreSQL 13 or newer) and run this again" >&2
 		exit 1
 	fi
 fi

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes the image redis:local out of the redis-server of this machine, so that
-# dockertest needs no registry. Does nothing where the image exists already.
+# Makes the image redis:local from the redis-server of this machine, so that
+# dockertest needs no registry. It does nothing if the image exists already.
 set -euo pipefail
 
 image=redis:local
-if docker image inspect "$image" >/dev/null 2>&1; then
+# One of before had no shell.
+if docker image inspect --format '{{.Config.Labels.shell}}' "$image" 2>/dev/null | grep -q yes; then
 	echo "image $image is there"
 	exit 0
 fi
@@ -16,14 +17,18 @@ server=$(command -v redis-server) || {
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
-# Debian's redis-server is often a link, redis-check-rdb: the name it is called
-# by decides what it does, so the file is copied under the name that serves.
+# Debian's redis-server is often a link to redis-check-rdb. The name under which it
+# is called decides what it does, so the file is copied as redis-server.
 install -D "$(readlink -f "$server")" "$root/usr/bin/redis-server"
 cli=$(command -v redis-cli || true)
 if [ -n "$cli" ]; then
 	install -D "$(readlink -f "$cli")" "$root/usr/bin/redis-cli"
 fi
-for program in "$root"/usr/bin/*; do
+# The compose files start some servers by a line of shell.
+for tool in sh cat; do
+	install -D "$(readlink -f "$(command -v "$tool")")" "$root/bin/$tool"
+done
+for program in "$root"/usr/bin/* "$root"/bin/*; do
 	# Every library by the path under which the loader asks for it.
 	ldd "$program" | grep -o '/[^ ]*' | sort -u | while read -r lib; do
 		[ -e "$root$lib" ] || install -D "$(readlink -f "$lib")" "$root$lib"
@@ -33,6 +38,6 @@ mkdir -p "$root/etc" "$root/tmp" "$root/data"
 echo 'root:x:0:0:root:/:/bin/false' >"$root/etc/passwd"
 
 tar -C "$root" -c . | docker import \
-	--change 'ENTRYPOINT ["redis-server"]' --change 'EXPOSE 6379' --change 'WORKDIR /data' \
+	--change 'ENTRYPOINT ["redis-server"]' --change 'EXPOSE 6379' --change 'WORKDIR /data' --change 'LABEL shell=yes' \
 	- "$image" >/dev/null
 echo "image $image imported from $server"

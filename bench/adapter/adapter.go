@@ -1,9 +1,7 @@
-// Package adapter holds the systems that are measured, one a file, and the
-// patterns that people build by hand. Each runs at the best settings that were
-// found for it; Info.Settings states them.
 package adapter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,41 +32,41 @@ const (
 	commandsRedis = "Redis commands, those inside scripts included"
 )
 
-// crew is a set of goroutines that end together.
-type crew struct {
+// workers is a set of goroutines that end together.
+type workers struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 	wg     sync.WaitGroup
 }
 
-func newCrew() *crew {
-	c := &crew{}
-	// A crew lives until Stop, not until the call that started it returns.
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	return c
+func newWorkers() *workers {
+	w := &workers{}
+	// Workers live until Stop, not until the call that started it returns.
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
 }
 
-// run starts fn; an error that is not the crew's end is logged, and shows in
+// run starts fn; an error that is not the workers' end is logged, and shows in
 // the table as jobs that are missing.
-func (c *crew) run(fn func(ctx context.Context) error) {
-	c.wg.Go(func() {
-		if err := fn(c.ctx); err != nil && c.ctx.Err() == nil {
+func (w *workers) run(fn func(ctx context.Context) error) {
+	w.wg.Go(func() {
+		if err := fn(w.ctx); err != nil && w.ctx.Err() == nil {
 			slog.Error("a worker ended", "error", err)
 		}
 	})
 }
 
-func (c *crew) stop() {
-	if c == nil {
+func (w *workers) stop() {
+	if w == nil {
 		return
 	}
-	c.cancel()
-	c.wg.Wait()
+	w.cancel()
+	w.wg.Wait()
 }
 
-// every calls fn each interval until the crew stops.
-func (c *crew) every(interval time.Duration, fn func(ctx context.Context) error) {
-	c.run(func(ctx context.Context) error {
+// every calls fn each interval until the workers stop.
+func (w *workers) every(interval time.Duration, fn func(ctx context.Context) error) {
+	w.run(func(ctx context.Context) error {
 		t := time.NewTicker(interval)
 		defer t.Stop()
 		for {
@@ -88,10 +86,10 @@ func (c *crew) every(interval time.Duration, fn func(ctx context.Context) error)
 }
 
 // pool starts n handlers and returns where to send them ids.
-func (c *crew) pool(n int, handle peer.Handle) chan<- string {
+func (w *workers) pool(n int, handle peer.Handle) chan<- string {
 	jobs := make(chan string, 1)
 	for range n {
-		c.run(func(ctx context.Context) error {
+		w.run(func(ctx context.Context) error {
 			for {
 				select {
 				case <-ctx.Done():
@@ -115,8 +113,8 @@ func send(ctx context.Context, jobs chan<- string, id string) error {
 	}
 }
 
-// pack puts an id before the body, where a system names its jobs itself.
-func pack(j peer.Job) []byte { return append(append([]byte(j.ID), '\n'), j.Body...) }
+// pack puts an id before the payload, where a system names its jobs itself.
+func pack(j peer.Job) []byte { return append(append([]byte(j.ID), '\n'), payload(j)...) }
 
 func unpack(b []byte) (id string, err error) {
 	const n = len("app1:trans:notice:") + 13
@@ -125,6 +123,36 @@ func unpack(b []byte) (id string, err error) {
 	}
 	return string(b[:n]), nil
 }
+
+func unpackJob(b []byte) (peer.Job, error) {
+	id, err := unpack(b)
+	if err != nil {
+		return peer.Job{}, err
+	}
+	return job(id, b[len(id)+1:]), nil
+}
+
+// payload is the body, and before it, in a line of its own, the URL of a job that
+// brings one: a body is JSON and begins otherwise.
+func payload(j peer.Job) []byte {
+	if j.URL == "" {
+		return j.Body
+	}
+	return append(append([]byte(j.URL), '\n'), j.Body...)
+}
+
+// job is the inverse of payload.
+func job(id string, payload []byte) peer.Job {
+	if !bytes.HasPrefix(payload, []byte("http")) {
+		return peer.Job{ID: id, Body: payload}
+	}
+	url, body, _ := bytes.Cut(payload, []byte{'\n'})
+	return peer.Job{ID: id, URL: string(url), Body: body}
+}
+
+// retryAfter is the delay before a repetition where a peer leaves it to its user:
+// the first step of this project's own ladder.
+const retryAfter = 15 * time.Second
 
 // secondsUp is the time until due in whole seconds, rounded up: systems that
 // count in seconds are given the delay that is never early.
@@ -175,6 +203,11 @@ func (h *held[T]) close(fn func(T) error) error {
 	}
 	return errors.Join(errs...)
 }
+
+// connections is how many connections to its server the worker of so many handlers
+// gets, where they share a pool: a handler needs one at its beginning and at its
+// end only, and thousands of them would cost the server more than they bring.
+func connections(handlers int) int { return min(handlers, 128) + 16 }
 
 // callers is how many connections a producer gets: one for each caller of the
 // schedule case.

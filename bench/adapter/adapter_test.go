@@ -77,6 +77,35 @@ func TestUnpackIsTheInverseOfPack(t *testing.T) {
 	}
 }
 
+func TestAJobComesBackAsItWasScheduled(t *testing.T) {
+	for _, j := range []peer.Job{{ID: peer.ID(7), Body: peer.Body(7)}, {ID: peer.ID(8), Body: peer.Body(8), URL: "http://127.0.0.1:81/x?a=\"b\""}} {
+		same := func(got peer.Job, err error) {
+			t.Helper()
+			if err != nil || got.ID != j.ID || got.URL != j.URL || string(got.Body) != string(j.Body) {
+				t.Errorf("%+v became %+v, %v", j, got, err)
+			}
+		}
+		same(unpackJob(pack(j)))
+		same(withoutID(withID(j)))
+		same(job(j.ID, payload(j)), nil)
+	}
+	for _, s := range []string{"", "{}", `{"id":"x"}`} {
+		if j, err := withoutID([]byte(s)); err == nil {
+			t.Errorf("withoutID(%q) = %+v", s, j)
+		}
+	}
+}
+
+// Who has a part in the callback cases can be told that a job was not done, or
+// delivers by itself.
+func TestWhoTellsOfRefusalsCanBeTold(t *testing.T) {
+	for _, e := range All() {
+		if _, ok := e.New().(peer.Caller); e.Info.Refused != "" && !ok && e.Info.Name != "notifier-http" {
+			t.Errorf("%s is no peer.Caller", e.Info.Name)
+		}
+	}
+}
+
 // conform schedules jobs over two seconds, and each must be handled once.
 // Being early is a peer's own property: the tables show it.
 func conform(t *testing.T, e peer.Entry) {

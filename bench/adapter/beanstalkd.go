@@ -22,7 +22,7 @@ type beans struct {
 	srv     *server.Process
 	addr    string
 	put     *held[*beanstalk.Conn]
-	crew    *crew
+	workers *workers
 	work    []*beanstalk.Conn
 }
 
@@ -41,6 +41,7 @@ func beanstalkdInfo(name, title, settings string) peer.Info {
 
 func beanstalkdEntry() peer.Entry {
 	info := beanstalkdInfo("beanstalkd", "beanstalkd", "in memory, no log; whole seconds, rounded up here so that it is not early")
+	info.Refused = "the handler releases the job with a delay of 15 s; how often is for the user to count"
 	return peer.Entry{Info: info, New: func() peer.Peer { return &beans{} }}
 }
 
@@ -63,7 +64,7 @@ func (b *beans) Start(ctx context.Context, env peer.Env) error {
 		}
 		b.srv, b.addr = srv, srv.Addr
 	}
-	b.crew = newCrew()
+	b.workers = newWorkers()
 	put, err := hold(callers, func() (*beanstalk.Conn, error) { return beanstalk.Dial("tcp", b.addr) })
 	b.put = put
 	if err != nil {
@@ -75,7 +76,7 @@ func (b *beans) Start(ctx context.Context, env peer.Env) error {
 func (b *beans) Schedule(ctx context.Context, j peer.Job) error {
 	if b.aligned && time.Until(j.Due) < time.Hour {
 		at := j.Due.Add(-time.Until(j.Due).Truncate(time.Second))
-		b.crew.run(func(ctx context.Context) error {
+		b.workers.run(func(ctx context.Context) error {
 			if err := sleepUntil(ctx, at); err != nil {
 				return err
 			}
@@ -95,33 +96,45 @@ func (b *beans) putOne(ctx context.Context, j peer.Job, delay time.Duration) err
 
 func (*beans) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
 
-func (b *beans) Work(_ context.Context, handlers int, handle peer.Handle) error {
+func (b *beans) Work(ctx context.Context, handlers int, handle peer.Handle) error {
+	return b.Call(ctx, handlers, handle.Call)
+}
+
+// Call has a connection for each handler: beanstalkd takes a job's end only from
+// the connection that it gave the job to.
+func (b *beans) Call(_ context.Context, handlers int, call peer.Call) error {
+	// Thousands of connections that ask anew each second would be work of its own.
+	wait := time.Second * time.Duration(max(1, handlers/64))
 	for range handlers {
 		c, err := beanstalk.Dial("tcp", b.addr)
 		if err != nil {
 			return fmt.Errorf("connect to beanstalkd: %w", err)
 		}
 		b.work = append(b.work, c)
-		b.crew.run(func(ctx context.Context) error { return reserve(ctx, c, handle) })
+		b.workers.run(func(ctx context.Context) error { return reserve(ctx, c, wait, call) })
 	}
 	return nil
 }
 
-func reserve(ctx context.Context, c *beanstalk.Conn, handle peer.Handle) error {
+func reserve(ctx context.Context, c *beanstalk.Conn, wait time.Duration, call peer.Call) error {
 	for ctx.Err() == nil {
-		// One second at most: a cancelled context does not wake a blocked read.
-		n, body, err := c.Reserve(time.Second)
+		n, body, err := c.Reserve(wait)
 		if errors.Is(err, beanstalk.ErrTimeout) || errors.Is(err, beanstalk.ErrDeadline) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("reserve: %w", err)
 		}
-		id, err := unpack(body)
+		j, err := unpackJob(body)
 		if err != nil {
 			return err
 		}
-		handle(id)
+		if call(ctx, j) != nil {
+			if err := c.Release(n, 0, retryAfter); err != nil {
+				slog.Warn("beanstalkd did not take a job back", "error", err)
+			}
+			continue
+		}
 		if err := c.Delete(n); err != nil {
 			slog.Warn("beanstalkd did not delete a job", "error", err)
 		}
@@ -156,10 +169,14 @@ func (b *beans) Usage(ctx context.Context) (peer.Usage, error) {
 func (b *beans) Addr() string { return b.addr }
 
 func (b *beans) Stop() error {
-	b.crew.stop()
-	errs := []error{b.put.close((*beanstalk.Conn).Close)}
-	for _, c := range b.work {
+	if b.workers != nil {
+		b.workers.cancel()
+	}
+	var errs []error
+	for _, c := range b.work { // a cancelled context does not wake a blocked read
 		errs = append(errs, c.Close())
 	}
+	b.workers.stop()
+	errs = append(errs, b.put.close((*beanstalk.Conn).Close))
 	return errors.Join(append(errs, b.srv.Stop())...)
 }

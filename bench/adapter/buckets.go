@@ -57,10 +57,10 @@ func (b *buckets) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 func (b *buckets) Work(_ context.Context, handlers int, handle peer.Handle) error {
 	for n := range bucketCount {
 		bucket := "bucket:" + strconv.Itoa(n)
-		b.crew.every(time.Second, func(ctx context.Context) error { return b.tick(ctx, bucket) })
+		b.workers.every(time.Second, func(ctx context.Context) error { return b.tick(ctx, bucket) })
 	}
 	for range handlers {
-		b.crew.run(func(ctx context.Context) error {
+		b.workers.run(func(ctx context.Context) error {
 			return b.blockingPop(ctx, readyKey, func(id string) error { return b.handleOne(ctx, id, handle) })
 		})
 	}

@@ -37,9 +37,9 @@ func (e *expired) Work(ctx context.Context, handlers int, handle peer.Handle) er
 	if _, err := sub.Receive(ctx); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
-	jobs := e.crew.pool(handlers, handle)
+	jobs := e.workers.pool(handlers, handle)
 	events := sub.Channel(redis.WithChannelSize(200_000))
-	e.crew.run(func(ctx context.Context) error {
+	e.workers.run(func(ctx context.Context) error {
 		defer sub.Close()
 		for {
 			select {

@@ -16,10 +16,10 @@ import (
 // inMemory is a DelayQueue as most languages' libraries have one: a heap by
 // due time and a timer for its head.
 type inMemory struct {
-	mu   sync.Mutex
-	jobs jobHeap
-	wake chan struct{}
-	crew *crew
+	mu      sync.Mutex
+	jobs    jobHeap
+	wake    chan struct{}
+	workers *workers
 }
 
 func memoryHeap() peer.Entry {
@@ -52,7 +52,7 @@ func (m *inMemory) Start(_ context.Context, env peer.Env) error {
 	if env.Attach != "" {
 		return errors.New("a queue in memory has no second instance")
 	}
-	m.crew = newCrew()
+	m.workers = newWorkers()
 	return nil
 }
 
@@ -74,8 +74,8 @@ func (m *inMemory) ScheduleBatch(_ context.Context, jobs []peer.Job) error {
 }
 
 func (m *inMemory) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	jobs := m.crew.pool(handlers, handle)
-	m.crew.run(func(ctx context.Context) error {
+	jobs := m.workers.pool(handlers, handle)
+	m.workers.run(func(ctx context.Context) error {
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		for {
@@ -122,6 +122,6 @@ func (m *inMemory) Usage(context.Context) (peer.Usage, error) {
 func (m *inMemory) Addr() string { return "" }
 
 func (m *inMemory) Stop() error {
-	m.crew.stop()
+	m.workers.stop()
 	return nil
 }

@@ -59,8 +59,8 @@ func listSleep() peer.Entry {
 		peer.Traits{Crash: "what was popped and not handled", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n)"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &list{work: func(l *list, handlers int, handle peer.Handle) {
-			jobs := l.crew.pool(handlers, handle)
-			l.crew.every(time.Second, func(ctx context.Context) error { return l.round(ctx, jobs) })
+			jobs := l.workers.pool(handlers, handle)
+			l.workers.every(time.Second, func(ctx context.Context) error { return l.round(ctx, jobs) })
 		}}
 	}}
 }
@@ -104,7 +104,7 @@ func listBlock() peer.Entry {
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &list{work: func(l *list, handlers int, handle peer.Handle) {
 			for range handlers {
-				l.crew.run(func(ctx context.Context) error {
+				l.workers.run(func(ctx context.Context) error {
 					return l.blockingPop(ctx, readyKey, func(s string) error {
 						due, id, err := readEntry(s)
 						if err != nil {

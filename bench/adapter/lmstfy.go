@@ -40,6 +40,8 @@ func lmstfyEntry() peer.Entry {
 			"from the last full second, so that it can still be early; a bulk call has one delay, so jobs are grouped by it",
 		Traits: peer.Traits{Crash: "nothing after the pop (time to run); all between pop and re-add", Race: "safe",
 			Ladder: "by the caller", Cancel: "by its id"},
+		Refused: "the handler does not acknowledge; lmstfy gives the job out again when its time to run of 60 s is over, 3 times in " +
+			"all (`tries`), and then to its dead letters",
 		BytesOf: bytesRedis, CommandsOf: commandsRedis,
 		Needs: append([]peer.Need{{Program: "go", Package: "golang"}}, redisNeeds...),
 		Skip: map[string]string{"crash": "its consumers speak HTTP; the server lives on",
@@ -48,8 +50,10 @@ func lmstfyEntry() peer.Entry {
 }
 
 func (l *lmstfy) Start(ctx context.Context, env peer.Env) error {
-	if env.Attach != "" {
-		return errors.New("a second lmstfy is not set up here")
+	l.http = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers + env.Handlers + 16}}
+	if env.Attach != "" { // a worker of the server that another process has started
+		env.Attach, l.base, _ = strings.Cut(env.Attach, " ")
+		return l.start(ctx, env)
 	}
 	if err := l.start(ctx, env, "--appendonly", "yes", "--appendfsync", "no", "--maxmemory-policy", "noeviction"); err != nil {
 		return err
@@ -81,7 +85,6 @@ func (l *lmstfy) Start(ctx context.Context, env peer.Env) error {
 		return err
 	}
 	l.base = "http://" + api + lmstfyQueue
-	l.http = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers + env.Handlers + 16}}
 	return nil
 }
 
@@ -99,8 +102,30 @@ func (l *lmstfy) do(ctx context.Context, method, url string, body []byte) ([]byt
 	return out, resp.StatusCode, err
 }
 
-// withID puts the id into the JSON body, where unpackID finds it.
-func withID(j peer.Job) []byte { return append(fmt.Appendf(nil, `{"id":%q,`, j.ID), j.Body[1:]...) }
+// withID puts the id, and the URL of a job that brings one, into the JSON body: a
+// bulk call takes nothing but JSON. Job is the inverse.
+func withID(j peer.Job) []byte {
+	b := fmt.Appendf(nil, `{"id":%q,`, j.ID)
+	if j.URL != "" {
+		b = fmt.Appendf(b, `"url":%q,`, j.URL)
+	}
+	return append(b, j.Body[1:]...)
+}
+
+func withoutID(b []byte) (peer.Job, error) {
+	var j struct {
+		ID  string `json:"id"`
+		URL string `json:"url"`
+	}
+	if err := json.Unmarshal(b, &j); err != nil {
+		return peer.Job{}, err
+	}
+	head := len(withID(peer.Job{ID: j.ID, URL: j.URL, Body: []byte("{")}))
+	if head >= len(b) {
+		return peer.Job{}, fmt.Errorf("%.40q is not what was scheduled", b)
+	}
+	return peer.Job{ID: j.ID, URL: j.URL, Body: append([]byte("{"), b[head:]...)}, nil
+}
 
 func (l *lmstfy) put(ctx context.Context, path string, delay int64, body []byte) error {
 	out, status, err := l.do(ctx, http.MethodPut, l.base+path+"?ttl=0&tries=3&delay="+strconv.FormatInt(delay, 10), body)
@@ -135,13 +160,37 @@ func (l *lmstfy) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	return nil
 }
 
-func (l *lmstfy) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	for range handlers {
-		l.crew.run(func(ctx context.Context) error {
+func (l *lmstfy) Work(ctx context.Context, handlers int, handle peer.Handle) error {
+	return l.Call(ctx, handlers, handle.Call)
+}
+
+// lmstfyPolls is how many requests wait for a job at most: each of them holds a
+// connection of lmstfy to its Redis.
+const lmstfyPolls = 64
+
+func (l *lmstfy) Call(_ context.Context, handlers int, call peer.Call) error {
+	free := make(chan struct{}, handlers)
+	for range min(handlers, lmstfyPolls) {
+		l.workers.run(func(ctx context.Context) error {
 			for ctx.Err() == nil {
-				if err := l.consume(ctx, handle); err != nil {
+				select {
+				case free <- struct{}{}:
+				case <-ctx.Done():
+					return nil
+				}
+				id, j, err := l.consume(ctx)
+				if err != nil {
 					return err
 				}
+				if id == "" { // nothing within the timeout
+					<-free
+					continue
+				}
+				l.workers.run(func(ctx context.Context) error {
+					defer func() { <-free }()
+					l.handle(ctx, id, j, call)
+					return nil
+				})
 			}
 			return nil
 		})
@@ -149,37 +198,43 @@ func (l *lmstfy) Work(_ context.Context, handlers int, handle peer.Handle) error
 	return nil
 }
 
-func (l *lmstfy) consume(ctx context.Context, handle peer.Handle) error {
+// consume takes a job, and returns the id that lmstfy gave it.
+func (l *lmstfy) consume(ctx context.Context) (id string, j peer.Job, err error) {
 	out, status, err := l.do(ctx, http.MethodGet, l.base+"?ttr=60&timeout=5", nil)
 	if err != nil {
-		return fmt.Errorf("consume: %w", err)
+		return "", j, fmt.Errorf("consume: %w", err)
 	}
 	if status == http.StatusNotFound {
-		return nil // nothing within the timeout
+		return "", j, nil
 	}
 	var job struct {
 		ID   string `json:"job_id"`
 		Data string `json:"data"`
 	}
 	if err := json.Unmarshal(out, &job); err != nil {
-		return fmt.Errorf("consume: %w: %.80q", err, out)
+		return "", j, fmt.Errorf("consume: %w: %.80q", err, out)
 	}
 	data, err := base64.StdEncoding.DecodeString(job.Data)
 	if err != nil {
-		return fmt.Errorf("consume: %w", err)
+		return "", j, fmt.Errorf("consume: %w", err)
 	}
-	var body struct {
-		ID string `json:"id"`
+	if j, err = withoutID(data); err != nil {
+		return "", j, fmt.Errorf("consume: %w", err)
 	}
-	if err := json.Unmarshal(data, &body); err != nil {
-		return fmt.Errorf("consume: %w", err)
+	return job.ID, j, nil
+}
+
+func (l *lmstfy) handle(ctx context.Context, id string, j peer.Job, call peer.Call) {
+	if call(ctx, j) != nil {
+		return // it comes again when its time to run is over
 	}
-	handle(body.ID)
-	if out, status, err := l.do(ctx, http.MethodDelete, l.base+"/job/"+job.ID, nil); err != nil || status/100 != 2 {
+	if out, status, err := l.do(ctx, http.MethodDelete, l.base+"/job/"+id, nil); err != nil || status/100 != 2 {
 		slog.Warn("lmstfy did not take the acknowledgement", "status", status, "answer", string(out), "error", err)
 	}
-	return nil
 }
+
+// Addr is that of its Redis, which Usage asks, and of its API.
+func (l *lmstfy) Addr() string { return l.addr + " " + l.base }
 
 func (l *lmstfy) Usage(ctx context.Context) (peer.Usage, error) {
 	u, err := l.onRedis.Usage(ctx)
@@ -188,6 +243,9 @@ func (l *lmstfy) Usage(ctx context.Context) (peer.Usage, error) {
 }
 
 func (l *lmstfy) Stop() error {
-	l.crew.stop()
+	l.workers.stop()
+	if l.http != nil {
+		l.http.CloseIdleConnections()
+	}
 	return errors.Join(l.api.Stop(), l.onRedis.Stop())
 }

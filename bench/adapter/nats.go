@@ -15,12 +15,12 @@ import (
 
 // natsPeer is a NATS stream with scheduled messages.
 type natsPeer struct {
-	srv    *server.Process
-	addr   string
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	crew   *crew
-	worker jetstream.ConsumeContext
+	srv     *server.Process
+	addr    string
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	workers *workers
+	worker  jetstream.ConsumeContext
 }
 
 const (
@@ -37,7 +37,8 @@ func natsEntry() peer.Entry {
 			"250 ms",
 		Traits: peer.Traits{Crash: "nothing (acknowledgement wait 30 s)", Race: "safe", Ladder: "delayed nak by the caller",
 			Cancel: "purge of the subject"},
-		Batch: 128, BytesOf: bytesRSS, CommandsOf: "it does not say",
+		Refused: "the handler answers with a negative acknowledgement and a delay of 15 s, without end (no MaxDeliver)",
+		Batch:   128, BytesOf: bytesRSS, CommandsOf: "it does not say",
 		Needs: []peer.Need{{Program: "go", Package: "golang"}},
 	}, New: func() peer.Peer { return &natsPeer{} }}
 }
@@ -54,7 +55,7 @@ func (n *natsPeer) Start(ctx context.Context, env peer.Env) error {
 		}
 		n.addr = n.srv.Addr
 	}
-	n.crew = newCrew()
+	n.workers = newWorkers()
 	var err error
 	if n.nc, err = nats.Connect("nats://"+n.addr, nats.Timeout(10*time.Second)); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
@@ -105,6 +106,10 @@ func (n *natsPeer) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 }
 
 func (n *natsPeer) Work(ctx context.Context, handlers int, handle peer.Handle) error {
+	return n.Call(ctx, handlers, handle.Call)
+}
+
+func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error {
 	cons, err := n.js.CreateOrUpdateConsumer(ctx, natsStream, jetstream.ConsumerConfig{
 		Durable: "bench", FilterSubject: natsWork, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 100_000,
 	})
@@ -113,18 +118,21 @@ func (n *natsPeer) Work(ctx context.Context, handlers int, handle peer.Handle) e
 	}
 	msgs := make(chan jetstream.Msg, 1)
 	for range handlers {
-		n.crew.run(func(ctx context.Context) error {
+		n.workers.run(func(ctx context.Context) error {
 			for {
 				select {
 				case <-ctx.Done():
 					return nil
 				case m := <-msgs:
-					id, err := unpack(m.Data())
+					j, err := unpackJob(m.Data())
 					if err != nil {
 						return err
 					}
-					handle(id)
-					if err := m.Ack(); err != nil {
+					end := m.Ack
+					if call(ctx, j) != nil {
+						end = func() error { return m.NakWithDelay(retryAfter) }
+					}
+					if err := end(); err != nil {
 						return fmt.Errorf("acknowledge: %w", err)
 					}
 				}
@@ -134,7 +142,7 @@ func (n *natsPeer) Work(ctx context.Context, handlers int, handle peer.Handle) e
 	n.worker, err = cons.Consume(func(m jetstream.Msg) {
 		select {
 		case msgs <- m:
-		case <-n.crew.ctx.Done():
+		case <-n.workers.ctx.Done():
 		}
 	}, jetstream.PullMaxMessages(4096))
 	if err != nil {
@@ -160,7 +168,7 @@ func (n *natsPeer) Stop() error {
 	if n.worker != nil {
 		n.worker.Stop()
 	}
-	n.crew.stop()
+	n.workers.stop()
 	if n.nc != nil {
 		n.nc.Close()
 	}

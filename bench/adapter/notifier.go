@@ -5,6 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,27 +16,29 @@ import (
 
 	"notifier/bench/peer"
 	"notifier/bench/server"
-	"notifier/internal/app"
 	"notifier/internal/dispatch"
+	"notifier/internal/engine"
 	"notifier/internal/keys"
+	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
-// engine is this project in process: producer and worker call the engine as
+// inProcess is this project in process: producer and worker call the engine as
 // its HTTP API does, with the settings that an installation starts with.
-type engine struct {
+type inProcess struct {
 	srv      *server.Process
 	addr     string
 	handlers int
 	noEvents bool
 	rdb      *redis.Client // for the figures only
 	conn     *store.Conn
-	producer *app.Engine
-	worker   *app.Engine
+	producer *engine.Engine
+	worker   *engine.Engine
+	metrics  *metrics.Metrics // of the worker
 	workConn *store.Conn
-	crew     *crew
+	workers  *workers
 }
 
 const (
@@ -40,20 +46,24 @@ const (
 	ourTimeout = 10 * time.Second
 )
 
-var ourTraits = peer.Traits{Crash: "nothing; delivered again when the lease ends (timeout + 5 s)", Race: "safe (claim with a token)",
+var ourTraits = peer.Traits{Crash: "nothing; delivered again 3 to 4 s later by another instance, or when the lease ends (timeout + 5 s) " +
+	"if there is none", Race: "safe (claim with a token)",
 	Ladder: "by route or by notice",
 	Cancel: "by key"}
+
+const ourRefused = "it is repeated after the route's ladder, 15 s, 3 min, 10 min and so on over 25 h (the default), and is then dead"
 
 func notifierEntry() peer.Entry {
 	return peer.Entry{Info: peer.Info{
 		Name: "notifier", Title: "notifier, in process", Version: "this revision", Kind: peer.Ours, Needs: redisNeeds,
 		Traits:   ourTraits,
+		Refused:  "the handler returns a failure; " + ourRefused,
 		Settings: "defaults; the route's concurrency is the number of handlers asked for",
 		Batch:    128, BytesOf: bytesRedis, CommandsOf: commandsRedis,
-	}, New: func() peer.Peer { return &engine{} }}
+	}, New: func() peer.Peer { return &inProcess{} }}
 }
 
-func (e *engine) Start(ctx context.Context, env peer.Env) error {
+func (e *inProcess) Start(ctx context.Context, env peer.Env) error {
 	e.addr, e.handlers, e.noEvents = env.Attach, env.Handlers, env.NoEvents
 	if e.addr == "" {
 		srv, err := server.Redis(ctx, env.Dir)
@@ -62,22 +72,26 @@ func (e *engine) Start(ctx context.Context, env peer.Env) error {
 		}
 		e.srv, e.addr = srv, srv.Addr
 	}
-	e.crew = newCrew()
+	e.workers = newWorkers()
 	e.rdb = redis.NewClient(&redis.Options{Addr: e.addr})
 	var err error
-	e.producer, e.conn, err = e.open(nil)
-	return err
+	if e.producer, e.conn, err = e.open(nil, nil); err != nil {
+		return err
+	}
+	return e.producer.Begin(ctx)
 }
 
-type handlerFunc func(key string)
+type handlerFunc peer.Call
 
-// Handle tells the harness and reports success.
-func (h handlerFunc) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notice.Result {
-	h(n.Key)
-	return notice.DeliveredResult(200)
+// Handle does what the harness asks for.
+func (h handlerFunc) Handle(ctx context.Context, _ *route.Route, n *notice.Notice) notice.Result {
+	if err := h(ctx, job(n.Key, n.Body)); err != nil {
+		return notice.RetryResult(notice.ReasonStatus5xx, err.Error())
+	}
+	return notice.DeliveredResult(http.StatusOK)
 }
 
-func (e *engine) open(handle peer.Handle) (*app.Engine, *store.Conn, error) {
+func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *store.Conn, error) {
 	table, err := route.NewTable([]*route.Route{{
 		Name: "bench", Prefix: ourPrefix, Target: route.Target{Kind: route.KindLog}, Ladder: notice.DefaultLadder,
 		Timeout: ourTimeout,
@@ -86,7 +100,7 @@ func (e *engine) open(handle peer.Handle) (*app.Engine, *store.Conn, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the route: %w", err)
 	}
-	conn, err := store.Open("standalone", "redis://"+e.addr+"/0")
+	conn, err := store.Open(store.Address{URL: "redis://" + e.addr + "/0"})
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to Redis: %w", err)
 	}
@@ -96,24 +110,24 @@ func (e *engine) open(handle peer.Handle) (*app.Engine, *store.Conn, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the log: %w", err)
 	}
-	return app.NewEngine(app.EngineOptions{
+	return engine.New(engine.Options{
 		Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table,
-		Handler:  func(*route.Route) dispatch.Handler { return handlerFunc(handle) },
-		Instance: "bench-" + rand.Text(), Concurrency: 512, Grace: 50 * time.Millisecond, Retention: 24 * time.Hour, Retain: 100_000,
-		ConfigureRedis: !e.noEvents, Drain: 2 * time.Second, Logger: log,
+		Handler:  func(*route.Route) dispatch.Handler { return handlerFunc(call) },
+		Instance: "bench-" + rand.Text(), Concurrency: max(512, e.handlers), Grace: 50 * time.Millisecond, Retention: 24 * time.Hour, Retain: 100_000,
+		ConfigureRedis: !e.noEvents, Drain: 2 * time.Second, Takeover: 3 * time.Second, Metrics: m, Logger: log,
 	}), conn, nil
 }
 
 func request(j peer.Job) store.Request {
-	return store.Request{Key: j.ID, Due: j.Due, Content: notice.Content{Body: j.Body}}
+	return store.Request{Key: j.ID, Due: j.Due, Content: notice.Content{Body: payload(j)}}
 }
 
-func (e *engine) Schedule(ctx context.Context, j peer.Job) error {
+func (e *inProcess) Schedule(ctx context.Context, j peer.Job) error {
 	_, err := e.producer.Schedule(ctx, request(j))
 	return err
 }
 
-func (e *engine) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+func (e *inProcess) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	requests := make([]store.Request, len(jobs))
 	for i, j := range jobs {
 		requests[i] = request(j)
@@ -126,13 +140,18 @@ func (e *engine) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	return nil
 }
 
-func (e *engine) Work(ctx context.Context, _ int, handle peer.Handle) error {
-	worker, conn, err := e.open(handle)
+func (e *inProcess) Work(ctx context.Context, handlers int, handle peer.Handle) error {
+	return e.Call(ctx, handlers, handle.Call)
+}
+
+func (e *inProcess) Call(ctx context.Context, _ int, call peer.Call) error {
+	e.metrics = metrics.New(metrics.Options{Version: "bench"})
+	worker, conn, err := e.open(call, e.metrics)
 	if err != nil {
 		return err
 	}
 	e.worker, e.workConn = worker, conn
-	e.crew.run(worker.Run)
+	e.workers.run(worker.Run)
 	select {
 	case <-worker.Subscribed():
 		return nil
@@ -143,14 +162,46 @@ func (e *engine) Work(ctx context.Context, _ int, handle peer.Handle) error {
 	}
 }
 
-func (e *engine) Usage(ctx context.Context) (peer.Usage, error) {
+func (e *inProcess) Usage(ctx context.Context) (peer.Usage, error) {
 	return (&onRedis{srv: e.srv, rdb: e.rdb}).Usage(ctx)
 }
 
-func (e *engine) Addr() string { return e.addr }
+// Others implements harness.Member.
+func (e *inProcess) Others(ctx context.Context, n int) error {
+	for {
+		if v := e.worker.Fleet().View(); v.Known() && v.Living() == n+1 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
 
-func (e *engine) Stop() error {
-	e.crew.stop()
+// InVain implements harness.Member: claims that were lost or stale.
+func (e *inProcess) InVain() (n int64, err error) {
+	page := httptest.NewRecorder()
+	e.metrics.Page().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(page.Body.String()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if !strings.HasPrefix(name, "notifier_claims_total{") || strings.Contains(name, `"`+string(notice.ClaimWon)+`"`) {
+			continue
+		}
+		f, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the metrics: %w", err)
+		}
+		n += int64(f)
+	}
+	return n, nil
+}
+
+func (e *inProcess) Addr() string { return e.addr }
+
+func (e *inProcess) Stop() error {
+	e.workers.stop()
 	var errs []error
 	for _, c := range []*store.Conn{e.conn, e.workConn} {
 		if c != nil {

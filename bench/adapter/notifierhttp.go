@@ -38,7 +38,7 @@ func notifierHTTPEntry() peer.Entry {
 	return peer.Entry{Info: peer.Info{
 		Name: "notifier-http", Title: "notifier, over HTTP", Version: "this revision", Kind: peer.Ours,
 		Needs:  append([]peer.Need{{Program: "go", Package: "golang"}}, redisNeeds...),
-		Traits: ourTraits,
+		Traits: ourTraits, Refused: ourRefused,
 		Settings: "the binary with its defaults; scheduled through the API, delivered to a local HTTP receiver; concurrency as " +
 			"for the others",
 		Batch: ourBatch, BytesOf: bytesRedis, CommandsOf: commandsRedis,
@@ -64,12 +64,16 @@ func (s *service) Start(ctx context.Context, env peer.Env) error {
 		return err
 	}
 	n := strconv.Itoa(env.Handlers)
-	s.api, err = server.Program(ctx, env.Dir, "notifier", path, api, "http://"+api+"/readyz", []string{
-		"NOTIFIER_REDIS_URL=redis://" + s.addr + "/0", "NOTIFIER_LISTEN=" + api, "NOTIFIER_LOG_LEVEL=warn",
-		"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!env.NoEvents),
-		"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=" + ourPrefix, "NOTIFIER_ROUTE_BENCH_TARGET=" + s.receiver.URL,
-		"NOTIFIER_ROUTE_BENCH_CONCURRENCY=" + n, "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY=" + n,
-	}, []string{"serve"})
+	target := []string{"NOTIFIER_ROUTE_BENCH_TARGET=" + s.receiver.URL}
+	if env.URLs {
+		target = []string{"NOTIFIER_ROUTE_BENCH_TARGET=notice", "NOTIFIER_ROUTE_BENCH_ALLOW=127.0.0.0/8"}
+	}
+	s.api, err = server.Program(ctx, env.Dir, "notifier", path, api, "http://"+api+"/readyz", append(target,
+		"NOTIFIER_REDIS_URL=redis://"+s.addr+"/0", "NOTIFIER_LISTEN="+api, "NOTIFIER_LOG_LEVEL=warn",
+		"NOTIFIER_CONFIGURE_REDIS="+strconv.FormatBool(!env.NoEvents),
+		"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX="+ourPrefix,
+		"NOTIFIER_ROUTE_BENCH_CONCURRENCY="+n, "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY="+n,
+		"NOTIFIER_CONCURRENCY="+strconv.Itoa(max(512, env.Handlers))), []string{"serve"})
 	if err != nil {
 		return err
 	}
@@ -86,7 +90,11 @@ func (s *service) received(id string) {
 }
 
 func appendRequest(b []byte, j peer.Job) []byte {
-	b = fmt.Appendf(b, `{"key":%q,"due":%q,"body":`, j.ID, j.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	b = fmt.Appendf(b, `{"key":%q,"due":%q,`, j.ID, j.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	if j.URL != "" {
+		b = fmt.Appendf(b, `"url":%q,`, j.URL)
+	}
+	b = append(b, `"body":`...)
 	return append(append(b, j.Body...), '}')
 }
 

@@ -12,11 +12,11 @@ import (
 
 // onPostgres is what both peers on PostgreSQL share.
 type onPostgres struct {
-	srv   *server.Process
-	addr  string
-	table string
-	db    *pgxpool.Pool
-	crew  *crew
+	srv     *server.Process
+	addr    string
+	table   string
+	db      *pgxpool.Pool
+	workers *workers
 }
 
 const postgresSettings = "synchronous_commit off, shared_buffers 1 GB"
@@ -43,7 +43,7 @@ func (p *onPostgres) start(ctx context.Context, env peer.Env) error {
 	if p.db, err = pgxpool.NewWithConfig(ctx, conf); err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
-	p.crew = newCrew()
+	p.workers = newWorkers()
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (p *onPostgres) Usage(ctx context.Context) (peer.Usage, error) {
 }
 
 func (p *onPostgres) Stop() error {
-	p.crew.stop()
+	p.workers.stop()
 	if p.db != nil {
 		p.db.Close()
 	}

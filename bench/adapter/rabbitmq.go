@@ -18,11 +18,11 @@ import (
 // only expires at the head of its queue, so a delay queue a due second is the
 // finest grain that stays bearable; that is what this adapter makes.
 type rabbit struct {
-	srv  *server.Rabbit
-	addr string
-	conn *amqp.Connection
-	put  *held[*amqp.Channel]
-	crew *crew
+	srv     *server.Rabbit
+	addr    string
+	conn    *amqp.Connection
+	put     *held[*amqp.Channel]
+	workers *workers
 
 	mu    sync.Mutex
 	known map[string]bool // delay queues that exist
@@ -52,7 +52,7 @@ func (r *rabbit) Start(ctx context.Context, env peer.Env) error {
 		}
 		r.srv, r.addr = srv, srv.Addr
 	}
-	r.crew = newCrew()
+	r.workers = newWorkers()
 	if err := r.dial(ctx); err != nil {
 		return fmt.Errorf("connect to RabbitMQ: %w", err)
 	}
@@ -172,7 +172,7 @@ func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error
 		return fmt.Errorf("consume: %w", err)
 	}
 	for range handlers {
-		r.crew.run(func(ctx context.Context) error {
+		r.workers.run(func(ctx context.Context) error {
 			for {
 				select {
 				case <-ctx.Done():
@@ -214,7 +214,7 @@ func (r *rabbit) Usage(context.Context) (peer.Usage, error) {
 func (r *rabbit) Addr() string { return r.addr }
 
 func (r *rabbit) Stop() error {
-	r.crew.stop()
+	r.workers.stop()
 	if r.conn != nil && !r.conn.IsClosed() {
 		_ = r.conn.Close() // the node is stopped next
 	}

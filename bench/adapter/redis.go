@@ -12,10 +12,10 @@ import (
 
 // onRedis is what all peers share whose only server is a Redis.
 type onRedis struct {
-	srv  *server.Process // nil when attached
-	addr string
-	rdb  *redis.Client
-	crew *crew
+	srv     *server.Process // nil when attached
+	addr    string
+	rdb     *redis.Client
+	workers *workers
 }
 
 func (r *onRedis) start(ctx context.Context, env peer.Env, args ...string) error {
@@ -27,8 +27,8 @@ func (r *onRedis) start(ctx context.Context, env peer.Env, args ...string) error
 		}
 		r.srv, r.addr = srv, srv.Addr
 	}
-	r.rdb = redis.NewClient(&redis.Options{Addr: r.addr, PoolSize: callers + 2*env.Handlers + 8})
-	r.crew = newCrew()
+	r.rdb = redis.NewClient(&redis.Options{Addr: r.addr, PoolSize: callers + 2*connections(env.Handlers)})
+	r.workers = newWorkers()
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (r *onRedis) Usage(ctx context.Context) (peer.Usage, error) {
 }
 
 func (r *onRedis) Stop() error {
-	r.crew.stop()
+	r.workers.stop()
 	if r.rdb != nil {
 		if err := r.rdb.Close(); err != nil {
 			return fmt.Errorf("close the connection to Redis: %w", err)

@@ -23,6 +23,7 @@ type rivers struct {
 
 type riverArgs struct {
 	ID   string `json:"id"`
+	URL  string `json:"url,omitempty"`
 	Body string `json:"body"`
 }
 
@@ -31,23 +32,27 @@ func (riverArgs) Kind() string { return "notice" }
 
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
-	handle peer.Handle
+	call peer.Call
 }
 
 // Work handles one job.
-func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
-	w.handle(job.Args.ID)
-	return nil
+func (w *riverWorker) Work(ctx context.Context, job *river.Job[riverArgs]) error {
+	return w.call(ctx, peer.Job{ID: job.Args.ID, URL: job.Args.URL, Body: []byte(job.Args.Body)})
 }
+
+func riverArgsOf(j peer.Job) riverArgs { return riverArgs{ID: j.ID, URL: j.URL, Body: string(j.Body)} }
 
 func riverEntry() peer.Entry {
 	return peer.Entry{Info: peer.Info{
 		Name: "river", Title: "River (PostgreSQL)", Version: moduleVersion("github.com/riverqueue/river"), Kind: peer.System,
 		Needs: postgresNeeds(),
-		Settings: "FetchCooldown and FetchPollInterval 10 ms, 8 workers for each handler asked for; " + postgresSettings +
+		Settings: "FetchCooldown and FetchPollInterval 10 ms, 8 workers for each handler asked for (in the callback cases they " +
+			"share so many calls at once as the others have handlers, and are no more than 1,024 or those); " + postgresSettings +
 			"; delays under 5 s, which its leader serves late, are not asked of it",
 		Traits: peer.Traits{Crash: "nothing; rescued after 1 h", Race: "safe", Ladder: "a function a worker", Cancel: "by id"},
-		Batch:  128, Lead: 8 * time.Second, BytesOf: bytesTable, CommandsOf: "transactions",
+		Refused: "the worker returns an error; River repeats the job after 1 s, 16 s, 81 s and so on (its default policy), 24 times, " +
+			"and then discards it",
+		Batch: 128, Lead: 8 * time.Second, BytesOf: bytesTable, CommandsOf: "transactions",
 		Skip: map[string]string{"crash": "its rescue comes after 1 h, by its documentation"},
 	}, New: func() peer.Peer { return &rivers{onPostgres: onPostgres{table: "river_job"}} }}
 }
@@ -77,14 +82,14 @@ func (r *rivers) Start(ctx context.Context, env peer.Env) error {
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func (r *rivers) Schedule(ctx context.Context, j peer.Job) error {
-	_, err := r.client.Insert(ctx, riverArgs{ID: j.ID, Body: string(j.Body)}, &river.InsertOpts{ScheduledAt: j.Due})
+	_, err := r.client.Insert(ctx, riverArgsOf(j), &river.InsertOpts{ScheduledAt: j.Due})
 	return err
 }
 
 func (r *rivers) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	params := make([]river.InsertManyParams, len(jobs))
 	for i, j := range jobs {
-		params[i] = river.InsertManyParams{Args: riverArgs{ID: j.ID, Body: string(j.Body)},
+		params[i] = river.InsertManyParams{Args: riverArgsOf(j),
 			InsertOpts: &river.InsertOpts{ScheduledAt: j.Due}}
 	}
 	_, err := r.client.InsertManyFast(ctx, params)
@@ -92,17 +97,36 @@ func (r *rivers) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 }
 
 func (r *rivers) Work(_ context.Context, handlers int, handle peer.Handle) error {
+	return r.work(8*handlers, handle.Call)
+}
+
+// Call has more workers than calls at once where these are few: River asks for
+// jobs once in 10 ms, and would else have less to do than it can.
+func (r *rivers) Call(_ context.Context, handlers int, call peer.Call) error {
+	free := make(chan struct{}, handlers)
+	return r.work(max(handlers, min(8*handlers, 1024)), func(ctx context.Context, j peer.Job) error {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+			return call(ctx, j)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+func (r *rivers) work(n int, call peer.Call) error {
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &riverWorker{handle: handle})
+	river.AddWorker(workers, &riverWorker{call: call})
 	c, err := river.NewClient(riverpgxv5.New(r.db), &river.Config{
 		Logger: quiet(), Workers: workers, FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 10 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 8 * handlers}},
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: n}},
 	})
 	if err != nil {
 		return fmt.Errorf("make the worker: %w", err)
 	}
 	// Not the caller's context: its end would cancel the worker amid a job.
-	if err := c.Start(r.crew.ctx); err != nil {
+	if err := c.Start(r.workers.ctx); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
 	r.worker = c

@@ -63,10 +63,10 @@ func (s *shards) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 }
 
 func (s *shards) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	jobs := s.crew.pool(handlers, handle)
+	jobs := s.workers.pool(handlers, handle)
 	for n := range shardCount {
 		zs, hs := shardNames(n)
-		s.crew.every(100*time.Millisecond, func(ctx context.Context) error {
+		s.workers.every(100*time.Millisecond, func(ctx context.Context) error {
 			for {
 				got, err := shardPop.Run(ctx, s.rdb, []string{zs, hs}, nowMS(), zsetPage).Slice()
 				if err != nil {

@@ -52,8 +52,8 @@ func (p *polled) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 }
 
 func (p *polled) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	jobs := p.crew.pool(handlers, handle)
-	p.crew.every(time.Second, func(ctx context.Context) error {
+	jobs := p.workers.pool(handlers, handle)
+	p.workers.every(time.Second, func(ctx context.Context) error {
 		for {
 			n, err := p.poll(ctx, jobs)
 			if err != nil || n < zsetPage {

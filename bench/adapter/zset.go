@@ -49,15 +49,15 @@ func zsetPoll() peer.Entry {
 			Cancel: "ZREM with the whole body"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &zset{work: func(z *zset, handlers int, handle peer.Handle) {
-			jobs := z.crew.pool(handlers, handle)
-			z.crew.every(time.Second, func(ctx context.Context) error { return z.pollOnce(ctx, jobs) })
+			jobs := z.workers.pool(handlers, handle)
+			z.workers.every(time.Second, func(ctx context.Context) error { return z.pollOnce(ctx, jobs) })
 		}}
 	}}
 }
 
 func (z *zset) pollOnce(ctx context.Context, jobs chan<- string) error {
 	for {
-		due, err := z.rdb.ZRangeByScore(ctx, zsetKey, &redis.ZRangeBy{Min: "-inf", Max: nowMS(), Count: zsetPage}).Result()
+		due, err := z.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: zsetKey, Start: "-inf", Stop: nowMS(), ByScore: true, Count: zsetPage}).Result()
 		if err != nil {
 			return fmt.Errorf("read the due: %w", err)
 		}
@@ -95,8 +95,8 @@ func zsetLua() peer.Entry {
 		peer.Traits{Crash: "what was popped and not handled", Race: "safe", Ladder: "by hand", Cancel: "ZREM with the whole body"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &zset{work: func(z *zset, handlers int, handle peer.Handle) {
-			jobs := z.crew.pool(handlers, handle)
-			z.crew.every(10*time.Millisecond, func(ctx context.Context) error { return z.popAll(ctx, jobs) })
+			jobs := z.workers.pool(handlers, handle)
+			z.workers.every(10*time.Millisecond, func(ctx context.Context) error { return z.popAll(ctx, jobs) })
 		}}
 	}}
 }
@@ -137,9 +137,9 @@ func zsetCarry() peer.Entry {
 			Cancel: "ZREM with the whole body, until carried"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &zset{work: func(z *zset, handlers int, handle peer.Handle) {
-			z.crew.every(time.Second, z.carryAll)
+			z.workers.every(time.Second, z.carryAll)
 			for range handlers {
-				z.crew.run(func(ctx context.Context) error { return z.popReady(ctx, handle) })
+				z.workers.run(func(ctx context.Context) error { return z.popReady(ctx, handle) })
 			}
 		}}
 	}}

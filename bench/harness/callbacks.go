@@ -1,12 +1,10 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"sync"
@@ -16,6 +14,49 @@ import (
 	"notifier/bench/peer"
 	"notifier/bench/server"
 )
+
+var callbackColumns = []Column{{"rate", "callbacks/s", false}, {"pace", "from the first one on", false}, {"bare", "bare loop/s", false}, {"percent", "% of the bare loop", false}}
+
+var callbackCosts = []Column{{"cpu_bare", "bare loop and receiver, CPU µs/call", true}, {"cpu_redis", "servers, CPU µs/call", true},
+	{"cpu_service", "worker or service, CPU µs/call", true}, {"cpu_own", "receiver, CPU µs/call", true}}
+
+// callbackCases are those whose jobs are HTTP requests.
+func callbackCases(size Size) []Case {
+	// Peers that can be told that a job was not done say what becomes of it.
+	told := func(i peer.Info) bool { return i.Refused != "" }
+	return []Case{
+		{Name: "callbacks", Title: "HTTP callbacks, end to end",
+			What: fmt.Sprintf("%s jobs due at one ms, delivered by HTTP to one local receiver with %d calls under way at most, "+
+				"against a bare Go client loop with the same concurrency, before and after. The peers' workers, and this project's "+
+				"in process, are a process each with the same handler: net/http, one transport that keeps a connection a handler, "+
+				"a timeout of 10 s, the status checked, and any error returned for the peer to repeat the job. notifier over HTTP "+
+				"delivers by itself. The rate is counted at the receiver, by the time since the due instant, and again since the first "+
+				"call, because some hand out late that count in whole seconds.", thousands(size.Calls), drainHandlers),
+			Columns: append(callbackColumns, callbackCosts...), Counts: true, Refusals: true,
+			Only: told, Handlers: drainHandlers,
+			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 0) }},
+		{Name: "callbacks-5ms", Title: "HTTP callbacks to a receiver that takes 5 ms",
+			What:    "The same, with a receiver that works for 5 ms before it answers: the processors have time to spare.",
+			Columns: callbackColumns, Counts: true, Only: told, Handlers: drainHandlers,
+			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 5*time.Millisecond) }},
+		{Name: "callbacks-fleet", Title: "HTTP callbacks to many receivers, some of them slow",
+			What: fmt.Sprintf("%d receivers on ports of their own that take from 1 to %d ms, the i-th as long as its number says; "+
+				"each job brings its receiver's URL; %s jobs a second at random whole ms for %s, %s calls under way at most. "+
+				"Three times on one server and with one worker: first and last the receivers above %d ms answer as the others do, "+
+				"in between they are slow. Lateness is that at the receivers up to %d ms, which are the same in all three, and "+
+				"counts at the receiver. In flight is what the receivers hold; memory is what the worker's (the service's) "+
+				"resident memory has grown by since before the first job, by the calls in flight, both over the second half of the "+
+				"slow measurement; receivers and producers are another process.", size.Receivers, slowestReceiver.Milliseconds(),
+				thousands(size.Offered), size.Window, thousands(size.InFlight), fastReceiver.Milliseconds(), fastReceiver.Milliseconds()),
+			Columns: []Column{{"rate", "callbacks/s, slow ones there", false}, {"fast_p50_ms", "p50 ms, slow ones there", true},
+				{"fast_p50_even_ms", "p50 ms, none slow", true}, {"fast_p99_ms", "p99 ms, slow ones there", true},
+				{"fast_p99_even_ms", "p99 ms, none slow", true}, {"p99_ratio", "p99, ratio", true}, {"in_flight", "in flight", false},
+				{"in_flight_even", "in flight, none slow", false}, {"kb", "kB a call in flight", true},
+				{"cpu_redis", "servers, CPU µs/call", true}, {"cpu_service", "worker or service, CPU µs/call", true},
+				{"cpu_own", "receivers, CPU µs/call", true}},
+			Counts: true, Only: told, URLs: true, Handlers: size.InFlight, Run: receiversCase},
+	}
+}
 
 // BareSpec is what the bare client loop is told.
 type BareSpec struct {
@@ -27,7 +68,7 @@ type BareSpec struct {
 // Bare posts Calls bodies from Callers goroutines and returns the rate: what a
 // Go client can do at all, without a queue behind it.
 func Bare(ctx context.Context, spec BareSpec) (float64, error) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: spec.Callers, DisableCompression: true}}
+	client := newClient(spec.Callers, 0)
 	defer client.CloseIdleConnections()
 	var next atomic.Int64
 	errs := make(chan error, spec.Callers)
@@ -40,7 +81,7 @@ func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 				if n >= spec.Calls || ctx.Err() != nil {
 					return
 				}
-				if err := post(ctx, client, spec.URL, n); err != nil {
+				if err := post(ctx, client, spec.URL, peer.Job{ID: peer.ID(n), Body: peer.Body(n)}); err != nil {
 					errs <- err
 					return
 				}
@@ -55,22 +96,6 @@ func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 	default:
 		return float64(spec.Calls) / took.Seconds(), ctx.Err()
 	}
-}
-
-func post(ctx context.Context, client *http.Client, url string, n int) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(peer.Body(n)))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(server.KeyHeader, peer.ID(n))
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
 }
 
 // bareProcess runs Bare in a process of its own, as the service is one, and
@@ -110,19 +135,34 @@ func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu 
 	return rate, float64(spent.Microseconds()) / float64(b.Size.Calls), nil
 }
 
-// callbackCase drains notices into an HTTP receiver that takes a while for each,
-// and sets the rate against the bare loop before and after it.
-func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (Values, error) {
+// callbackCase drains jobs into an HTTP receiver that takes a while for each, and
+// sets the rate against the bare loop before and after it.
+func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values, err error) {
 	before, cpuBefore, err := bareProcess(ctx, b, takes)
 	if err != nil {
 		return nil, err
 	}
-	size := b.Size
-	size.Drain, size.DrainMax = size.Calls, max(size.DrainMax, time.Minute)
 	with := *b
-	with.Size = size
-	v, err := drainCase(ctx, &with, takes)
-	if err != nil {
+	with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
+	var receiver *server.Receiver
+	var worker *calling
+	v, err := drainCase(ctx, &with, func(handle peer.Handle) (err error) {
+		slow := peer.Handle(func(id string) {
+			handle(id)
+			if takes > 0 {
+				time.Sleep(takes)
+			}
+		})
+		if _, ok := b.Peer.(peer.Caller); !ok { // it delivers by itself, to a receiver that it knows
+			return b.Peer.Work(ctx, b.Env.Handlers, slow)
+		}
+		if receiver, err = server.Receive(slow); err != nil {
+			return err
+		}
+		worker, err = startCalling(ctx, &with, receiver.URL)
+		return err
+	})
+	if err := errors.Join(err, worker.stop(), receiver.Stop()); err != nil {
 		return nil, err
 	}
 	after, cpuAfter, err := bareProcess(ctx, b, takes)

@@ -2,8 +2,10 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"notifier/bench/peer"
@@ -17,6 +19,8 @@ type Bench struct {
 	Env  peer.Env
 	New  func() peer.Peer // another of its kind
 	Self string           // this program, for cases that need further processes
+
+	worker int // process id of the worker, where it is neither here nor one of the peer's servers
 }
 
 // Case is one column group of the table.
@@ -28,10 +32,14 @@ type Case struct {
 	Columns []Column
 	// Counts: early, missing and doubled are shown as well.
 	Counts bool
+	// Refusals: what each peer does when a receiver answers 500 is told.
+	Refusals bool
 	// Only tells which peers take part; nil = all.
 	Only func(peer.Info) bool
 	// NoEvents: the peer is started on a server that sends no events.
 	NoEvents bool
+	// URLs: each job brings the URL that it is to be delivered to.
+	URLs     bool
 	Handlers int
 	Run      func(context.Context, *Bench) (Values, error)
 }
@@ -49,8 +57,6 @@ var lateColumns = []Column{{"mean_ms", "mean ms", true}, {"p50_ms", "p50 ms", tr
 
 var costColumns = []Column{{"cpu_own", "workers and producers, CPU µs/job", true}, {"cpu_servers", "servers, CPU µs/job", true}}
 
-var callbackColumns = []Column{{"rate", "callbacks/s", false}, {"bare", "bare loop/s", false}, {"percent", "% of the bare loop", false}}
-
 const (
 	lateHandlers  = 16
 	drainHandlers = 64
@@ -59,7 +65,6 @@ const (
 // Cases are all cases, in the tables' order.
 func Cases(size Size) []Case {
 	ours := func(i peer.Info) bool { return i.Kind == peer.Ours }
-	overHTTP := func(i peer.Info) bool { return i.Name == "notifier-http" }
 	all := []Case{
 		{Name: "schedule", Title: "Schedule, one a call", What: fmt.Sprintf("%d callers, one job a call, due in a day, for %s.",
 			singleCallers, size.Schedule),
@@ -75,7 +80,9 @@ func Cases(size Size) []Case {
 			"jobs handled by the time since the due instant; cut after %s.", size.Drain, drainHandlers, size.DrainMax),
 			Columns: append([]Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true}},
 				costColumns...), Counts: true,
-			Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) { return drainCase(ctx, b, 0) }},
+			Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) {
+				return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
+			}},
 		{Name: "late-10", Title: "Lateness at 10/s", What: fmt.Sprintf("10 jobs a second at random whole ms for %s, nothing else "+
 			"pending, %d handlers.", size.Small, lateHandlers),
 			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
@@ -107,21 +114,15 @@ func Cases(size Size) []Case {
 			size.Idle),
 			Columns: []Column{{"commands", "commands/s", true}, {"cpu_worker", "worker, % of a core", true}, {"cpu_server",
 				"servers, % of a core", true}}, Handlers: lateHandlers, Run: idleCase},
-		{Name: "callbacks", Title: "HTTP callbacks, end to end",
-			What: fmt.Sprintf("%s notices due at one ms, delivered by HTTP to one local receiver, against a bare "+
-				"Go client loop with the same concurrency, before and after.", thousands(size.Calls)),
-			Columns: append(callbackColumns, Column{"cpu_bare", "bare loop and receiver, CPU µs/call", true},
-				Column{"cpu_redis", "Redis, CPU µs/call", true}, Column{"cpu_service", "service, CPU µs/call", true},
-				Column{"cpu_own", "receiver, CPU µs/call", true}), Counts: true,
-			Only: overHTTP, Handlers: drainHandlers,
-			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 0) }},
-		{Name: "callbacks-5ms", Title: "HTTP callbacks to a receiver that takes 5 ms",
-			What:    "The same, with a receiver that works for 5 ms before it answers: the processors have time to spare.",
-			Columns: callbackColumns, Counts: true, Only: overHTTP, Handlers: drainHandlers,
-			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 5*time.Millisecond) }},
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
 			Columns: []Column{{"doubled_percent", "handled twice, %", true}}, Counts: true, Handlers: lateHandlers, Run: raceCase},
+		{Name: "fleet", Title: "Several instances", What: fmt.Sprintf("1, 2, 4, 8 and again 1 instance on one server, 1,000 jobs a second at "+
+			"random whole ms for %s each, among %s others due in a day; the first and the last measurement are taken together. "+
+			"A round trip is a read of Redis from a connection; commands include those inside scripts; asked for in vain are "+
+			"claims that another instance had or that were stale.", size.Window, thousands(size.Pending)),
+			Columns: fleetColumns(), Counts: true, Only: func(i peer.Info) bool { return i.Name == "notifier" }, Handlers: lateHandlers,
+			Run: fleetCase},
 		{Name: "crash", Title: "A worker is killed", What: fmt.Sprintf("200 jobs a second, each taking 20 ms; in mid-work the "+
 			"worker is killed (-9) "+
 			"and another one started; lost is what was never finished within %s.", size.Crash),
@@ -129,6 +130,8 @@ func Cases(size Size) []Case {
 				"last one after s", true}},
 			Counts: true, Handlers: lateHandlers, Run: crashCase},
 	}
+	race := slices.IndexFunc(all, func(c Case) bool { return c.Name == "race" })
+	all = slices.Insert(all, race, callbackCases(size)...)
 	for _, n := range size.Growth {
 		all = append(all, Case{Name: fmt.Sprintf("growth-%d", n), Title: fmt.Sprintf("Growth: %s pending", thousands(n)),
 			What:    fmt.Sprintf("1,000 jobs a second for %s among %s others; memory of the others.", size.Window, thousands(n)),
@@ -202,9 +205,9 @@ func bytesCase(ctx context.Context, b *Bench) (Values, error) {
 	return Values{"bytes": float64(after.Bytes-before.Bytes) / float64(b.Size.Bytes)}, nil
 }
 
-// drainCase measures how fast jobs are handled that are due at one instant, each
-// of which takes a handler that long.
-func drainCase(ctx context.Context, b *Bench, takes time.Duration) (Values, error) {
+// drainCase measures how fast jobs are handled that are due at one instant. work
+// starts the worker.
+func drainCase(ctx context.Context, b *Bench, work func(peer.Handle) error) (Values, error) {
 	rate, err := warm(ctx, b)
 	if err != nil {
 		return nil, err
@@ -219,15 +222,11 @@ func drainCase(ctx context.Context, b *Bench, takes time.Duration) (Values, erro
 	if err != nil {
 		return nil, err
 	}
-	handle := r.Handle
-	if takes > 0 {
-		handle = func(id string) {
-			r.Handle(id)
-			time.Sleep(takes)
-		}
-	}
-	if err := b.Peer.Work(ctx, b.Env.Handlers, handle); err != nil {
+	if err := work(r.Handle); err != nil {
 		return nil, err
+	}
+	if over := time.Since(due); over > 0 {
+		return nil, fmt.Errorf("the worker was ready %s after the jobs were due: %w", over, errLate)
 	}
 	if err := pause(ctx, time.Until(due)-20*time.Millisecond); err != nil {
 		return nil, err
@@ -252,6 +251,9 @@ func drainCase(ctx context.Context, b *Bench, takes time.Duration) (Values, erro
 	if r.handled.Load() == 0 {
 		return v, nil // all are missing, and counted as that
 	}
+	if pace, ok := r.Pace(); ok {
+		v["pace"] = pace
+	}
 	v["rate"], err = r.Rate(due)
 	return v, err
 }
@@ -272,7 +274,7 @@ func scheduleDue(ctx context.Context, b *Bench, due []time.Time, first time.Time
 		return nil, err
 	}
 	if over := time.Since(first); over > 0 {
-		return nil, fmt.Errorf("scheduling ended %s after the first job was due; the figures would not be lateness", over)
+		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
 	}
 	return r, nil
 }
@@ -299,7 +301,7 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 		return nil, err
 	}
 	if over := time.Since(start); over > 0 {
-		return nil, fmt.Errorf("scheduling ended %s after the first job was due; the figures would not be lateness", over)
+		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
 	}
 	if err := r.Wait(ctx, start.Add(window+b.Size.Wait)); err != nil {
 		return nil, err
@@ -308,6 +310,9 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 	r.Lateness(v)
 	return v, nil
 }
+
+// errLate says that a case needs a longer lead on a machine as busy as this one.
+var errLate = errors.New("the figures would tell of the harness")
 
 // slowest is the schedule rate that a case without pending jobs reckons with.
 const slowest = 1000.0

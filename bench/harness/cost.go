@@ -21,6 +21,9 @@ func spentSoFar(ctx context.Context, b *Bench) (s spent, err error) {
 	if s.usage, err = b.Peer.Usage(ctx); err != nil {
 		return s, err
 	}
+	if b.worker != 0 {
+		s.usage.PIDs = append(s.usage.PIDs, b.worker)
+	}
 	s.servers = make([]time.Duration, len(s.usage.PIDs))
 	for i, pid := range s.usage.PIDs {
 		if s.servers[i], err = server.CPU(pid); err != nil {
@@ -47,8 +50,9 @@ func (s spent) perJob(v Values, before spent, n int64) {
 	each := func(name string, d time.Duration) { v[name] = float64(d.Microseconds()) / float64(n) }
 	each("cpu_own", s.own-before.own)
 	each("cpu_servers", s.all()-before.all())
-	if len(s.servers) == 2 { // a service, and Redis behind it
-		each("cpu_redis", s.servers[0]-before.servers[0])
-		each("cpu_service", s.servers[1]-before.servers[1])
+	if last := len(s.servers) - 1; last > 0 { // a service or a worker, and what it stands before
+		service := s.servers[last] - before.servers[last]
+		each("cpu_redis", s.all()-before.all()-service)
+		each("cpu_service", service)
 	}
 }

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -90,19 +91,26 @@ func (r *Recorder) Counts(v Values) {
 	v["doubled"] = float64(doubled)
 }
 
-// Lateness adds mean, median, 99th percentile and maximum in ms, of the jobs
-// that were handled.
-func (r *Recorder) Lateness(v Values) {
+// late are the latenesses in ms, sorted, of the jobs that were handled and are of
+// those that count.
+func (r *Recorder) late(counts func(n int) bool) []float64 {
 	late := make([]float64, 0, len(r.due))
 	for n := range r.due {
-		if ns := r.first[n].Load(); ns != 0 {
+		if ns := r.first[n].Load(); ns != 0 && counts(n) {
 			late = append(late, float64(ns-r.due[n].UnixNano())/1e6)
 		}
 	}
+	slices.Sort(late)
+	return late
+}
+
+// Lateness adds mean, median, 99th percentile and maximum in ms, of the jobs
+// that were handled.
+func (r *Recorder) Lateness(v Values) {
+	late := r.late(func(int) bool { return true })
 	if len(late) == 0 {
 		return
 	}
-	slices.Sort(late)
 	var sum float64
 	for _, l := range late {
 		sum += l
@@ -134,4 +142,20 @@ func (r *Recorder) Rate(start time.Time) (float64, error) {
 		return 0, fmt.Errorf("all jobs were handled %s before they were due", -d)
 	}
 	return float64(r.handled.Load()) / d.Seconds(), nil
+}
+
+// Pace is jobs a second from the first job's handling to the last one's: what a
+// peer does that hands out late, because it counts in whole seconds.
+func (r *Recorder) Pace() (float64, bool) {
+	first := int64(math.MaxInt64)
+	for n := range r.first {
+		if ns := r.first[n].Load(); ns != 0 {
+			first = min(first, ns)
+		}
+	}
+	d := time.Duration(r.last.Load() - first)
+	if r.handled.Load() < 2 || d <= 0 {
+		return 0, false
+	}
+	return float64(r.handled.Load()-1) / d.Seconds(), true
 }

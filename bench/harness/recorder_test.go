@@ -108,3 +108,19 @@ func TestCrashLogCountsWhatIsFinished(t *testing.T) {
 		t.Errorf("recovery_s = %v, want 0.03: from the kill to the last first finish", got)
 	}
 }
+
+func TestPaceBeginsWithTheFirst(t *testing.T) {
+	r := NewRecorder([]time.Time{at(0), at(0), at(0)})
+	r.handleAt(peer.ID(1), at(1500))
+	if _, ok := r.Pace(); ok {
+		t.Error("one job has no pace")
+	}
+	r.handleAt(peer.ID(0), at(1000))
+	r.handleAt(peer.ID(2), at(2000))
+	if pace, ok := r.Pace(); !ok || math.Abs(pace-2) > 1e-9 {
+		t.Errorf("%v, %t; want 2 jobs in the second after the first", pace, ok)
+	}
+	if late := r.late(func(n int) bool { return n != 1 }); len(late) != 2 || late[0] != 1000 || late[1] != 2000 {
+		t.Errorf("%v", late)
+	}
+}

@@ -23,9 +23,11 @@ import (
 type Cell struct {
 	Peer, Case string
 	Repeat     int
-	Values     Values  `json:",omitempty"`
-	Error      string  `json:",omitempty"`
-	Seconds    float64 // how long it took
+	Values     Values `json:",omitempty"`
+	Error      string `json:",omitempty"`
+	// Commit is that of a cell that was added to a result of another one.
+	Commit  string  `json:",omitempty"`
+	Seconds float64 // how long it took
 }
 
 // Result is a whole run.
@@ -49,7 +51,8 @@ type Options struct {
 	// Save is called after each cell, so that a run that is cut off keeps what
 	// it has.
 	Save func(*Result) error
-	// Base is an earlier result that this run's cells are added to; may be nil.
+	// Base is an earlier result that this run's cells are added to, in the place of
+	// those of the same peers and cases; may be nil.
 	Base *Result
 }
 
@@ -76,6 +79,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if res == nil {
 		res = &Result{Started: time.Now().UTC(), Commit: commit(ctx), Machine: ThisMachine(), Size: o.Size, Missing: map[string]string{}}
 	}
+	res.drop(plan.cells)
+	added := commit(ctx)
+	if added == res.Commit {
+		added = ""
+	}
 	res.addPeers(o.Entries, plan.entries)
 	for _, e := range plan.entries {
 		if hint := Missing(e.Info); hint != "" {
@@ -88,13 +96,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if res.Missing[c.Peer] != "" {
 			continue
 		}
+		c.Commit = added
 		c = runCell(ctx, o, c, filepath.Join(scratch, fmt.Sprintf("cell%d", i)), bin)
 		if ctx.Err() != nil {
 			return res, ctx.Err()
 		}
 		fmt.Fprintf(o.Log, "[%d/%d] %-14s %-20s %5.1f s  %s\n", i+1, total, c.Case, c.Peer, c.Seconds, summary(c))
 		res.Cells = append(res.Cells, c)
-		res.Ended = time.Now().UTC()
+		if o.Base == nil { // else the run that the page tells of has ended before
+			res.Ended = time.Now().UTC()
+		}
 		if err := o.Save(res); err != nil {
 			return res, err
 		}
@@ -102,13 +113,25 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return res, nil
 }
 
-// addPeers adds those that are not there yet, and keeps the order of all.
+// drop takes out what is measured anew.
+func (r *Result) drop(anew []Cell) {
+	r.Cells = slices.DeleteFunc(r.Cells, func(old Cell) bool {
+		return slices.ContainsFunc(anew, func(c Cell) bool { return c.Peer == old.Peer && c.Case == old.Case })
+	})
+}
+
+// addPeers adds those that are not there yet, and keeps the order of all. What is
+// said of those that are not measured now, such as their version, stays.
 func (r *Result) addPeers(all, now []peer.Entry) {
 	var infos []peer.Info
 	for _, e := range all {
 		is := func(i peer.Info) bool { return i.Name == e.Info.Name }
 		if slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) || slices.ContainsFunc(r.Peers, is) {
-			infos = append(infos, e.Info)
+			info := e.Info
+			if old := slices.IndexFunc(r.Peers, is); old >= 0 && info.Kind != peer.Ours && !slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) {
+				info = r.Peers[old]
+			}
+			infos = append(infos, info)
 		}
 	}
 	r.Peers = infos
@@ -168,7 +191,7 @@ func makePlan(o Options) (plan, error) {
 	return p, nil
 }
 
-// matches tells whether a flag's or a size's name means this case: growth
+// matches reports whether a flag's or a size's name means this case: growth
 // means all of growth-10000, growth-100000, …
 func (c *Case) matches(name string) bool {
 	return c.Name == name || (name == "growth" && strings.HasPrefix(c.Name, "growth-"))

@@ -48,6 +48,17 @@ func TestPlanRepeatsOftenWhatIsComparedFirst(t *testing.T) {
 	}
 }
 
+func TestAddPeersKeepsWhatIsSaidOfTheOthers(t *testing.T) {
+	a, b := entryNamed("a"), entryNamed("b")
+	a.Info.Version, b.Info.Version = "1", "1"
+	r := &Result{Peers: []peer.Info{a.Info, b.Info}}
+	a.Info.Version, b.Info.Version = "2", "not installed"
+	r.addPeers([]peer.Entry{a, b}, []peer.Entry{a})
+	if r.Peers[0].Version != "2" || r.Peers[1].Version != "1" {
+		t.Errorf("%+v", r.Peers)
+	}
+}
+
 func TestAddPeersKeepsTheOrderOfAll(t *testing.T) {
 	a, b, c := entryNamed("a"), entryNamed("b"), entryNamed("c")
 	r := &Result{}
@@ -55,6 +66,14 @@ func TestAddPeersKeepsTheOrderOfAll(t *testing.T) {
 	r.addPeers([]peer.Entry{a, b, c}, []peer.Entry{a, c})
 	if len(r.Peers) != 2 || r.Peers[0].Name != "a" || r.Peers[1].Name != "c" {
 		t.Errorf("%+v", r.Peers)
+	}
+}
+
+func TestCellsThatAreMeasuredAnewAreDropped(t *testing.T) {
+	r := &Result{Cells: []Cell{{Peer: "a", Case: "idle"}, {Peer: "a", Case: "crash"}, {Peer: "b", Case: "crash"}}}
+	r.drop([]Cell{{Peer: "a", Case: "crash", Repeat: 1}})
+	if len(r.Cells) != 2 || r.Cells[0].Case != "idle" || r.Cells[1].Peer != "b" {
+		t.Errorf("%+v", r.Cells)
 	}
 }
 

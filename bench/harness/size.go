@@ -31,9 +31,13 @@ type Size struct {
 	PendingL int           // in the case of 5,000 a second
 	Bytes    int           // jobs for the memory per job
 	Idle     time.Duration
-	Calls    int   // HTTP callbacks
-	Growth   []int // pending jobs
-	Crash    time.Duration
+	Calls    int // HTTP callbacks
+	// HTTP callbacks to many receivers: how many of these, how many jobs a second,
+	// and how many of them in flight at most.
+	Receivers, Offered, InFlight int
+
+	Growth []int // pending jobs
+	Crash  time.Duration
 }
 
 // cheap are the peers that start at once and cover the field: a quick run's.
@@ -48,33 +52,36 @@ func Sizes() map[string]Size {
 			Name: "tiny", Repeats: 1, Schedule: 100 * time.Millisecond, Drain: 500, DrainMax: 12 * time.Second, Lead: 2 * time.Second,
 			Wait: 8 * time.Second, Small: 2 * time.Second, Window: time.Second, Pending: 1000, PendingL: 2000, Bytes: 2000,
 			Idle:  time.Second,
-			Calls: 500, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
+			Calls: 500, Receivers: 20, Offered: 400, InFlight: 200, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
 		},
 		"quick": {
-			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "off", "idle", "callbacks", "callbacks-5ms"},
+			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "off", "idle", "callbacks", "callbacks-5ms", "callbacks-fleet"},
 			Peers: append(cheap, "river"),
-			Cases: []string{"schedule", "schedule-batch", "drain", "late-10", "late-1000", "off", "idle", "callbacks", "callbacks-5ms"},
+			Cases: []string{"schedule", "schedule-batch", "drain", "late-10", "late-1000", "off", "idle", "callbacks", "callbacks-5ms",
+				"callbacks-fleet"},
 			Only: map[string][]string{
 				"schedule":  {"notifier", "notifier-http", "asynq", "beanstalkd", "zset-lua-10ms"},
 				"drain":     {"notifier", "asynq-10ms", "beanstalkd"},
 				"late-10":   {"notifier", "notifier-http", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms"},
 				"late-1000": {"notifier", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms", "expired-events", "river"},
 				"idle":      {"notifier", "asynq", "zset-lua-10ms"},
+				"callbacks": {"notifier-http", "asynq-10ms", "beanstalkd", "river"}, "callbacks-5ms": {"notifier-http"},
+				"callbacks-fleet": {"notifier-http"},
 			},
 			Schedule: 500 * time.Millisecond, Drain: 20_000, DrainMax: 10 * time.Second, Lead: 1500 * time.Millisecond,
 			Wait:  3 * time.Second,
 			Small: 3 * time.Second, Window: 2 * time.Second, Pending: 100_000, PendingL: 200_000, Bytes: 50_000,
-			Idle: 4 * time.Second, Calls: 10_000,
+			Idle: 4 * time.Second, Calls: 10_000, Receivers: 200, Offered: 10_000, InFlight: 4000,
 			Growth: []int{10_000, 100_000}, Crash: 20 * time.Second,
 		},
-		// All peers, all cases, within an hour.
+		// All peers, all cases, in an hour and a half.
 		"standard": {
 			Name: "standard", Repeats: 3, Often: field,
 			Once:     []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000"},
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
 			Schedule: time.Second, Drain: 100_000, DrainMax: 20 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
 			Small: 10 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000, Idle: 8 * time.Second,
-			Calls: 50_000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 30 * time.Second,
+			Calls: 50_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 30 * time.Second,
 		},
 		"nightly": {
 			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race"},
@@ -82,7 +89,7 @@ func Sizes() map[string]Size {
 			Schedule: 3 * time.Second, Drain: 100_000, DrainMax: 60 * time.Second, Lead: 5 * time.Second, Wait: 30 * time.Second,
 			Small: 30 * time.Second, Window: 10 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,
 			Idle:  10 * time.Second,
-			Calls: 100_000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 150 * time.Second,
+			Calls: 100_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 150 * time.Second,
 		},
 	}
 }

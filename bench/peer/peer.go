@@ -17,11 +17,33 @@ type Job struct {
 	ID   string
 	Due  time.Time
 	Body []byte
+	// URL is where it is to be delivered, in the cases where each job brings that
+	// with it; empty in all others.
+	URL string
 }
 
 // Handle is called at the start of a job's handling; the harness takes the
 // time. It may block, where a case wants work that takes time.
 type Handle func(id string)
+
+// Call is Handle as a Call that nothing ever fails.
+func (h Handle) Call(_ context.Context, j Job) error {
+	h(j.ID)
+	return nil
+}
+
+// Call does what a job is for, in the callback cases an HTTP request. Of the job
+// it gets all but the due instant. An error says that it was not done: the peer
+// tries again by its own means.
+type Call func(ctx context.Context, job Job) error
+
+// Caller is a peer that can be told that a job was not done.
+type Caller interface {
+	Peer
+	// Call is Work with an outcome: at no time are more than so many calls under
+	// way.
+	Call(ctx context.Context, handlers int, call Call) error
+}
 
 // ErrNoBatch is what ScheduleBatch returns where a system has no call for many
 // jobs.
@@ -39,6 +61,8 @@ type Env struct {
 	NoEvents bool
 	// Handlers is how many handlers the worker will have.
 	Handlers int
+	// URLs: each job brings the URL that it is to be delivered to.
+	URLs bool
 }
 
 // Kind groups peers in the tables.
@@ -67,6 +91,9 @@ type Info struct {
 	Settings string // the settings it runs with, and what they cost it
 	Kind     Kind
 	Traits   Traits
+	// Refused says what becomes of a job whose receiver answers 500; peers that
+	// say nothing have no part in the callback cases.
+	Refused string `json:",omitempty"`
 	// Batch is how many jobs a ScheduleBatch call gets; 0 = there is none.
 	Batch int
 	// Lead is the least time that must lie between scheduling and due.

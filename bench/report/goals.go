@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"notifier/bench/harness"
 )
@@ -22,6 +24,8 @@ const (
 )
 
 func ms(v float64) string { return Number(v) + " ms" }
+
+func times(v float64) string { return Number(v) + " ×" }
 
 func rate(v float64) string { return Number(v) + "/s" }
 
@@ -47,6 +51,21 @@ func ratio(what, want, cas, value string, others []string, least float64) goal {
 		}
 		r := ours.Median / best
 		return r, fmt.Sprintf("%.1f × %s (%s)", r, who, rate(best)), true
+	}, func(v float64) bool { return v >= least }, nil}
+}
+
+// beside is a goal on the pace of the callbacks case, over HTTP, beside another
+// peer's best.
+func beside(what string, least float64, others ...string) goal {
+	pace := func(res *harness.Result, peer string) float64 { return stat(res, peer, "callbacks", "pace").Median }
+	return goal{what, fmt.Sprintf("≥ %s", times(least)), func(res *harness.Result) (float64, string, bool) {
+		best := slices.MaxFunc(others, func(a, b string) int { return cmp.Compare(pace(res, a), pace(res, b)) })
+		ours, theirs := pace(res, overHTTP), pace(res, best)
+		if ours == 0 || theirs == 0 {
+			return 0, "", false
+		}
+		r := ours / theirs
+		return r, fmt.Sprintf("%.2f × %s (%s)", r, best, rate(theirs)), true
 	}, func(v float64) bool { return v >= least }, nil}
 }
 
@@ -126,8 +145,19 @@ func goals() []goal {
 		one("Redis bytes per pending notice", "≤ 650", inProcess, "bytes", "bytes", Number, most(650)),
 		one("idle, Redis commands/s", "≤ 5", inProcess, "idle", "commands", Number, most(5)),
 		one("idle, % of a core", "< 0.5", inProcess, "idle", "cpu_worker", Number, func(v float64) bool { return v < 0.5 }),
-		one("HTTP callbacks, % of a bare client loop", "≥ 80", overHTTP, "callbacks", "percent", Number, least(80)).near(bareAndRedis),
-		one("the same to a receiver that takes 5 ms", "≥ 80", overHTTP, "callbacks-5ms", "percent", Number, least(80)),
+		one("8 instances beside one: Redis commands a notice", "≤ 1.3 ×", inProcess, "fleet", "commands_ratio", times, most(1.3)),
+		one("8 instances beside one: Redis CPU a notice", "≤ 1.3 ×", inProcess, "fleet", "cpu_servers_ratio", times, most(1.3)),
+		one("8 instances beside one: lateness p99", "≤ 1.5 ×", inProcess, "fleet", "p99_ms_ratio", times, most(1.5)),
+		one("8 instances: claims lost or stale a notice", "≤ 0.05", inProcess, "fleet", "vain", Number, most(0.05)),
+		one("HTTP callbacks, % of a bare client loop", "≥ 60", overHTTP, "callbacks", "percent", Number, least(60)).near(bareAndRedis),
+		one("the same to a receiver that takes 5 ms", "≥ 95", overHTTP, "callbacks-5ms", "percent", Number, least(95)),
+		beside("HTTP callbacks beside the best on Redis that keeps a lease", 3, "asynq-10ms", "gocraft", "lmstfy"),
+		beside("HTTP callbacks beside River", 1.5, "river"),
+		beside("HTTP callbacks beside beanstalkd", 1, "beanstalkd"),
+		one("200 receivers: lateness p99 at fast ones, slow ones beside none", "≤ 1.2 ×", overHTTP, "callbacks-fleet", "p99_ratio", times,
+			most(1.2)),
+		one("200 receivers: resident memory a call in flight", "≤ 40 kB", overHTTP, "callbacks-fleet", "kb",
+			func(v float64) string { return Number(v) + " kB" }, most(40)),
 	}
 }
 

@@ -32,6 +32,7 @@ var headline = []struct {
 	{"bytes", "bytes", "bytes/job", true},
 	{"idle", "commands", "idle commands/s", true},
 	{"idle", "cpu", "idle CPU %", true},
+	{"callbacks", "rate", "HTTP callbacks /s", false},
 }
 
 type table struct {
@@ -173,6 +174,23 @@ func caseTable(res *harness.Result, c harness.Case) table {
 	return t
 }
 
+// refusals tells what each peer of a case does when a receiver answers 500.
+func refusals(res *harness.Result, c harness.Case) string {
+	if !c.Refusals {
+		return ""
+	}
+	var b strings.Builder
+	for _, p := range res.Peers {
+		if p.Refused != "" && ran(res, p.Name, c.Name) {
+			fmt.Fprintf(&b, "- %s: %s.\n", p.Title, p.Refused)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\nWhat becomes of a job whose receiver answers 500:\n\n" + b.String()
+}
+
 // patternTable is issue 5's: the patterns that people build by hand, measured,
 // with the properties that no clock shows.
 func patternTable(res *harness.Result) table {
@@ -242,7 +260,7 @@ func Text(res *harness.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n%s\n\n", machineLine(res), serversLine(res))
 	for _, c := range casesOf(res) {
-		fmt.Fprintf(&b, "%s\n%s\n%s\n", c.Title, wrap(c.What, 140), caseTable(res, c).text())
+		fmt.Fprintf(&b, "%s\n%s\n%s%s\n", c.Title, wrap(c.What, 140), caseTable(res, c).text(), refusals(res, c))
 	}
 	fmt.Fprintf(&b, "Goals\n%s\nSummary (medians)\n%s\n", goalTable(res).text(), summaryTable(res).text())
 	return b.String()
@@ -263,6 +281,24 @@ func wrap(s string, width int) string {
 		n += utf8.RuneCountInString(w)
 	}
 	return b.String()
+}
+
+// addedLater says which figures of a case are of another revision than the rest.
+func addedLater(res *harness.Result, cas string) string {
+	var peers []string
+	var commit string
+	for _, c := range res.Cells {
+		if c.Case == cas && c.Commit != "" {
+			commit = c.Commit
+			if !slices.Contains(peers, c.Peer) {
+				peers = append(peers, c.Peer)
+			}
+		}
+	}
+	if commit == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Measured later than the rest, at revision %s: %s.", commit, strings.Join(peers, ", "))
 }
 
 // Write writes docs/benchmarks.md and its plots.
@@ -313,7 +349,8 @@ The service's own goals (§10 of its design), by the medians of this run.
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
 	}
 	for _, c := range casesOf(res) {
-		fmt.Fprintf(&b, "## %s\n\n%s Case `%s`.\n\n%s\n", c.Title, wrap(c.What, 140), c.Name, caseTable(res, c).markdown())
+		fmt.Fprintf(&b, "## %s\n\n%s Case `%s`.%s\n\n%s%s\n", c.Title, wrap(c.What, 140), c.Name, addedLater(res, c.Name),
+			caseTable(res, c).markdown(), refusals(res, c))
 	}
 	fmt.Fprintf(&b, "## Patterns built by hand\n\nMeasured where a figure stands, else the documented property.\n\n%s\n",
 		patternTable(res).markdown())
@@ -322,7 +359,7 @@ The service's own goals (§10 of its design), by the medians of this run.
 
 `+"```"+`
 scripts/bench-deps.sh        # Debian: redis-server, postgresql, beanstalkd, rabbitmq-server
-make bench                   # two minutes
+make bench                   # three minutes
 make bench-nightly           # all peers, all cases
 cd bench && go run . -list   # names for -peers and -cases
 `+"```"+`

@@ -167,6 +167,47 @@ func TestGoalsAreJudged(t *testing.T) {
 	}
 }
 
+func TestCallbackGoalsAreJudgedBesideTheBestPeer(t *testing.T) {
+	res := sample0("notifier")
+	add := func(p, c, value string, v float64) {
+		res.Cells = append(res.Cells, harness.Cell{Peer: p, Case: c, Values: harness.Values{value: v}})
+	}
+	for p, v := range map[string]float64{"notifier-http": 12_000, "asynq-10ms": 3000, "gocraft": 5000, "river": 8000, "beanstalkd": 11_000} {
+		add(p, "callbacks", "pace", v)
+	}
+	add("notifier-http", "callbacks-fleet", "p99_ratio", 1.3)
+	add("notifier-http", "callbacks-fleet", "kb", 39)
+	want := map[string][2]string{
+		"HTTP callbacks beside the best on Redis that keeps a lease":      {"2.40 × gocraft (5,000/s)", "no"},
+		"HTTP callbacks beside River":                                     {"1.50 × river (8,000/s)", "yes"},
+		"HTTP callbacks beside beanstalkd":                                {"1.09 × beanstalkd (11,000/s)", "yes"},
+		"200 receivers: lateness p99 at fast ones, slow ones beside none": {"1.30 ×", "no"},
+		"200 receivers: resident memory a call in flight":                 {"39 kB", "yes"},
+	}
+	for _, r := range goalTable(res).rows {
+		if w, ok := want[r[0]]; ok {
+			delete(want, r[0])
+			if r[2] != w[0] || r[3] != w[1] {
+				t.Errorf("%q, want %q", r, w)
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no goal %q", want)
+	}
+}
+
+func TestThePageTellsWhatBecomesOfRefusedJobs(t *testing.T) {
+	res := sample()
+	res.Peers[0].Refused = "it is repeated"
+	res.Cells = append(res.Cells, harness.Cell{Peer: "a", Case: "callbacks", Values: harness.Values{"rate": 1}})
+	for _, page := range []string{Page(res, nil), Text(res)} {
+		if !strings.Contains(page, "answers 500:\n\n- A & <b>: it is repeated.") {
+			t.Errorf("not told in\n%s", page)
+		}
+	}
+}
+
 // sample0 is the sample with its own peer under another name.
 func sample0(name string) *harness.Result {
 	res := sample()

@@ -1,4 +1,3 @@
-// Package report turns a run's cells into tables and plots.
 package report
 
 import (

@@ -1,6 +1,3 @@
-// Package server starts the servers that the measured systems need: each on a
-// free port of the loopback interface, in a directory of its own, without
-// persistence, and stopped by process id.
 package server
 
 import (
@@ -129,7 +126,7 @@ func tail(path string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// dialable tells whether something accepts connections at addr.
+// dialable reports whether something accepts connections at addr.
 func dialable(addr string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)

@@ -15,8 +15,21 @@ import (
 	"notifier/internal/demo"
 )
 
-// version is set by the linker: see Makefile.
-var version = "devel"
+// version and revision, the commit, are set by the linker: see Dockerfile and
+// scripts/release.sh.
+var version, revision = "", ""
+
+// builtVersion is the version: the linker's, or what Go itself knows of a build from a
+// tagged module or a git checkout.
+func builtVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}
 
 // gcPercent lets the heap grow to five times what lives before it is collected.
 // A service at work holds some MB and makes a hundred times that a second:
@@ -31,10 +44,10 @@ func main() {
 	// The first signal asks for an orderly stop; a second one ends at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	code := cli.Main(ctx, cli.Process{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: version},
+	code := cli.Main(ctx, cli.Process{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: builtVersion()},
 		cli.Deps{
 			Serve: func(ctx context.Context, c *config.Config, o cli.ServeOptions) error {
-				return app.Serve(ctx, c, o.Version, o.Embedded)
+				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded})
 			},
 			Demo: func(ctx context.Context, o cli.DemoOptions) error {
 				return demo.Run(ctx, demo.Options{Out: o.Stdout, Emulated: o.Emulated, Version: o.Version})

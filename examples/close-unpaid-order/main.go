@@ -10,8 +10,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -21,16 +21,19 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"notifier/client"
 )
 
-var (
-	api  = cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080")
-	unit = flag.Duration("unit", time.Second/5, "what a minute of a real shop takes here")
-)
+var unit = flag.Duration("unit", time.Second/5, "what a minute of a real shop takes here")
 
 func main() {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
 	flag.Parse()
+	ctx := context.Background()
+	api, err := client.New(client.Options{URL: cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080"), Token: os.Getenv("NOTIFIER_TOKEN")})
+	check(err)
+	defer api.Close()
 
 	var mu sync.Mutex
 	orders := map[string]string{} // id → state
@@ -58,12 +61,13 @@ func main() {
 	// Both orders have 15 minutes.
 	for _, id := range []string{"order-1", "order-2"} {
 		orders[id] = "unpaid"
-		call("POST", "/v1/notices", map[string]any{
-			"key":   key(id),
-			"delay": (15 * *unit).String(),
-			"url":   "http://" + listener.Addr().String() + "/close",
-			"body":  map[string]string{"order": id},
+		_, err := api.Schedule(ctx, client.Request{
+			Key:   key(id),
+			Delay: 15 * *unit,
+			URL:   "http://" + listener.Addr().String() + "/close",
+			Body:  fmt.Appendf(nil, `{"order":%q}`, id),
 		})
+		check(err)
 		log.Printf("%s is made; it is closed unless it is paid in time", id)
 	}
 
@@ -71,7 +75,8 @@ func main() {
 	mu.Lock()
 	orders["order-1"] = "paid"
 	mu.Unlock()
-	call("DELETE", "/v1/notices/"+key("order-1"), nil)
+	_, err = api.Cancel(ctx, key("order-1"))
+	check(err)
 	log.Print("order-1 is paid; its notice is cancelled")
 
 	id := <-closed
@@ -81,27 +86,6 @@ func main() {
 		log.Fatalf("wrong: %s was closed, and the orders are %v", id, orders)
 	}
 	fmt.Println("done: order-1 paid, order-2 closed")
-}
-
-// call makes one call of the API.
-func call(method, path string, body any) {
-	b, err := json.Marshal(body)
-	check(err)
-	req, err := http.NewRequest(method, api+path, bytes.NewReader(b))
-	check(err)
-	if body == nil {
-		req.Body = http.NoBody
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+os.Getenv("NOTIFIER_TOKEN"))
-	res, err := http.DefaultClient.Do(req)
-	check(err)
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		var text bytes.Buffer
-		_, _ = text.ReadFrom(res.Body)
-		log.Fatalf("%s %s: %s\n%s", method, path, res.Status, &text)
-	}
 }
 
 func check(err error) {

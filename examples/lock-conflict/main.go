@@ -12,28 +12,28 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
+	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
 	"os"
 	"sync"
 	"time"
+
+	"notifier/client"
 )
 
-var (
-	api  = cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080")
-	unit = flag.Duration("unit", time.Second, "half the time for which the lock is held")
-)
+var unit = flag.Duration("unit", time.Second, "half the time for which the lock is held")
 
 func main() {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
 	flag.Parse()
+	api, err := client.New(client.Options{URL: cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080"), Token: os.Getenv("NOTIFIER_TOKEN")})
+	check(err)
+	defer api.Close()
 
 	var order sync.Mutex // in earnest: SET lock:order:9 <me> NX EX 30
 	order.Lock()
@@ -63,7 +63,9 @@ func main() {
 		})))
 	}()
 
-	call(map[string]any{"key": fmt.Sprintf("shop:orders:settle:9-%d", os.Getpid()), "url": "http://" + listener.Addr().String(), "body": map[string]int{"order": 9}})
+	_, err = api.Schedule(context.Background(), client.Request{Key: fmt.Sprintf("shop:orders:settle:9-%d", os.Getpid()),
+		URL: "http://" + listener.Addr().String(), Body: []byte(`{"order":9}`)})
+	check(err)
 	<-met
 	time.Sleep(2 * *unit)
 	order.Unlock()
@@ -74,23 +76,6 @@ func main() {
 		log.Fatalf("wrong: attempt %s after %d times locked", v.attempt, v.locked)
 	}
 	fmt.Println("done: the lock cost no attempt")
-}
-
-// call schedules a notice.
-func call(body any) {
-	b, err := json.Marshal(body)
-	check(err)
-	req, err := http.NewRequest("POST", api+"/v1/notices", bytes.NewReader(b))
-	check(err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+os.Getenv("NOTIFIER_TOKEN"))
-	res, err := http.DefaultClient.Do(req)
-	check(err)
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		text, _ := io.ReadAll(res.Body)
-		log.Fatalf("%s\n%s", res.Status, text)
-	}
 }
 
 func check(err error) {

@@ -1,41 +1,46 @@
-// Command payment-notice tells a merchant of a payment until he acknowledges.
+// Command payment-notice tells a merchant of a payment until the merchant
+// acknowledges it.
 //
 // The merchant's server is down at first, then answers with an error, then takes
-// the notice. It checks the signature, so that nobody else can tell it of
-// payments, and knows a notice that it has had already by its webhook-id.
+// the notice. It checks the signature, so that nobody else can report payments to
+// it, and recognises a notice that it has had already by the webhook-id.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/payment-notice
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
+	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
+
+	"notifier/client"
+	"notifier/client/webhook"
 )
 
-var (
-	api  = cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080")
-	unit = flag.Duration("unit", time.Second, "the ladder's first step")
-	// The route's secret; see serve.env.
-	secret = cmp.Or(os.Getenv("SECRET"), "whsec_ZXhhbXBsZXMgYXJlIG5vdCBzZWNyZXQsIHRoaXMgaXMgb25l")
-)
+var unit = flag.Duration("unit", time.Second, "the ladder's first step")
 
 func main() {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
 	flag.Parse()
+	ctx := context.Background()
+	api, err := client.New(client.Options{URL: cmp.Or(os.Getenv("NOTIFIER_URL"), "http://127.0.0.1:8080"), Token: os.Getenv("NOTIFIER_TOKEN")})
+	check(err)
+	defer api.Close()
+
+	// Done once, when the merchant signs up: the key with which it verifies callbacks.
+	// Nobody gets the route's secret, because with it each merchant could forge notices
+	// for the others. "notifier secret shop --host 127.0.0.1" prints the same.
+	his, err := api.ReceiverSecret(ctx, client.Receiver{Route: "shop", Host: "127.0.0.1"})
+	check(err)
+	signed, err := webhook.New(his.Secrets...)
+	check(err)
 
 	// An address at which nobody listens yet.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,16 +48,17 @@ func main() {
 	address := listener.Addr().String()
 	check(listener.Close())
 
-	call("/v1/notices", map[string]any{
-		"key": fmt.Sprintf("shop:payments:paid:4711-%d", os.Getpid()),
-		"url": "http://" + address + "/paid",
-		// In earnest: 15s, 3m, 10m, 30m, 30m, 1h, 2h, 6h, 15h, which is what a route does by itself.
-		"retry": []string{unit.String(), unit.String(), (2 * *unit).String(), (3 * *unit).String(), (5 * *unit).String(), (8 * *unit).String()},
-		"body":  map[string]any{"order": "4711", "paid": "12.50"},
+	_, err = api.Schedule(ctx, client.Request{
+		Key: fmt.Sprintf("shop:payments:paid:4711-%d", os.Getpid()),
+		URL: "http://" + address + "/paid",
+		// In production: 15s, 3m, 10m, 30m, 30m, 1h, 2h, 6h, 15h, which is a route's default.
+		Retry: client.Ladder(*unit, *unit, 2**unit, 3**unit, 5**unit, 8**unit),
+		Body:  []byte(`{"order":"4711","paid":"12.50"}`),
 	})
+	check(err)
 	log.Print("the payment is made; the merchant is told")
 
-	// He comes up a moment later.
+	// The merchant's server starts a moment later.
 	time.Sleep(*unit / 2)
 	listener, err = net.Listen("tcp", address)
 	check(err)
@@ -60,11 +66,13 @@ func main() {
 	seen := map[string]bool{} // in earnest: a unique column of the table
 	go func() {
 		check(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			check(err)
-			if !genuine(r.Header, body) {
-				log.Print("the signature is wrong: refused")
-				http.Error(w, "signature", http.StatusUnauthorized)
+			body, err := webhook.Payload(r, 1<<20)
+			if err == nil {
+				err = signed.Verify(r.Header, body)
+			}
+			if err != nil {
+				log.Printf("refused: %v", err)
+				http.Error(w, err.Error(), http.StatusUnauthorized)
 				return
 			}
 			attempt := r.Header.Get("Notifier-Attempt")
@@ -85,39 +93,6 @@ func main() {
 		log.Fatal("wrong: booked twice")
 	}
 	fmt.Println("done: the merchant has booked the payment once")
-}
-
-// genuine checks a signature by Standard Webhooks: any of those sent may fit,
-// since there are two while the secret is changed.
-func genuine(h http.Header, body []byte) bool {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	check(err)
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s.%s.%s", h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), body)
-	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	for sig := range strings.FieldsSeq(h.Get("Webhook-Signature")) {
-		if hmac.Equal([]byte(sig), []byte(want)) {
-			return true // in earnest: and if the timestamp is at most 5 minutes old
-		}
-	}
-	return false
-}
-
-// call makes one call of the API.
-func call(path string, body any) {
-	b, err := json.Marshal(body)
-	check(err)
-	req, err := http.NewRequest("POST", api+path, bytes.NewReader(b))
-	check(err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+os.Getenv("NOTIFIER_TOKEN"))
-	res, err := http.DefaultClient.Do(req)
-	check(err)
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		text, _ := io.ReadAll(res.Body)
-		log.Fatalf("%s: %s\n%s", path, res.Status, text)
-	}
 }
 
 func check(err error) {

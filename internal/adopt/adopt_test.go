@@ -26,22 +26,22 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 		t.Fatal(err)
 	}
 	adopted, lost := 0, 0
-	a := New(Options{Store: s, Routes: table, Space: space, MaxBody: 1 << 10, Adopted: func(_ string, n int) { adopted += n },
-		Lost: func(_ string, n int) { lost += n }, Logger: zaptest.NewLogger(t)})
+	a := New(Options{Store: s, Routes: table, Space: space, MaxBody: 1 << 10, OnAdopted: func(_ string, n int) { adopted += n },
+		OnBodyLost: func(_ string, n int) { lost += n }, Logger: zaptest.NewLogger(t)})
 	r := table.All()[0]
 	put := func(key string) {
 		t.Helper()
-		if _, err := s.Schedule(ctx, "app1", 0, []store.Request{{Key: key, Delay: time.Hour, Content: notice.Content{Body: []byte("first")}}}); err != nil {
+		if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1"}, []store.Request{{Key: key, Delay: time.Hour, Content: notice.Content{Body: []byte("first")}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	end := func(key string, ago time.Duration) {
 		t.Helper()
-		if _, err := s.Amend(ctx, "app1", key, store.Cancel, time.Time{}, 0, nil); err != nil {
+		if _, err := s.Amend(ctx, "app1", key, store.Cancel, store.When{}); err != nil {
 			t.Fatal(err)
 		}
 		at := float64(time.Now().Add(-ago).UnixMilli()) + .5
-		if err := c.ZAddXX(ctx, space.Settled(0, "app1"), redis.Z{Score: at, Member: key}).Err(); err != nil {
+		if err := c.ZAddXX(ctx, space.Settled(keys.Partition{Prefix: "app1"}), redis.Z{Score: at, Member: key}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,33 +9,14 @@ import (
 	"notifier/internal/store"
 )
 
-// told is what events said of a key since it was last looked at.
-type told struct {
-	event   bool // anything at all, as opposed to a scan
-	removed bool // somebody deleted it, or moved it away
-	expired bool
-}
-
-func (t told) and(o told) told {
-	return told{t.event || o.event, t.removed || o.removed, t.expired || o.expired}
-}
-
-// hear reads an event's name; ok is false for those that mean nothing here.
-func hear(event string) (t told, ok bool) {
-	switch event {
-	case "expired":
-		return told{expired: true}, true
-	case "evicted":
-		return told{}, false
-	case "del", "rename_from", "move_from":
-		return told{event: true, removed: true}, true
-	}
-	return told{event: true}, true
-}
-
 // clusterMargin is how far off a timer must expire to be followed in a
 // cluster, whose nodes have clocks of their own.
 const clusterMargin = time.Second
+
+// comparedMargin is how far off a notice must be due to be cancelled without an
+// event: clocks are set back now and then, and a timer that has just expired is
+// gone as well.
+const comparedMargin = 250 * time.Millisecond
 
 // decide says what to do with a key as it was seen: one of the operations, or
 // "" for nothing.
@@ -43,28 +24,36 @@ const clusterMargin = time.Second
 //	timer        notice                          then
 //	none         scheduled, not yet due          cancel, if it was removed; due now, if it has expired
 //	no expiry    scheduled, not yet due          cancel, if an event said so
+//	other type   scheduled, not yet due          cancel, if an event said so
+//	these two    adopted, not yet due            cancel, however it was found (not in a cluster)
+//	none         adopted, not yet due            cancel, if timers and notices were compared (not in a cluster)
 //	payload      none, settled, dead             adopt
 //	payload      pending, same due and body      nothing
 //	payload      pending, same due, other body   adopt
 //	payload      not tried yet, same body        move
 //	payload      anything else pending           adopt
 //	our number   pending, same due               nothing
-//	our number   scheduled, other due            move
-func decide(s *store.Seen, t told, now time.Time, cluster bool) store.Operation {
-	if s.Length == store.NoString {
-		return ""
-	}
+//	our number   scheduled, other due            adopt, if events said that it was set (not in a cluster); move otherwise
+//
+// What the service sets itself expires 1 ms before its notice is due: another
+// expiry is somebody's EXPIRE, or their own value that happens to be such a number.
+// Only the events tell these apart.
+func decide(s *store.Seen, t eventSet, now time.Time, cluster bool) store.Operation {
 	margin := time.Duration(0)
 	if cluster {
 		margin = clusterMargin
 	}
-	timed := s.State == notice.Scheduled && !s.Bare // pending with a timer of its own
-	if s.Length == store.NoTimer || s.Expire < 0 {
-		gone := t.removed || t.event && s.Length >= 0
+	timed := s.State == notice.Scheduled && !s.NoTimer // pending with a timer of its own
+	if s.Length < 0 || s.Expire < 0 {
+		gone := t.removed || t.event && s.Length != store.NoKey
+		certain := t.compared && !t.expired || s.Length != store.NoKey
+		if !gone && certain && !cluster && s.Notice != nil && s.Adopted {
+			gone, margin = true, comparedMargin
+		}
 		if gone && timed && s.Due.After(now.Add(margin)) {
 			return store.OpCancel
 		}
-		if t.event && t.expired && timed && !cluster && s.Length == store.NoTimer && s.Due.After(now) {
+		if t.event && t.expired && timed && !cluster && s.Length == store.NoKey && s.Due.After(now) {
 			s.Expire = now.UnixMilli() - 1
 			return store.OpMove
 		}
@@ -74,7 +63,7 @@ func decide(s *store.Seen, t told, now time.Time, cluster bool) store.Operation 
 		return store.OpAdopt
 	}
 	due := s.Expire + 1
-	own := string(s.Value) == "0" || string(s.Value) == strconv.Itoa(s.Coming())
+	own := string(s.Value) == "0" || string(s.Value) == strconv.Itoa(s.NextAttempt())
 	body := s.Value != nil && bytes.Equal(s.Value, s.Body) || s.Value == nil && s.Lost
 	switch {
 	case timed && s.Due.UnixMilli() == due:
@@ -86,11 +75,14 @@ func decide(s *store.Seen, t told, now time.Time, cluster bool) store.Operation 
 		if cluster && !t.event {
 			return "" // a timer that is being set right now
 		}
-		if own || body && s.Used == 0 {
+		if own && !body && !cluster && (t.value == valueSet || t.value == valueSetExpire) {
+			return store.OpAdopt
+		}
+		if own || body && s.AttemptsMade == 0 {
 			return store.OpMove
 		}
 		return store.OpAdopt
-	case cluster && s.Due.UnixMilli() == due && (own || body || string(s.Value) == strconv.Itoa(s.Used)):
+	case cluster && s.Due.UnixMilli() == due && (own || body || string(s.Value) == strconv.Itoa(s.AttemptsMade)):
 		return "" // our timer, set too late: the attempt it is for may be over
 	case cluster && (s.State == notice.Scheduled || s.State == notice.Claimed) && (own || body):
 		return "" // a timer that has not been removed yet

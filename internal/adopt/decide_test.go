@@ -12,24 +12,31 @@ func TestDecide(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	const soon, later = 1_010_000, 1_020_000 // expiries
 	kept := func(state notice.State, due int64, body string, used int) store.Found {
-		return store.Found{State: state, Notice: &notice.Notice{Due: time.UnixMilli(due), Used: used, Content: notice.Content{Body: []byte(body)}}}
+		return store.Found{State: state, Notice: &notice.Notice{Due: time.UnixMilli(due), AttemptsMade: used, Content: notice.Content{Body: []byte(body)}}}
 	}
 	timer := func(value string, expire int64, f store.Found) store.Seen {
 		return store.Seen{Value: []byte(value), Length: int64(len(value)), Expire: expire, Found: f}
 	}
-	none := func(f store.Found) store.Seen { return store.Seen{Length: store.NoTimer, Found: f} }
+	none := func(f store.Found) store.Seen { return store.Seen{Length: store.NoKey, Found: f} }
 	bare := func(s store.Seen) store.Seen {
-		s.Bare = true
+		s.NoTimer = true
 		return s
 	}
-	scan, event, removed := told{}, told{event: true}, told{event: true, removed: true}
+	scan, event, removed := eventSet{}, eventSet{event: true}, eventSet{event: true, removed: true}
+	expire := eventSet{event: true, value: valueExpire}
+	set := eventSet{event: true, value: valueSet}.and(expire)
 	const nothing, adopt, move, cancel = store.Operation(""), store.OpAdopt, store.OpMove, store.OpCancel
 	pending := kept(notice.Scheduled, soon+1, "p", 0)
+	compared := eventSet{compared: true}
+	adopted := kept(notice.Scheduled, soon+1, "p", 0)
+	adopted.Adopted = true
+	near := kept(notice.Scheduled, 1_000_200, "p", 0)
+	near.Adopted = true
 	retry := kept(notice.Scheduled, soon+1, "p", 2)
 	for _, c := range []struct {
 		name    string
 		seen    store.Seen
-		told    told
+		events  eventSet
 		want    store.Operation
 		cluster store.Operation
 	}{
@@ -37,6 +44,16 @@ func TestDecide(t *testing.T) {
 		{"a new timer, found by a scan", timer("p", soon, store.Found{}), scan, adopt, adopt},
 		{"no timer and no notice", none(store.Found{}), event, nothing, nothing},
 		{"a list", store.Seen{Length: store.NoString}, event, nothing, nothing},
+		{"a hash in the timer's place", store.Seen{Length: store.NoString, Expire: -1, Found: pending}, removed, cancel, cancel},
+		{"renamed over the timer", store.Seen{Length: store.NoString, Expire: -1, Found: pending}, event, cancel, cancel},
+		{"gone, compared", none(adopted), compared, cancel, nothing},
+		{"eternal, compared", timer("p", -1, adopted), compared, cancel, nothing},
+		{"a hash, compared", store.Seen{Length: store.NoString, Expire: -1, Found: adopted}, compared, cancel, nothing},
+		{"eternal and adopted, found by a scan", timer("p", -1, adopted), scan, cancel, nothing},
+		{"gone and adopted, found by a scan", none(adopted), scan, nothing, nothing},
+		{"gone, compared, of the API", none(pending), compared, nothing, nothing},
+		{"gone, compared, about to be due", none(near), compared, nothing, nothing},
+		{"moved, compared", timer("p", later, adopted), compared, move, nothing},
 		{"a key that never expires", timer("p", -1, store.Found{}), event, nothing, nothing},
 		{"adopted already", timer("p", soon, pending), event, nothing, nothing},
 		{"another payload", timer("q", soon, pending), event, adopt, adopt},
@@ -47,12 +64,17 @@ func TestDecide(t *testing.T) {
 		{"our timer after a reschedule", timer("0", soon, pending), event, nothing, nothing},
 		{"our timer of a retry", timer("3", soon, retry), event, nothing, nothing},
 		{"our timer of a retry, moved", timer("3", later, retry), event, move, move},
+		{"a payload that is a number as ours", timer("1", later, adopted), set, adopt, move},
+		{"a payload that is a number as ours, amid retries", timer("3", later, retry), set, adopt, move},
+		{"the number of ours that is the payload, set again", timer("1", later, kept(notice.Scheduled, soon+1, "1", 0)), set, move, move},
+		{"our number, set by us", timer("3", soon, retry), set, nothing, nothing},
+		{"our number, set by us and moved", timer("3", later, retry), set.and(expire), move, move},
 		{"no number of ours", timer("2", soon, retry), event, adopt, adopt},
 		{"the payload again, amid retries", timer("p", later, retry), event, adopt, adopt},
 		{"removed", none(pending), removed, cancel, cancel},
 		{"gone, but nobody removed it: evicted", none(pending), event, nothing, nothing},
-		{"expired before its new life was heard of", none(pending), told{event: true, expired: true}, move, nothing},
-		{"expired, and moved on by us", timer("2", later, kept(notice.Scheduled, later+1, "p", 1)), told{event: true, expired: true}, nothing, nothing},
+		{"expired before its new life was heard of", none(pending), eventSet{event: true, expired: true}, move, nothing},
+		{"expired, and moved on by us", timer("2", later, kept(notice.Scheduled, later+1, "p", 1)), eventSet{event: true, expired: true}, nothing, nothing},
 		{"our timer of a retry, set when that was over", timer("2", soon, kept(notice.Delivered, soon+1, "p", 2)), event, adopt, nothing},
 		{"gone, found by a scan", none(pending), scan, nothing, nothing},
 		{"removed amid retries", none(retry), removed, cancel, cancel},
@@ -70,10 +92,10 @@ func TestDecide(t *testing.T) {
 		{"set over one that fires", bare(timer("q", soon, kept(notice.Scheduled, 1_000_000, "p", 0))), event, adopt, adopt},
 		{"our timer, set after its notice was cancelled", timer("1", soon, kept(notice.Cancelled, soon+1, "p", 0)), scan, adopt, nothing},
 	} {
-		if got := decide(&c.seen, c.told, now, false); got != c.want {
+		if got := decide(&c.seen, c.events, now, false); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-		if got := decide(&c.seen, c.told, now, true); got != c.cluster {
+		if got := decide(&c.seen, c.events, now, true); got != c.cluster {
 			t.Errorf("%s, in a cluster: %q, want %q", c.name, got, c.cluster)
 		}
 	}
@@ -89,13 +111,13 @@ func TestDecide(t *testing.T) {
 }
 
 func TestHear(t *testing.T) {
-	for event, want := range map[string]told{"set": {event: true}, "expire": {event: true}, "persist": {event: true}, "append": {event: true},
+	for event, want := range map[string]eventSet{"set": {event: true, value: valueSet}, "expire": {event: true, value: valueExpire}, "persist": {event: true}, "append": {event: true},
 		"del": {event: true, removed: true}, "rename_from": {event: true, removed: true}, "expired": {expired: true}} {
-		if got, ok := hear(event); !ok || got != want {
+		if got, ok := readEvent(event); !ok || got != want {
 			t.Errorf("%s: %+v", event, got)
 		}
 	}
-	if _, ok := hear("evicted"); ok {
+	if _, ok := readEvent("evicted"); ok {
 		t.Error("an eviction is heard")
 	}
 }

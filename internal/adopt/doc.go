@@ -22,7 +22,8 @@
 // may come late, twice, or in the wrong order. At the start, after each
 // subscription that was made anew, when notify flags had to be set again, and
 // every minute, all keys under the routes' prefixes are looked at in the same
-// way. A look costs Redis about 7 µs a key (measured with 200,000) in calls of half
+// way; and notices whose timers are gone, or hold another type, are looked for in
+// the shadow, then and again in the last second and a half before they are due. A look costs Redis about 7 µs a key (measured with 200,000) in calls of half
 // a millisecond at most; the one each minute is made less often where it would
 // take more than a fiftieth of the time. Where Redis sends no events and may not
 // be told to, keys are looked at each second, within the same bound.
@@ -32,6 +33,14 @@
 // a pending notice that is due one millisecond after they expire. A timer is due
 // when it has expired, which is in the first millisecond after the instant that
 // PEXPIRETIME names.
+//
+// A timer that a client has set is never overwritten by what the service does of
+// itself. When a failed attempt is settled, its timer has long expired: whatever
+// stands in its place is a new value, a number too, and is adopted in the place of
+// the retry. Calls of the API look at the key's timer before they do anything, so
+// that one that comes after a SET finds it adopted; a redrive of many leaves the
+// timers alone that it meets. A producer's own script (deploy/schedule.lua) does
+// write over a timer: that is its producer's last word.
 //
 // # What is guaranteed
 //
@@ -58,8 +67,15 @@
 // evict a timer before it was adopted. Evicting it afterwards costs nothing: an
 // eviction cancels no notice.
 //
-// A DEL whose event is lost does not cancel: the notice is delivered. Cancel by
-// the API where that matters.
+// A DEL whose event is lost cancels when timers and notices are next compared: when
+// a subscription begins, at each look, and between half a second and a second and
+// a half before the notice is due. What is deleted later than that, or lived for
+// less than some six seconds, and whose event is lost, is delivered; so is
+// everything in a cluster, whose nodes may lose a timer and keep its notice, and
+// where Redis evicts or sends no events. Cancel by the API where that matters. The
+// price:
+// a timer that was shortened and expired while nobody was subscribed looks as if
+// it had been deleted, and is cancelled.
 //
 // Redis deletes a key at once when it is given an expiry that has passed (EXPIRE
 // k 0), as DEL would: that cancels. So a time that may have passed is one for the
@@ -70,13 +86,17 @@
 // (in a cluster, within the retention), and whose second life is over before it
 // was adopted, is taken for a late event of the first: it is not delivered.
 //
-// A second SET over a pending notice whose payload is "0" or the number of the
-// coming attempt is taken for the service's own timer: its expiry is followed,
-// its payload is not.
+// A SET over a notice that waits, whose payload is "0" or the number of the coming
+// attempt, looks like the service's own timer: only its event tells that it is a
+// new one. Where that event is lost, or the key was looked at before it came, its
+// expiry is followed and its payload is not. And where an EXPIRE is carried out
+// between the service's own SET of such a timer and the look at it, a millisecond
+// as a rule, the number is taken for a payload. (Amid an attempt there is no such timer.)
 //
 // In a cluster timer and record lie in different slots and are looked at one
 // after the other. What differs then is looked at twice, a quarter of a second
-// apart, before a notice is cancelled; a timer's last second is not followed.
+// apart, before a notice is cancelled; a timer's last second is not followed, and
+// a number that is set amid an attempt is taken for the retry's timer.
 //
 // Do not use adoption for timers that others rely on expiring under another
 // name or type, and do not write to the service's timers of pending retries:

@@ -1,6 +1,3 @@
-// Package alarm sleeps to the point. The runtime's timers are rounded up to a
-// whole millisecond by epoll; on Linux an Alarm is a timerfd, which wakes
-// within some 50 µs. Elsewhere it is a time.Timer.
 package alarm
 
 import "time"

@@ -2,24 +2,20 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"time"
 
 	"go.uber.org/zap"
 
+	"notifier/internal/access"
+	"notifier/internal/audit"
+	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/route"
+	"notifier/internal/session"
 )
-
-// Client is somebody who may call the API.
-type Client struct {
-	Name  string
-	Token string
-	// Prefix is what the client may see and touch: app, app:module or
-	// app:module:type. Empty means all.
-	Prefix string
-}
 
 // Options is what New needs.
 type Options struct {
@@ -27,16 +23,25 @@ type Options struct {
 	Routes *route.Table
 	// Clients may call the API. Without any, only requests that name a loopback
 	// host are answered, and only if Loopback is set.
-	Clients []Client
+	Clients []access.Client
 	// MaxBody is the most bytes a notice's body may have. 0 means 256 KiB.
 	MaxBody int64
+	// History finds what has ended; nil = there is no history.
+	History Historian
+	// Eraser forgets what has ended; nil = there is no history.
+	Eraser Eraser
+	// Replayer sends again what has ended; nil = there is no history.
+	Replayer Replayer
+	// Keys derives the key of cursors. Nil: one of this handler's own, whose
+	// cursors no other takes.
+	Keys *keyring.Ring
 	// Metrics answers GET /metrics. Nil means 404.
 	Metrics http.Handler
 	// Logger gets an access log at debug, and what went wrong in here at error.
 	// Nil means none.
 	Logger  *zap.Logger
 	Version string
-	// Loopback tells that only this machine can reach the listener.
+	// Loopback says that only this machine can reach the listener.
 	Loopback bool
 }
 
@@ -50,13 +55,28 @@ const (
 	maxTarget      = 8 << 10 // of the request line's address
 )
 
-// API answers the HTTP calls.
+// api answers the HTTP calls.
 type api struct {
-	engine    Engine
+	scheduler Scheduler
+	finder    Finder
+	changer   Changer
+	restorer  Restorer
+	reporter  Reporter
+	lister    Lister
+	operator  Operator
+	counter   Counter
+	prober    Prober
+	musterer  Musterer
+	trail     *audit.Trail
+	replayer  Replayer  // nil = there is no history
+	eraser    Eraser    // nil = there is no history
+	historian Historian // nil = there is no history
+	sessions  *session.Office
 	routes    *route.Table
-	tokens    []credential
+	clients   *access.Clients
 	maxBody   int64
 	maxBatch  int64
+	keys      *keyring.Ring
 	metrics   http.Handler
 	log       *zap.Logger
 	loopback  bool
@@ -69,17 +89,24 @@ type api struct {
 // New is the handler of the whole API.
 func New(o Options) http.Handler {
 	a := &api{
-		engine: o.Engine, routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, loopback: o.Loopback,
-		now: time.Now, crossSite: http.NewCrossOriginProtection(),
+		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
+		counter: o.Engine, prober: o.Engine, musterer: o.Engine, clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, loopback: o.Loopback,
+		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
 	}
 	if a.maxBody <= 0 {
 		a.maxBody = defaultMaxBody
 	}
+	if a.keys == nil {
+		own := make([]byte, keyring.Size)
+		_, _ = rand.Read(own) // it never fails
+		a.keys = keyring.Fixed(own)
+	}
 	if a.log == nil {
 		a.log = zap.NewNop()
 	}
+	a.trail = audit.NewTrail(o.Engine, a.log)
+	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine})
 	a.maxBatch = max(maxBatchBytes, a.itemLimit())
-	a.tokens = credentials(o.Clients)
 	a.tree = a.operations()
 	a.document = document(a.tree, o.Version)
 	return a
@@ -107,31 +134,16 @@ func Server(handler http.Handler, addr string) *http.Server {
 
 // caller is who makes a request. The zero value may do everything: it stands
 // for anybody on this machine when no client is configured.
-type caller struct {
-	name   string
-	prefix string
-}
-
-func (c caller) covers(key string) bool { return keys.HasPrefix(key, c.prefix) }
-
-// owns tells whether all keys under prefix lie within the caller's scope.
-func (c caller) owns(prefix string) bool {
-	return prefix == c.prefix || keys.HasPrefix(prefix, c.prefix)
-}
-
-// meets tells whether some keys under prefix may lie within the scope.
-func (c caller) meets(prefix string) bool {
-	return c.owns(prefix) || keys.HasPrefix(c.prefix, prefix)
-}
+type caller struct{ access.Caller }
 
 // check looks at a key from a path.
 func (c caller) check(key string) error {
 	if _, err := keys.Parse(key); err != nil {
 		var f faults
-		f.add("path.key", clip(key, 100), "%s; a key is app:module:type:id, in letters, digits, '_', '.', '~' and '-'", clip(err.Error(), 200))
+		f.add("path.key", clip(key, 100), "%s", clip(err.Error(), 200))
 		return f.problem()
 	}
-	if !c.covers(key) {
+	if !c.Covers(key) {
 		return absent(key)
 	}
 	return nil
@@ -160,6 +172,7 @@ type operation struct {
 	ok      []int // statuses of success
 	fails   []int // statuses of problems beside those every call has
 	open    bool  // needs no token
+	guarded bool  // of those that change nothing: refused to who is read-only all the same
 	serve   handler
 
 	segments []string
@@ -170,7 +183,9 @@ type handler func(w http.ResponseWriter, r *http.Request, at site) error
 // site is what the router found out about a request.
 type site struct {
 	caller
-	param string // the path's {key} or {name}
+	param string // the path's {key}, {name} or {id}
+	// readAs is what a delay without a unit was read as, for the answer.
+	readAs string
 }
 
 // failure turns an engine's error into a problem.
@@ -182,7 +197,7 @@ func (a *api) failure(ctx context.Context, err error) *Problem {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return problem(http.StatusServiceUnavailable, "the request was given up by its caller").with("Retry-After", "1")
 	}
-	if p := storeProblem(err); p != nil {
+	if p := Explain(err); p != nil {
 		return p
 	}
 	a.log.Error("an API call failed", zap.Error(err))

@@ -1,32 +1,14 @@
 package api
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"strings"
 )
 
-// credential is a client whose token is kept as its hash only.
-type credential struct {
-	caller
-	sum [sha256.Size]byte
-}
-
-func credentials(clients []Client) []credential {
-	cs := make([]credential, len(clients))
-	for i, c := range clients {
-		cs[i] = credential{caller{name: c.Name, prefix: c.Prefix}, sha256.Sum256([]byte(c.Token))}
-	}
-	return cs
-}
-
-// admit finds out who calls. Hashing makes all tokens equally long, and every
-// credential is looked at whether or not an earlier one fitted, so the time
-// taken tells nothing about any token.
+// admit finds out who calls.
 func (a *api) admit(r *http.Request) (caller, *Problem) {
-	if len(a.tokens) == 0 {
+	if a.clients.None() {
 		return a.admitLocal(r)
 	}
 	refused := problem(http.StatusUnauthorized, "want the header Authorization: Bearer <token> with the token of a configured client").
@@ -39,16 +21,11 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller{}, refused
 	}
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	found := -1
-	for i := range a.tokens {
-		match := subtle.ConstantTimeCompare(sum[:], a.tokens[i].sum[:])
-		found = subtle.ConstantTimeSelect(match, i, found)
-	}
-	if found < 0 {
+	who, ok := a.clients.Find(strings.TrimSpace(token))
+	if !ok {
 		return caller{}, refused
 	}
-	return a.tokens[found].caller, nil
+	return caller{who}, nil
 }
 
 // admitLocal guards an API without clients against web pages: one that had its

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/api/apitest"
 	"notifier/internal/notice"
@@ -25,9 +26,12 @@ func routes(t testing.TB) *route.Table {
 		return &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: kind}, Ladder: notice.DefaultLadder,
 			Timeout: 10 * time.Second, Concurrency: 64, Ack: route.Ack{Kind: route.Ack2xx}}
 	}
+	jobs := base("jobs", "app1:jobs", route.KindList)
+	jobs.Target.Key, jobs.Ack.Kind, jobs.Timeout = "todo", route.AckReport, time.Minute
+	orders := base("orders", "app1:orders", route.KindNotice)
+	orders.Secrets = []route.Secret{route.Secret("a secret of twenty-four b")}
 	table, err := route.NewTable([]*route.Route{
-		base("orders", "app1:orders", route.KindNotice), base("fixed", "app1:fixed", route.KindFixed),
-		base("jobs", "app1:jobs", route.KindList), base("other", "app2", route.KindLog),
+		orders, base("fixed", "app1:fixed", route.KindFixed), jobs, base("other", "app2", route.KindLog),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +42,7 @@ func routes(t testing.TB) *route.Table {
 // bench is an API over an engine in memory.
 type bench struct {
 	t       testing.TB
-	engine  *apitest.Engine
+	engine  subject
 	handler http.Handler
 	token   string
 }
@@ -56,7 +60,7 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 }
 
 func withClients(o *api.Options) {
-	o.Clients = []api.Client{{Name: "all", Token: "token-of-all"}, {Name: "one", Token: "token-of-one", Prefix: "app1"},
+	o.Clients = []access.Client{{Name: "all", Token: "token-of-all"}, {Name: "one", Token: "token-of-one", Prefix: "app1"},
 		{Name: "two", Token: "token-of-two", Prefix: "app2"}}
 }
 
@@ -128,6 +132,24 @@ func (a answer) says(want ...string) answer {
 		}
 	}
 	return a
+}
+
+// id is the id of the notice that the answer shows.
+func (a answer) id() string {
+	a.t.Helper()
+	id, ok := a.json()["id"].(string)
+	if !ok {
+		a.t.Fatalf("no id in %s", a.raw)
+	}
+	return id
+}
+
+// into reads the answer into a value.
+func (a answer) into(v any) {
+	a.t.Helper()
+	if err := json.Unmarshal([]byte(a.raw), v); err != nil {
+		a.t.Fatalf("%v in %q", err, a.raw)
+	}
 }
 
 func (a answer) json() map[string]any {

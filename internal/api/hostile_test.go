@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"notifier/internal/api/apitest"
 )
 
 // dice makes requests that nobody should send.
@@ -155,13 +157,13 @@ func TestHostileRequests(t *testing.T) {
 		}
 		before = after
 	}
-	t.Logf("statuses %v; %d changes, %d notices", statuses, before, b.engine.Len())
+	t.Logf("statuses %v; %d changes, %d notices", statuses, before, b.engine.(*apitest.Engine).Len())
 	for _, want := range []int{200, 201, 207, 400, 401, 403, 404, 405, 406, 409, 415, 422} {
 		if statuses[want] == 0 {
 			t.Errorf("no request was answered %d: the requests are not what they should be", want)
 		}
 	}
-	for key := range b.engine.All() {
+	for key := range b.engine.(*apitest.Engine).All() {
 		if strings.HasPrefix(key, "app1:") || strings.HasPrefix(key, "app2:") {
 			continue
 		}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
+	"notifier/internal/access"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -26,7 +29,7 @@ var (
 	paramSince  = parameter{"since", "RFC 3339; by due time, or by the time of settling or death.", "2026-11-21T00:00:00Z"}
 	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
 	paramLimit  = parameter{"limit", "1 to 1000, 100 if absent.", "100"}
-	paramCursor = parameter{"cursor", "The cursor of the page before; opaque.", ""}
+	paramCursor = parameter{"cursor", "The cursor of the page before; opaque, and good for the same client and query only. After a 400 that names it begin again without one.", ""}
 	paramDryRun = parameter{"dry_run", "true: count and change nothing.", "true"}
 )
 
@@ -84,6 +87,12 @@ func (a *api) filter(q url.Values, f *faults) store.Query {
 			f.add("query.reason", clip(s, 60), "want one of %s", join(notice.Reasons))
 		}
 	}
+	out.Since, out.Until = span(q, f)
+	return out
+}
+
+// span reads the parameters since and until.
+func span(q url.Values, f *faults) (since, until time.Time) {
 	instant := func(name string) time.Time {
 		s := q.Get(name)
 		if s == "" {
@@ -96,14 +105,25 @@ func (a *api) filter(q url.Values, f *faults) store.Query {
 		}
 		return t.UTC()
 	}
-	out.Since, out.Until = instant("since"), instant("until")
-	if !out.Since.IsZero() && !out.Until.IsZero() && !out.Since.Before(out.Until) {
+	since, until = instant("since"), instant("until")
+	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
 		f.add("query.until", nil, "is not after since")
 	}
-	if out.Cursor = q.Get("cursor"); len(out.Cursor) > 2048 {
-		f.add("query.cursor", nil, "is not a cursor of this listing; begin again without one")
+	return since, until
+}
+
+// limitOf reads the parameter limit.
+func limitOf(q url.Values, f *faults) int {
+	s := q.Get("limit")
+	if s == "" {
+		return defaultPage
 	}
-	return out
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxPage {
+		f.add("query.limit", clip(s, 60), "want a number from 1 to %d", maxPage)
+		return defaultPage
+	}
+	return n
 }
 
 func join[T ~string](values []T) string {
@@ -118,10 +138,10 @@ func join[T ~string](values []T) string {
 // lies inside.
 func (c caller) narrow(q *store.Query) bool {
 	switch {
-	case c.owns(q.Prefix):
+	case c.Owns(q.Prefix):
 		return true
-	case q.Prefix == "" || keys.HasPrefix(c.prefix, q.Prefix):
-		q.Prefix = c.prefix
+	case q.Prefix == "" || keys.HasPrefix(c.Prefix, q.Prefix):
+		q.Prefix = c.Prefix
 		return true
 	}
 	return false
@@ -135,7 +155,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 	var f faults
 	q := a.filter(values, &f)
-	q.Limit = defaultPage
+	q.Limit = limitOf(values, &f)
 	if s := values.Get("state"); s != "" {
 		if q.State = notice.State(s); !slices.Contains(notice.States, q.State) {
 			f.add("query.state", clip(s, 60), "want one of %s", join(notice.States))
@@ -144,39 +164,29 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 	if q.Reason != "" && q.State != notice.Dead {
 		f.add("query.reason", nil, "only dead letters have a reason; add state=dead")
 	}
-	if s := values.Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if q.Limit = n; err != nil || n < 1 || n > maxPage {
-			f.add("query.limit", clip(s, 60), "want a number from 1 to %d", maxPage)
-		}
-	}
 	if p := f.problem(); p != nil {
 		return p
 	}
-	if name := values.Get("route"); name != "" {
-		route, err := a.routeNamed(name, at.caller)
-		if err != nil {
+	within := at.narrow(&q)
+	if name := values.Get("route"); name != "" || within {
+		if err := a.choose(r.Context(), &q, at.caller, name); err != nil {
 			return err
 		}
-		q.Routes = []string{route.Prefix}
-	} else {
-		for _, route := range a.routes.All() {
-			if at.meets(route.Prefix) {
-				q.Routes = append(q.Routes, route.Prefix)
-			}
-		}
 	}
-	page := store.Page{}
-	if at.narrow(&q) && len(q.Routes) > 0 {
-		var err error
-		if page, err = a.engine.List(r.Context(), q); err != nil {
+	page, cursors := store.Page{}, a.cursors("list", at, values)
+	var err error
+	if q.Cursor, err = cursors.open(r.Context(), values.Get("cursor")); err != nil {
+		return err
+	}
+	if within && len(q.Routes) > 0 {
+		if page, err = a.lister.List(r.Context(), q); err != nil {
 			return err
 		}
 	}
 	out := []byte(`{"items":[`)
 	n := 0
 	for _, item := range page.Items {
-		if !at.covers(item.Key) {
+		if !at.Covers(item.Key) {
 			continue
 		}
 		if n++; n > 1 {
@@ -184,16 +194,48 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 		out = a.appendNotice(out, item, "")
 	}
-	out = append(out, ']')
-	if page.Cursor != "" {
-		out = appendJSON(append(out, `,"cursor":`...), page.Cursor)
+	return cursors.writePage(w, r, out, page.Cursor)
+}
+
+// choose sets the prefixes that are listed: that of the route named, which may be
+// a prefix that no route has any more, or all that may hold such keys.
+func (a *api) choose(ctx context.Context, q *store.Query, c caller, name string) error {
+	if name != "" {
+		route, missing := a.routeNamed(name, c)
+		if missing == nil {
+			q.Routes = []string{route.Prefix}
+			return nil
+		}
+		if !c.Meets(name) {
+			return missing
+		}
+		unrouted, err := a.lister.Unrouted(ctx)
+		if err == nil && !slices.Contains(unrouted, name) {
+			err = missing
+		}
+		q.Routes = []string{name}
+		return err
 	}
-	return writeRaw(w, http.StatusOK, "application/json", append(out, '}', '\n'))
+	unrouted, err := a.lister.Unrouted(ctx)
+	if err != nil {
+		return err
+	}
+	all := make([]string, 0, len(unrouted))
+	for _, route := range a.routes.All() {
+		all = append(all, route.Prefix)
+	}
+	for _, p := range append(all, unrouted...) {
+		// A prefix without such keys costs a call, and a page takes few.
+		if c.Meets(p) && (access.Caller{Prefix: q.Prefix}).Meets(p) {
+			q.Routes = append(q.Routes, p)
+		}
+	}
+	return nil
 }
 
 // routeNamed is the route of that name, as far as the caller can see it.
 func (a *api) routeNamed(name string, c caller) (*route.Route, error) {
-	if r := a.routes.Name(name); r != nil && c.meets(r.Prefix) {
+	if r := a.routes.Name(name); r != nil && c.Meets(r.Prefix) {
 		return r, nil
 	}
 	return nil, noRoute(name)
@@ -222,7 +264,7 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 	var f faults
 	q := a.filter(values, &f)
-	q.State, q.Limit = notice.Dead, maxPage
+	q.State = notice.Dead
 	out := Redriven{}
 	switch s := values.Get("dry_run"); s {
 	case "true":
@@ -234,11 +276,14 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 	if p := f.problem(); p != nil {
 		return p
 	}
-	route, err := a.routeNamed(at.param, at.caller)
-	if err != nil {
+	if err := a.choose(r.Context(), &q, at.caller, at.param); err != nil {
 		return err
 	}
-	q.Routes = []string{route.Prefix}
+	var err error
+	cursors := a.cursors("redrive", at, values)
+	if q.Cursor, err = cursors.open(r.Context(), values.Get("cursor")); err != nil {
+		return err
+	}
 	if !at.narrow(&q) {
 		return writeJSON(w, http.StatusOK, out)
 	}
@@ -246,8 +291,11 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 	defer cancel()
 	for {
 		// The step itself is not cut short: half a step could not be reported.
-		step, err := a.engine.RedriveAll(r.Context(), q, out.DryRun)
+		step, err := a.operator.RedriveAll(r.Context(), q, out.DryRun)
 		if err != nil && out.Matched == 0 {
+			if !out.DryRun {
+				a.operated(r, at, a.redriven(q, 0), err)
+			}
 			return err
 		}
 		out.Matched += step.Matched
@@ -255,7 +303,15 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 		if err == nil {
 			q.Cursor = step.Cursor
 		}
-		if out.Cursor = q.Cursor; err != nil || q.Cursor == "" || ctx.Err() != nil {
+		if err != nil || q.Cursor == "" || ctx.Err() != nil {
+			if out.Redriven > 0 {
+				a.operated(r, at, a.redriven(q, out.Redriven), nil)
+			}
+			if out.Cursor, err = cursors.seal(r.Context(), q.Cursor); err != nil {
+				// Begun again it goes on: what was redriven is dead no more.
+				a.log.Warn("a bulk redrive could not hand out a cursor", zap.String("route", at.param), zap.Int("redriven", out.Redriven))
+				return err
+			}
 			return writeJSON(w, http.StatusOK, out)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"notifier/internal/api"
-	"notifier/internal/app"
 	"notifier/internal/dispatch"
+	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -27,7 +27,7 @@ import (
 // live is the API over the real engine and a real Redis.
 type live struct {
 	*bench
-	engine *app.Engine
+	engine *engine.Engine
 
 	mu      sync.Mutex
 	sent    map[string][]string // bodies by key, in the order of delivery
@@ -53,18 +53,14 @@ func (l *live) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notic
 func newLive(t *testing.T, change ...func(*api.Options)) *live {
 	t.Helper()
 	srv, table := redistest.Shared(t), routes(t)
-	conn, err := store.Open("standalone", srv.URL())
+	conn, err := store.Open(store.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, r := range table.All() {
-		names = append(names, r.Name)
-	}
 	l := &live{sent: map[string][]string{}, arrived: make(chan struct{}, 1)}
-	l.engine = app.NewEngine(app.EngineOptions{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
+	l.engine = engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
 		Handler: func(*route.Route) dispatch.Handler { return l }, Instance: "test", Concurrency: 64, Grace: 50 * time.Millisecond,
-		Metrics: metrics.New("test", names), Retention: time.Hour, Retain: 100_000, ConfigureRedis: true, Drain: 10 * time.Second,
+		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000, ConfigureRedis: true, Drain: 10 * time.Second,
 		Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -77,6 +73,13 @@ func newLive(t *testing.T, change ...func(*api.Options)) *live {
 		_ = conn.Close()
 	})
 	l.bench = newBench(t, append(change, func(o *api.Options) { o.Engine = l.engine })...)
+	// Writes are refused until the engine has read the layout.
+	for limit := time.Now().Add(60 * time.Second); l.do("GET", "/readyz", "").status != 200; {
+		if time.Now().After(limit) {
+			t.Fatal("not ready within a minute")
+		}
+		time.Sleep(5 * time.Millisecond) // sleep: the step of a poll that has a limit
+	}
 	return l
 }
 
@@ -119,7 +122,7 @@ func TestLiveCalls(t *testing.T) {
 		`"before":"scheduled"`)
 	l.do("GET", "/v1/notices?prefix=app2:a&state=scheduled", "").is(200).says(key)
 	l.do("GET", "/v1/notices?prefix=app2:b", "").is(200).says(`"items":[]`)
-	l.do("GET", "/v1/notices?cursor=e30", "").is(422).says("query.cursor")
+	l.do("GET", "/v1/notices?cursor=e30", "").is(400).says("query.cursor")
 	l.do("POST", "/v1/notices/"+key+"/redrive", "").is(409)
 	l.do("GET", "/v1/notices/app9:no:route:1", "").is(404)
 	l.do("DELETE", "/v1/notices/app9:no:route:1", "").is(404)

@@ -10,31 +10,34 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/api"
-	"notifier/internal/app"
 	"notifier/internal/dispatch"
+	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
-
-	"go.uber.org/zap"
 )
 
 // BenchmarkLiveBatch is schedule over HTTP in batches of 500 by 8 callers, with
 // a real Redis; one operation is one notice.
 func BenchmarkLiveBatch(b *testing.B) {
 	srv, table := redistest.Shared(b), routes(b)
-	conn, err := store.Open("standalone", srv.URL())
+	conn, err := store.Open(store.Address{URL: srv.URL()})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	engine := app.NewEngine(app.EngineOptions{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return nil }, Metrics: metrics.New("test", []string{"other"}),
+	engine := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
+		Handler: func(*route.Route) dispatch.Handler { return nil }, Metrics: metrics.New(metrics.Options{Routes: table.All()}),
 		Grace:     50 * time.Millisecond,
 		Retention: time.Hour, Retain: 1000, Concurrency: 1, Logger: zap.NewNop()})
+	if err := engine.Begin(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 	s := httptest.NewServer(api.New(api.Options{Engine: engine, Routes: table, Loopback: true}))
 	defer s.Close()
 	const per, callers = 500, 8

@@ -13,14 +13,19 @@ import (
 	"notifier/internal/route"
 )
 
-const aboutAPI = `Schedules callbacks and tells what became of them.
+const aboutAPI = `The API schedules notices, shows and changes them, and takes the reports of consumers.
 
-Errors are RFC 9457 problems (application/problem+json); each field that is wrong is listed in errors with location and rule. Unknown
-fields and parameters are refused. Beside what each call lists, any call may be answered with 404 (no such path), 405 (with Allow), 414
-and 431 (address, headers too long) and, if no client is configured, 421 (the Host is not this machine) and 403 (a web page of another
-site). Every answer carries X-Request-Id: the request's own if it brought one.
+Errors are RFC 9457 problems (application/problem+json); the member errors lists each field that is not valid, by location, with what
+would be right. Unknown fields and parameters are refused. Besides the answers that each call lists, any call may be answered with 404
+(no such path), 405 (with Allow), 414 and 431 (address or headers too long) and, if no clients are configured, with 421 (the Host is
+not this machine) and 403 (a web page of another site). Every answer has the header X-Request-Id, with the request's own id if it has
+one.
 
-503 and 507 come with Retry-After. Any call may be repeated: scheduling the same notice again answers 200.`
+503 and 507 come with Retry-After. Any call may be repeated: scheduling the same notice again is answered with 200.`
+
+// Unversioned is the version in the document that the repository holds; a service
+// serves it with its own.
+const Unversioned = "devel"
 
 // Document is the OpenAPI document that is served, indented.
 func Document(version string) []byte {
@@ -81,7 +86,7 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 	for _, segment := range op.segments {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name."}[name]
+			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.", "id": "The link's id."}[name]
 			h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: about,
 				Schema: &huma.Schema{Type: huma.TypeString}})
 		}
@@ -135,7 +140,7 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 func meaning(status int) string {
 	switch status {
 	case http.StatusOK:
-		return "Done, or it was so already."
+		return "Success, also where nothing had to be changed."
 	case http.StatusCreated:
 		return "Created."
 	case http.StatusMultiStatus:
@@ -145,23 +150,23 @@ func meaning(status int) string {
 	case http.StatusUnauthorized:
 		return "No token, or a wrong one."
 	case http.StatusForbidden:
-		return "The client's scope does not reach so far."
+		return "The client's prefix does not cover this, or the client is read-only."
 	case http.StatusNotFound:
-		return "Nothing of that name, or nothing the client may see."
+		return "There is nothing of this name that the client may see."
 	case http.StatusNotAcceptable:
-		return "The Accept header takes nothing that can be given."
+		return "The Accept header allows none of the formats that there are."
 	case http.StatusConflict:
-		return "What is kept does not allow it; state or differs says why."
+		return "The present state does not allow it; state or differs says why."
 	case http.StatusRequestEntityTooLarge:
 		return "More bytes than are allowed."
 	case http.StatusUnsupportedMediaType:
-		return "The content type is not read."
+		return "This content type is not accepted."
 	case http.StatusUnprocessableEntity:
-		return "A field or parameter breaks a rule."
+		return "A field or parameter is not valid; errors says which and why."
 	case http.StatusServiceUnavailable:
-		return "Redis is not reached; Retry-After says when to repeat."
+		return "Redis cannot be reached, or refuses the service; Retry-After says when to repeat."
 	case http.StatusInsufficientStorage:
 		return "Redis is full; nothing was written."
 	}
-	return "A defect of the service."
+	return "A fault of the service."
 }

@@ -10,6 +10,7 @@ import (
 
 // Problem is an error as RFC 9457 describes it.
 type Problem struct {
+	Type   string  `json:"type,omitempty" doc:"What kind of problem it is, where that has a name: unconfirmed. Without it, the status says all."`
 	Title  string  `json:"title" doc:"The status in words."`
 	Status int     `json:"status" doc:"The HTTP status."`
 	Detail string  `json:"detail,omitempty" doc:"What is wrong with this request, and what would be right."`
@@ -41,6 +42,15 @@ func (p *Problem) Error() string {
 
 func problem(status int, format string, a ...any) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, a...)}
+}
+
+// unconfirmed is the type of what is stored and not confirmed.
+const unconfirmed = "unconfirmed"
+
+// as gives it a type.
+func (p *Problem) as(kind string) *Problem {
+	p.Type = kind
+	return p
 }
 
 // with adds a header to the answer.

@@ -65,18 +65,18 @@ func object(data []byte, prefix string, known []string, f *faults, each func(nam
 	return nil
 }
 
-var scheduleFields = []string{"key", "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "headers", "method",
+var scheduleFields = []string{"key", "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "audience", "headers", "method",
 	"retry", "on_duplicate"}
 
 // parseNotice reads one notice to schedule. Everything about it that needs no
 // Redis is checked here. A *Problem as the error is its answer.
-//
-// inline tells whether the body is JSON that may stand in another JSON text.
-func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (req store.Request, inline bool, err error) {
+func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (it item, err error) {
 	var f faults
-	var bodies, times []string
+	req := &it.req
+	var times []string
+	var when store.When
 	if int64(len(data)) > a.itemLimit() {
-		return req, false, tooLarge("the notice", a.itemLimit())
+		return it, tooLarge("the notice", a.itemLimit())
 	}
 	err = object(data, prefix, scheduleFields, &f, func(name, at string, raw []byte) {
 		switch name {
@@ -84,63 +84,89 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (r
 			req.Key = stringField(&f, at, raw)
 		case "delay", "due":
 			times = append(times, name)
-			a.timeField(&f, name, at, raw, &req.Due, &req.Delay)
-		case "body":
-			bodies = append(bodies, name)
-			req.Body = raw
-		case "body_text":
-			bodies = append(bodies, name)
-			req.Body = []byte(stringField(&f, at, raw))
-		case "body_base64":
-			bodies = append(bodies, name)
-			req.Body = base64Field(&f, at, raw)
-		case "content_type":
-			req.ContentType = stringField(&f, at, raw)
-			if err := (&notice.Content{ContentType: req.ContentType}).Check(); err != nil {
-				f.addErr(at, shown(raw), err)
-			}
-		case "url":
-			if req.URL = stringField(&f, at, raw); kind(raw) == '"' {
-				if err := notice.CheckURL(req.URL); err != nil {
-					f.addErr(at, nil, err) // its value may hold a password
-				}
-			}
-		case "headers":
-			req.Headers = headersField(&f, at, raw)
-		case "method":
-			if req.Method = stringField(&f, at, raw); kind(raw) == '"' && !slices.Contains([]string{"POST", "PUT", "GET"}, req.Method) {
-				f.add(at, shown(raw), "want POST, PUT or GET")
-			}
-		case "retry":
-			req.Ladder = ladderField(&f, at, raw)
+			a.timeField(&f, name, at, raw, &when)
+			it.readAs = readAs(name, raw, when.Delay)
 		case "on_duplicate":
 			req.OnDuplicate = store.Duplicate(stringField(&f, at, raw))
 			if kind(raw) == '"' && !slices.Contains([]store.Duplicate{store.Reject, store.Keep, store.Replace}, req.OnDuplicate) {
 				f.add(at, shown(raw), "want reject, keep or replace")
 			}
+		default:
+			it.contentField(&f, name, at, raw)
 		}
 	})
+	req.Due, req.Delay = when.Due, when.Delay
 	if err != nil {
-		return req, false, err
+		return it, err
 	}
 	if len(times) > 1 {
 		f.add(prefix+"due", nil, "delay and due are both given; give one of them, or none for now")
 	}
+	if err := a.bodyOf(&it, prefix, &f); err != nil {
+		return it, err
+	}
+	req.Traceparent = trace
+	return it, a.place(req, prefix, c, f)
+}
+
+// contentField reads a field of what is to be sent, and to where.
+func (it *item) contentField(f *faults, name, at string, raw []byte) {
+	req := &it.req
+	switch name {
+	case "body":
+		it.bodies = append(it.bodies, name)
+		req.Body = raw
+	case "body_text":
+		it.bodies = append(it.bodies, name)
+		req.Body = []byte(stringField(f, at, raw))
+	case "body_base64":
+		it.bodies = append(it.bodies, name)
+		req.Body = base64Field(f, at, raw)
+	case "content_type":
+		req.ContentType = stringField(f, at, raw)
+		if err := (&notice.Content{ContentType: req.ContentType}).Check(); err != nil {
+			f.addErr(at, shown(raw), err)
+		}
+	case "url":
+		if req.URL = stringField(f, at, raw); kind(raw) == '"' {
+			if err := notice.CheckURL(req.URL); err != nil {
+				f.addErr(at, nil, err) // its value may hold a password
+			}
+		}
+	case "audience":
+		if req.Audience = stringField(f, at, raw); kind(raw) == '"' {
+			if err := notice.CheckAudience(req.Audience); err != nil {
+				f.addErr(at, nil, err)
+			}
+		}
+	case "headers":
+		req.Headers = headersField(f, at, raw)
+	case "method":
+		if req.Method = stringField(f, at, raw); kind(raw) == '"' && !slices.Contains(notice.Methods, req.Method) {
+			f.add(at, shown(raw), "want POST, PUT or GET")
+		}
+	case "retry":
+		req.Ladder = ladderField(f, at, raw)
+	}
+}
+
+// bodyOf looks at the body that was given.
+func (a *api) bodyOf(it *item, prefix string, f *faults) error {
+	req, bodies := &it.req, it.bodies
 	if len(bodies) > 1 {
 		f.add(prefix+bodies[1], nil, "%s are given; give one of them", strings.Join(bodies, " and "))
 	}
 	if int64(len(req.Body)) > a.maxBody {
-		return req, false, tooLarge(prefix+"body", a.maxBody)
+		return tooLarge(prefix+"body", a.maxBody)
 	}
 	req.Body = bytes.Clone(req.Body) // else it would keep the whole batch in memory
 	// What was given as body is JSON; only a long one can be too deep.
 	given := len(bodies) == 1 && bodies[0] == "body"
-	inline = given && len(req.Body) <= 1000 || req.InlineJSON()
-	if given && !inline && req.ContentType == "" {
+	it.json = given && len(req.Body) <= 1000 || req.InlineJSON()
+	if given && !it.json && req.ContentType == "" {
 		req.ContentType = "application/json" // said aloud where the record cannot show that it is JSON
 	}
-	req.Traceparent = trace
-	return req, inline, a.place(&req, prefix, c, f)
+	return nil
 }
 
 // place checks key, scope and route. Outside the scope nothing else is said.
@@ -151,8 +177,8 @@ func (a *api) place(req *store.Request, prefix string, c caller, f faults) error
 		f.add(prefix+"key", nil, "is missing; want app:module:type:id")
 	case err != nil:
 		f.add(prefix+"key", clip(req.Key, 100), "%s", clip(err.Error(), 200))
-	case !c.covers(req.Key):
-		return problem(http.StatusForbidden, "this client may only schedule keys under %s:", c.prefix)
+	case !c.Covers(req.Key):
+		return problem(http.StatusForbidden, "this client may only schedule keys under %s:", c.Prefix)
 	default:
 		a.fit(req, prefix, c, &f)
 	}
@@ -169,18 +195,8 @@ func (a *api) fit(req *store.Request, prefix string, c caller, f *faults) {
 		f.add(prefix+"key", req.Key, "%s", a.unrouted(c))
 		return
 	}
-	switch r.Target.Kind {
-	case route.KindNotice:
-		switch {
-		case req.URL == "":
-			f.add(prefix+"url", nil, "is missing: the target of route %s is notice, so each notice brings its url", r.Name)
-		case r.HTTPSOnly && !strings.HasPrefix(strings.ToLower(req.URL), "https:"):
-			f.add(prefix+"url", nil, "route %s calls https addresses only", r.Name)
-		}
-	default:
-		if req.URL != "" {
-			f.add(prefix+"url", nil, "the target of route %s is %s, so its notices bring no url", r.Name, r.Target.Kind)
-		}
+	for _, m := range r.Misfits(&req.Content) {
+		f.add(prefix+m.Field, nil, "%s", m.Text)
 	}
 }
 
@@ -188,7 +204,7 @@ func (a *api) fit(req *store.Request, prefix string, c caller, f *faults) {
 func (a *api) unrouted(c caller) string {
 	var have []string
 	for _, r := range a.routes.All() {
-		if c.meets(r.Prefix) {
+		if c.Meets(r.Prefix) {
 			have = append(have, r.Prefix)
 		}
 	}
@@ -223,12 +239,12 @@ func base64Field(f *faults, at string, raw []byte) []byte {
 	return data
 }
 
-// timeField reads delay and due. Both are rounded up to the millisecond: a
+// timeField reads delay and due into to. Both are rounded up to the millisecond: a
 // notice is never early.
-func (a *api) timeField(f *faults, name, at string, raw []byte, due *time.Time, delay *time.Duration) {
+func (a *api) timeField(f *faults, name, at string, raw []byte, to *store.When) {
 	if name == "delay" {
 		if d, ok := durationField(f, at, raw); ok {
-			*delay = d
+			to.Delay = d
 		}
 		return
 	}
@@ -251,7 +267,16 @@ func (a *api) timeField(f *faults, name, at string, raw []byte, due *time.Time, 
 	if cut := t.Truncate(time.Millisecond); cut.Before(t) {
 		t = cut.Add(time.Millisecond)
 	}
-	*due = t.UTC()
+	to.Due = t.UTC()
+}
+
+// readAs spells a delay that was given without a unit as it was understood; empty
+// for all others. Who means milliseconds should see it.
+func readAs(name string, raw []byte, d time.Duration) string {
+	if name != "delay" || !(kind(raw) != '"' || notice.Unitless(text(raw))) {
+		return ""
+	}
+	return notice.Short(d)
 }
 
 // durationField reads a Go duration in a string, or seconds as number or string.

@@ -26,7 +26,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who := caller{}
 	defer func() {
 		if v := recover(); v != nil {
-			if v == http.ErrAbortHandler { //nolint:errorlint // the value the package documents
+			if v == http.ErrAbortHandler { // the value the package documents
 				panic(v)
 			}
 			a.log.Error("an API call panicked", zap.String("request_id", id), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
@@ -36,7 +36,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if ce := a.log.Check(zap.DebugLevel, "api call"); ce != nil {
 			ce.Write(zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", clip(r.URL.EscapedPath(), 300)),
-				zap.Int("status", rec.status), zap.String("client", who.name), zap.Duration("took", time.Since(began)), zap.Int64("bytes", rec.n))
+				zap.Int("status", rec.status), zap.String("client", who.Name), zap.Duration("took", time.Since(began)), zap.Int64("bytes", rec.n))
 		}
 	}()
 	if err := a.answer(rec, r, &who); err != nil {
@@ -71,11 +71,15 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller) error 
 			return p
 		}
 		*who = c
+		if c.ReadOnly && found.writes() {
+			return problem(http.StatusForbidden, "client %s is read-only, and this call changes something or hands out a key; "+
+				"use the token of a client that has no READ_ONLY", c.Name)
+		}
 	}
 	if err := negotiate(r, found); err != nil {
 		return err
 	}
-	return found.serve(w, r, site{*who, param})
+	return found.serve(w, r, site{caller: *who, param: param})
 }
 
 // find looks for the operation of a path as it was sent, escapes and all: an
@@ -173,7 +177,7 @@ func isNDJSON(base string) bool {
 	return false
 }
 
-// accepts tells whether the Accept headers take one of the types.
+// accepts reports whether the Accept headers take one of the types.
 func accepts(r *http.Request, types ...string) bool {
 	values := r.Header.Values("Accept")
 	if len(values) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -23,6 +24,7 @@ type Route struct {
 	Concurrency int      `json:"concurrency"`
 	Rate        float64  `json:"rate,omitempty" doc:"A second; absent = unlimited."`
 	Signed      bool     `json:"signed" doc:"Callbacks carry a signature."`
+	SignPer     string   `json:"sign_per,omitempty" doc:"Whose keys sign, if callbacks are signed: route, host, audience or host,route."`
 	Paused      bool     `json:"paused"`
 }
 
@@ -35,6 +37,9 @@ func viewRoute(r *route.Route) Route {
 	v := Route{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), TargetKey: r.Target.Key, Retry: make([]string, len(r.Ladder)),
 		Summary: r.Ladder.Summary(), Ack: r.Ack.String(), TimeoutMS: r.Timeout.Milliseconds(), Concurrency: r.Concurrency,
 		Rate: r.Rate, Signed: len(r.Secrets) > 0}
+	if v.Signed {
+		v.SignPer = string(r.Signs())
+	}
 	for i, d := range r.Ladder {
 		v.Retry[i] = notice.Short(d)
 	}
@@ -42,7 +47,7 @@ func viewRoute(r *route.Route) Route {
 }
 
 func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
-	all, err := a.engine.Counts(ctx)
+	all, err := a.counter.Counts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +70,7 @@ func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 	out := Routes{Items: []Route{}}
 	for _, route := range a.routes.All() {
-		if at.meets(route.Prefix) {
+		if at.Meets(route.Prefix) {
 			v := viewRoute(route)
 			v.Paused = counts[route.Prefix].Paused
 			out.Items = append(out.Items, v)
@@ -83,14 +88,16 @@ func (a *api) switchRoute(w http.ResponseWriter, r *http.Request, at site, pause
 	if err != nil {
 		return err
 	}
-	if !at.owns(route.Prefix) {
+	if !at.Owns(route.Prefix) {
 		return problem(http.StatusForbidden, "route %s carries notices of others too; this client may not pause or resume it", route.Name)
 	}
-	do := a.engine.Resume
+	action, do := audit.Resume, a.operator.Resume
 	if paused {
-		do = a.engine.Pause
+		action, do = audit.Pause, a.operator.Pause
 	}
-	if err := do(r.Context(), route.Prefix); err != nil {
+	err = do(r.Context(), route.Prefix)
+	a.operated(r, at, audit.Entry{Action: action, Route: route.Name, Prefix: route.Prefix}, err)
+	if err != nil {
 		return err
 	}
 	v := viewRoute(route)
@@ -119,13 +126,12 @@ type RouteNumbers struct {
 	Configured    bool             `json:"configured" doc:"false: Redis holds notices under a prefix that the configuration has no more."`
 	Paused        bool             `json:"paused"`
 	Pending       int64            `json:"pending" doc:"Scheduled and claimed."`
-	Overdue       int64            `json:"overdue" doc:"Of them, due and not claimed."`
-	Claimed       int64            `json:"claimed" doc:"Of them, in flight on any instance."`
+	Overdue       int64            `json:"overdue" doc:"Of them, due and claimed by nobody."`
 	Dead          int64            `json:"dead"`
 	Settled       int64            `json:"settled" doc:"Delivered and cancelled, still readable."`
-	NextDue       *stamp           `json:"next_due,omitempty"`
-	InFlight      int              `json:"in_flight"`
-	Outcomes      map[string]int64 `json:"outcomes"`
+	NextDue       *stamp           `json:"next_due,omitempty" doc:"The earliest due time of those that no attempt is running of."`
+	InFlight      int              `json:"in_flight" doc:"Attempts that the instance which answers is making."`
+	Outcomes      map[string]int64 `json:"outcomes" doc:"What attempts came to on that instance since its start; handed = a consumer has it and is to report."`
 	LatenessP50MS float64          `json:"lateness_p50_ms"`
 	LatenessP99MS float64          `json:"lateness_p99_ms"`
 }
@@ -135,23 +141,23 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
-	counts, err := a.engine.Counts(r.Context())
+	counts, err := a.counter.Counts(r.Context())
 	if err != nil {
 		return err
 	}
 	local := map[string]RouteStats{}
-	for _, s := range a.engine.Stats() {
+	for _, s := range a.counter.Stats() {
 		local[s.Prefix] = s
 	}
 	out := Stats{Routes: []RouteNumbers{}}
 	add := func(prefix string, c store.Counts) {
-		if !at.owns(prefix) {
+		if !at.Owns(prefix) {
 			return
 		}
 		s := local[prefix]
-		n := RouteNumbers{Route: prefix, Prefix: prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Claimed: c.Claimed,
+		n := RouteNumbers{Route: prefix, Prefix: prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue,
 			Dead: c.Dead, Settled: c.Settled, NextDue: stampOrNil(c.NextDue), InFlight: s.InFlight, Outcomes: map[string]int64{},
-			LatenessP50MS: float64(s.LatenessP50.Microseconds()) / 1000, LatenessP99MS: float64(s.LatenessP99.Microseconds()) / 1000}
+			LatenessP50MS: millis(s.LatenessP50), LatenessP99MS: millis(s.LatenessP99)}
 		if route := a.routes.Prefix(prefix); route != nil {
 			n.Route, n.Configured = route.Name, true
 		}
@@ -192,7 +198,7 @@ func (a *api) alive(w http.ResponseWriter, _ *http.Request, _ site) error {
 
 // ready serves GET /readyz.
 func (a *api) ready(w http.ResponseWriter, r *http.Request, _ site) error {
-	s := a.engine.Ready(r.Context())
+	s := a.prober.Ready(r.Context())
 	status := http.StatusOK
 	if !s.Ready {
 		status = http.StatusServiceUnavailable
@@ -204,7 +210,7 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request, _ site) error {
 // serveMetrics serves GET /metrics, which tells of all routes: a client with a
 // scope may not read it.
 func (a *api) serveMetrics(w http.ResponseWriter, r *http.Request, at site) error {
-	if at.prefix != "" {
+	if at.Prefix != "" {
 		return problem(http.StatusForbidden, "the metrics tell of all routes; use the token of a client without a prefix")
 	}
 	if a.metrics == nil {

@@ -12,7 +12,7 @@ import (
 // The functions of this file take apart JSON that was found valid before, and
 // keep its bytes as they are.
 
-// checkJSON tells what is wrong with the syntax of data.
+// checkJSON says what is wrong with the syntax of data.
 func checkJSON(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errors.New("it is empty; want a JSON object")
@@ -146,7 +146,7 @@ func text(literal []byte) string {
 	return s
 }
 
-// faithful tells whether text returns what literal means. An escape for half a
+// faithful reports whether text returns what literal means. An escape for half a
 // surrogate pair means nothing, and a decoder replaces it without a word.
 func faithful(literal []byte, decoded string) bool {
 	const replacement = "\uFFFD"

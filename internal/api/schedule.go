@@ -9,28 +9,56 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
+	"notifier/internal/keyring"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
-// storeProblem is the answer to the engine's known errors, nil for others.
-func storeProblem(err error) *Problem {
+// Explain is what a caller is told of the engine's known errors; nil for others.
+func Explain(err error) *Problem {
+	var clock store.ClockError
 	switch {
+	case errors.As(err, &clock):
+		return problem(http.StatusServiceUnavailable, "Redis's clock says %s: whoever runs the service sets the clock of the machine that Redis "+
+			"runs on; nothing was written. Repeat the call then", clock.Says.Format(time.RFC3339)).with("Retry-After", "30")
+	case errors.Is(err, keyring.ErrUnreadable):
+		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After", "1")
 	case errors.Is(err, store.ErrNotFound):
 		return problem(http.StatusNotFound, "no such notice is kept")
+	case errors.Is(err, store.ErrUnconfirmed):
+		return problem(http.StatusServiceUnavailable, "it is stored, but not confirmed to be as durable as this service is set to answer for; "+
+			"repeat the call: what is stored already is not done twice").as(unconfirmed).with("Retry-After", "1")
+	case errors.Is(err, store.ErrNotSynced):
+		return problem(http.StatusServiceUnavailable, "the Redis that answers does not sync to its disk before it answers, which this service is set to answer for; "+
+			"nothing was written. Repeat the call").as(unconfirmed).with("Retry-After", "5")
 	case errors.Is(err, store.ErrFull):
 		return problem(http.StatusInsufficientStorage, "Redis has reached its maxmemory and takes no new notice; nothing was written").
 			with("Retry-After", "30")
+	case errors.Is(err, store.ErrLayout):
+		return problem(http.StatusServiceUnavailable, "the Redis that answers holds data that were written with other settings; "+
+			"nothing is read or written there. /readyz and the log say what differs").with("Retry-After", "5")
+	case errors.Is(err, store.ErrNotBegun):
+		return problem(http.StatusServiceUnavailable, "this instance does not know yet whether the data in Redis are of its layout, "+
+			"because Redis has not answered since it started; nothing was written. Repeat the call").with("Retry-After", "1")
 	case errors.Is(err, store.ErrUnavailable):
 		return problem(http.StatusServiceUnavailable, "Redis cannot be reached at the moment; repeat the call. "+
 			"Scheduling again is safe: what is kept already is not scheduled twice").with("Retry-After", "1")
+	case errors.Is(err, store.ErrLogin), errors.Is(err, store.ErrRights):
+		what := "the user or the password that this service has"
+		if errors.Is(err, store.ErrRights) {
+			what = "this service's user a right that it needs"
+		}
+		return problem(http.StatusServiceUnavailable, "Redis refuses %s. Whoever runs the service finds the remedy in its log and by "+
+			"notifier doctor; repeat the call then", what).with("Retry-After", "30")
+	case errors.Is(err, store.ErrForeign):
+		return problem(http.StatusServiceUnavailable, "who lives cannot be read: another program may use the keys in Redis under which instances say so; "+
+			"notifier doctor names them").with("Retry-After", "30")
 	case errors.Is(err, store.ErrUnrouted):
 		return problem(http.StatusUnprocessableEntity, "no route covers the key")
 	case errors.Is(err, store.ErrCursor):
-		var f faults
-		f.add("query.cursor", nil, "is not a cursor of this listing; begin again without one")
-		return f.problem()
+		return badCursor()
 	case errors.Is(err, notice.ErrInvalid):
 		return problem(http.StatusUnprocessableEntity, "%s", strings.TrimPrefix(err.Error(), "invalid: "))
 	}
@@ -64,11 +92,11 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
-	req, _, err := a.parseNotice(data, "body.", at.caller, traceparent(r))
+	it, err := a.parseNotice(data, "body.", at.caller, traceparent(r))
 	if err != nil {
 		return err
 	}
-	reply, err := a.engine.Schedule(r.Context(), req)
+	reply, err := a.scheduler.Schedule(r.Context(), it.req)
 	if err == nil {
 		err = reply.Err
 	}
@@ -80,27 +108,34 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 	status := scheduled(reply)
 	if status == http.StatusCreated {
-		w.Header().Set("Location", "/v1/notices/"+req.Key)
+		w.Header().Set("Location", "/v1/notices/"+it.req.Key)
 	}
-	return writeRaw(w, status, "application/json", append(a.appendNotice(nil, reply.Found, flags(reply)), '\n'))
+	return writeRaw(w, status, "application/json", append(a.appendNotice(nil, reply.Found, it.flags(reply)), '\n'))
 }
 
-func flags(r store.Reply) string {
-	return `"created":` + strconv.FormatBool(r.Created) + `,"replaced":` + strconv.FormatBool(r.Replaced)
+func (it *item) flags(r store.Reply) string {
+	s := `"created":` + strconv.FormatBool(r.Created) + `,"replaced":` + strconv.FormatBool(r.Replaced)
+	if it.readAs != "" {
+		s += `,"delay":"` + it.readAs + `"`
+	}
+	return s
 }
 
 // item is one line of a batch on its way.
 type item struct {
 	req     store.Request
+	letter  store.Letter // of a dead letter that is put back, beside the key and content in req
+	bodies  []string     // the names under which a body was given
 	problem *Problem
-	sent    int  // its place among the requests given to the engine, -1 = none
-	json    bool // its body is JSON that may stand in another JSON text
+	sent    int    // its place among the requests given to the engine, -1 = none
+	json    bool   // its body is JSON that may stand in another JSON text
+	readAs  string // what a delay without a unit was read as
 }
 
 // batch serves POST /v1/notices/batch. Nothing is scheduled before all of the
 // envelope has been read, so that a request which is refused changes nothing.
 func (a *api) batch(w http.ResponseWriter, r *http.Request, at site) error {
-	items, lines, err := a.readBatch(w, r, at.caller)
+	items, lines, err := a.readBatch(w, r, at.caller, a.parseNotice)
 	if err != nil {
 		return err
 	}
@@ -113,7 +148,7 @@ func (a *api) batch(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 	var replies []store.Reply
 	if len(reqs) > 0 {
-		replies = a.engine.ScheduleMany(r.Context(), reqs)
+		replies = a.scheduler.ScheduleMany(r.Context(), reqs)
 	}
 	return a.answerBatch(w, r, items, replies, lines)
 }
@@ -148,7 +183,7 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, items []item, 
 		if it.problem != nil {
 			out = append(appendJSON(append(out, `,"problem":`...), it.problem), '}')
 		} else {
-			out = append(append(out, ','), flags(reply)...)
+			out = append(append(out, ','), it.flags(reply)...)
 			// Bodies are not echoed: they would double the traffic.
 			out = append(a.appendHead(append(out, `,"notice":`...), reply.Found, it.json), '}', '}')
 		}
@@ -158,7 +193,10 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, items []item, 
 		}
 	}
 	if n := len(items); tally[http.StatusServiceUnavailable] == n || tally[http.StatusInsufficientStorage] == n {
-		return last // nothing was written at all: the caller's retry logic should see it
+		return last // all are to be repeated: the caller's retry logic should see it
+	}
+	if tally[http.StatusServiceUnavailable] > 0 {
+		w.Header().Set("Retry-After", "1")
 	}
 	status := http.StatusMultiStatus
 	for _, all := range []int{http.StatusCreated, http.StatusOK} {
@@ -172,12 +210,18 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, items []item, 
 	return writeRaw(w, status, "application/json", append(append([]byte{'['}, out...), ']', '\n'))
 }
 
-// readBatch reads the whole envelope. lines tells whether it was NDJSON.
-func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller) (items []item, lines bool, err error) {
+// parser reads one item of a batch; prefix names its place. A *Problem as the error is its answer.
+type parser func(raw []byte, prefix string, c caller, trace string) (item, error)
+
+// readBatch reads the whole envelope. lines reports whether it was NDJSON.
+func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse parser) (items []item, lines bool, err error) {
 	if r.ContentLength > a.maxBatch {
 		return nil, false, tooLarge("the batch", a.maxBatch)
 	}
 	trace := traceparent(r)
+	read := func(raw []byte, n int) item {
+		return readItem(raw, n, func(raw []byte, prefix string) (item, error) { return parse(raw, prefix, c, trace) })
+	}
 	in := bufio.NewReader(http.MaxBytesReader(w, r.Body, a.maxBatch))
 	first, err := firstByte(in)
 	if err != nil {
@@ -185,10 +229,10 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller) (items
 	}
 	base, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if first == '[' && !isNDJSON(base) {
-		items, err = a.readArray(in, c, trace)
+		items, err = readArray(in, read)
 	} else {
 		lines = true
-		items, err = a.readLines(in, c, trace)
+		items, err = readLines(in, read)
 	}
 	if err != nil {
 		return nil, lines, batchError(err, a.maxBatch)
@@ -234,7 +278,7 @@ func tooMany() *Problem {
 	return f.problem()
 }
 
-func (a *api) readArray(in io.Reader, c caller, trace string) ([]item, error) {
+func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) {
 	data, err := io.ReadAll(in)
 	if err != nil {
 		return nil, err
@@ -247,12 +291,12 @@ func (a *api) readArray(in io.Reader, c caller, trace string) ([]item, error) {
 		if len(items) == maxBatch {
 			return nil, tooMany()
 		}
-		items = append(items, a.readItem(raw, len(items), c, trace))
+		items = append(items, read(raw, len(items)))
 	}
 	return items, nil
 }
 
-func (a *api) readLines(in *bufio.Reader, c caller, trace string) ([]item, error) {
+func readLines(in *bufio.Reader, read func(raw []byte, n int) item) ([]item, error) {
 	items := []item{}
 	for {
 		line, err := in.ReadBytes('\n')
@@ -263,7 +307,7 @@ func (a *api) readLines(in *bufio.Reader, c caller, trace string) ([]item, error
 			if len(items) == maxBatch {
 				return nil, tooMany()
 			}
-			items = append(items, a.readItem(line, len(items), c, trace))
+			items = append(items, read(line, len(items)))
 		}
 		if err != nil {
 			return items, nil
@@ -271,13 +315,12 @@ func (a *api) readLines(in *bufio.Reader, c caller, trace string) ([]item, error
 	}
 }
 
-func (a *api) readItem(raw []byte, n int, c caller, trace string) item {
-	req, inline, err := a.parseNotice(raw, "body["+strconv.Itoa(n)+"].", c, trace)
-	it := item{req: req, json: inline}
+func readItem(raw []byte, n int, parse func(raw []byte, prefix string) (item, error)) item {
+	it, err := parse(raw, "body["+strconv.Itoa(n)+"].")
 	if err != nil {
 		// The key is repeated so that the caller knows which item is meant; a
 		// wrong one only as far as it can be shown.
-		it.req.Key = clip(req.Key, 300)
+		it.req.Key = clip(it.req.Key, 300)
 		if !errors.As(err, &it.problem) {
 			it.problem = problem(http.StatusBadRequest, "%v", err)
 		}

@@ -15,80 +15,162 @@ import (
 const one = `{"key":"app1:orders:paid:1","url":"https://shop.example/hook","delay":"15s","body":{"paid":true}}`
 
 func TestScheduleAndDuplicates(t *testing.T) {
-	b := newBench(t)
-	a := b.do("POST", "/v1/notices", one).is(201)
-	if loc := a.header.Get("Location"); loc != "/v1/notices/app1:orders:paid:1" {
-		t.Errorf("Location %q", loc)
-	}
-	m := a.json()
-	for name, want := range map[string]any{"key": "app1:orders:paid:1", "route": "orders", "state": "scheduled", "attempt": 1.0,
-		"max_attempts": 10.0, "url": "https://shop.example/hook", "content_type": "application/json", "created": true} {
-		if m[name] != want {
-			t.Errorf("%s is %v, want %v", name, m[name], want)
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		a := b.do("POST", "/v1/notices", one).is(201)
+		if loc := a.header.Get("Location"); loc != "/v1/notices/app1:orders:paid:1" {
+			t.Errorf("Location %q", loc)
 		}
-	}
-	due, err := time.Parse("2006-01-02T15:04:05.000Z", m["due"].(string))
-	if err != nil || time.Until(due) > 16*time.Second || time.Until(due) < -time.Minute {
-		t.Errorf("due %v, %v", m["due"], err)
-	}
-	b.do("POST", "/v1/notices", one).is(200).says(`"created":false`)
-	// A repeated call differs in its delay only by the clock; the content decides.
-	b.do("POST", "/v1/notices", strings.Replace(one, "15s", "20s", 1)).is(200)
-	other := strings.Replace(strings.Replace(one, "true", "false", 1), "/hook", "/other", 1)
-	c := b.do("POST", "/v1/notices", other).is(409).says("url, body").json()
-	if fmt.Sprint(c["differs"]) != "[url body]" || c["state"] != "scheduled" {
-		t.Errorf("the conflict is %v", c)
-	}
-	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`{"paid":true}`)
-	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
+		m := a.json()
+		for name, want := range map[string]any{"key": "app1:orders:paid:1", "route": "orders", "state": "scheduled", "attempt": 1.0,
+			"max_attempts": 10.0, "url": "https://shop.example/hook", "content_type": "application/json", "created": true} {
+			if m[name] != want {
+				t.Errorf("%s is %v, want %v", name, m[name], want)
+			}
+		}
+		due, err := time.Parse("2006-01-02T15:04:05.000Z", m["due"].(string))
+		if err != nil || time.Until(due) > 16*time.Second || time.Until(due) < -time.Minute {
+			t.Errorf("due %v, %v", m["due"], err)
+		}
+		b.do("POST", "/v1/notices", one).is(200).says(`"created":false`)
+		// A repeated call differs in its delay only by the clock; the content decides.
+		b.do("POST", "/v1/notices", strings.Replace(one, "15s", "20s", 1)).is(200)
+		other := strings.Replace(strings.Replace(one, "true", "false", 1), "/hook", "/other", 1)
+		c := b.do("POST", "/v1/notices", other).is(409).says("url, body").json()
+		if fmt.Sprint(c["differs"]) != "[url body]" || c["state"] != "scheduled" {
+			t.Errorf("the conflict is %v", c)
+		}
+		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`{"paid":true}`)
+		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
+	})
+}
+
+// A notice names whom it is for: kept, read back, part of what makes two calls the same.
+func TestAudienceIsPartOfTheContent(t *testing.T) {
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		const key = "app1:orders:paid:1"
+		one := `{"key":"` + key + `","url":"https://platform.example/hook","audience":"m17"}`
+		b.do("POST", "/v1/notices", one).is(201).says(`"audience":"m17"`)
+		b.do("POST", "/v1/notices", one).is(200)
+		b.do("GET", "/v1/notices/"+key, "").is(200).says(`"audience":"m17"`)
+		c := b.do("POST", "/v1/notices", strings.Replace(one, "m17", "m18", 1)).is(409).json()
+		if fmt.Sprint(c["differs"]) != "[audience]" {
+			t.Errorf("the conflict is %v", c)
+		}
+		b.do("POST", "/v1/notices/batch", strings.Replace(one, "paid:1", "paid:2", 1)).is(201).says(`"audience":"m17"`)
+		for _, bad := range []string{`"m 17"`, `"m:17"`, `17`, `"` + strings.Repeat("m", 129) + `"`} {
+			b.do("POST", "/v1/notices", strings.Replace(one, `"m17"`, bad, 1)).is(422).says(`"location":"body.audience"`)
+		}
+	})
+}
+
+// A notice for a private address was taken, and dead a moment later.
+func TestPrivateAddressesAreRefusedWhenScheduled(t *testing.T) {
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		one := func(id, url string) string {
+			return fmt.Sprintf(`{"key":"app1:orders:paid:%s","delay":"1h","url":%q}`, id, url)
+		}
+		remedy := "NOTIFIER_ROUTE_ORDERS_ALLOW=10.0.0.1/32 would allow it"
+		b.do("POST", "/v1/notices", one("1", "http://10.0.0.1/hook")).is(422).says(`"location":"body.url"`, "10.0.0.1 is private", remedy)
+		for _, url := range []string{"http://10.0.0.1./", "http://user:hunter2@10.0.0.1:8080/x?token=hunter2", "http://[::ffff:10.0.0.1]/", "http://\uff11\uff10.0.0.1/",
+			"http://localhost:6379/", "http://a.LOCALHOST./", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://[::1]/",
+			"http://[fe80::1%25eth0]/", "http://169.254.169.254/latest", "http://[64:ff9b::7f00:1]/"} {
+			text := b.do("POST", "/v1/notices", one("1", url)).is(422).says(`"location":"body.url"`, "may not be called").raw
+			if strings.Contains(text, "hunter2") {
+				t.Errorf("%s: the answer shows a password: %s", url, text)
+			}
+		}
+		b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
+		// Of a batch that item alone.
+		b.do("POST", "/v1/notices/batch", one("2", "http://10.0.0.1/")+"\n"+one("3", "https://shop.example/")).is(207).
+			says(`"location":"body[0].url"`, remedy, `"status":422`, `"status":201`)
+		b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
+		b.do("GET", "/v1/notices/app1:orders:paid:3", "").is(200)
+	})
+}
+
+// A delay of 5000, by which its producer meant milliseconds, was taken without a word.
+func TestADelayWithoutAUnitIsAnsweredWithWhatItWasReadAs(t *testing.T) {
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		one := func(id, delay string) string {
+			return fmt.Sprintf(`{"key":"app1:jobs:t:%s","delay":%s}`, id, delay)
+		}
+		b.do("POST", "/v1/notices", one("1", `5000`)).is(201).says(`,"delay":"1h23m20s"}`)
+		b.do("POST", "/v1/notices", one("2", `"5000"`)).is(201).says(`,"delay":"1h23m20s"}`)
+		b.do("POST", "/v1/notices", one("3", `0.25`)).is(201).says(`,"delay":"250ms"}`)
+		b.do("POST", "/v1/notices/batch", "["+one("4", `5000`)+","+one("5", `"5s"`)+"]").is(201).says(`"replaced":false,"delay":"1h23m20s","notice":`,
+			`"replaced":false,"notice":`)
+		b.do("PATCH", "/v1/notices/app1:jobs:t:1", `{"delay":7000}`).is(200).says(`,"delay":"1h56m40s"}`)
+		for id, with := range map[string]string{"6": `"5s"`, "7": `"1h23m20s"`} {
+			if raw := b.do("POST", "/v1/notices", one(id, with)).is(201).raw; strings.Contains(raw, `"delay"`) {
+				t.Errorf("%s: %s", with, raw)
+			}
+		}
+	})
 }
 
 func TestBodyIsKeptByteForByte(t *testing.T) {
-	for given, want := range map[string]string{
-		`"body": {"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2} `: `{"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2}`,
-		`"body":null`:                          `null`,
-		`"body":12345678901234567890.10`:       `12345678901234567890.10`,
-		`"body":"text"`:                        `"text"`,
-		`"body_text":"a\nb\u0000\ud83d\ude00"`: "a\nb\x00😀",
-		`"body_base64":"/wAB"`:                 "\xff\x00\x01",
-		`"body":"\ud800"`:                      `"\ud800"`,
-		`"body_text":""`:                       "",
-	} {
-		b := newBench(t)
-		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c",`+given+`}`).is(201)
-		f, err := b.engine.Find(t.Context(), "app2:a:b:c")
-		if err != nil || string(f.Body) != want {
-			t.Errorf("%s was kept as %q, %v", given, f.Body, err)
+	onBoth(t, func(t *testing.T, newBench maker) {
+		for given, want := range map[string]string{
+			`"body": {"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2} `: `{"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2}`,
+			`"body":null`:                          `null`,
+			`"body":12345678901234567890.10`:       `12345678901234567890.10`,
+			`"body":"text"`:                        `"text"`,
+			`"body_text":"a\nb\u0000\ud83d\ude00"`: "a\nb\x00😀",
+			`"body_base64":"/wAB"`:                 "\xff\x00\x01",
+			`"body":"\ud800"`:                      `"\ud800"`,
+			`"body_text":""`:                       "",
+		} {
+			b := newBench(t)
+			b.do("POST", "/v1/notices", `{"key":"app2:a:b:c",`+given+`}`).is(201)
+			f, err := b.engine.Find(t.Context(), "app2:a:b:c")
+			if err != nil || string(f.Body) != want {
+				t.Errorf("%s was kept as %q, %v", given, f.Body, err)
+			}
+			if got := b.do("GET", "/v1/notices/app2:a:b:c", "").is(200); f.InlineJSON() && !strings.Contains(got.raw, `"body":`+want+"}") {
+				t.Errorf("%s reads back as %s", given, got.raw)
+			}
 		}
-		if got := b.do("GET", "/v1/notices/app2:a:b:c", "").is(200); f.InlineJSON() && !strings.Contains(got.raw, `"body":`+want+"}") {
-			t.Errorf("%s reads back as %s", given, got.raw)
-		}
-	}
+	})
 }
 
 func TestTimes(t *testing.T) {
-	b := newBench(t)
-	for i, c := range []struct {
-		given string
-		want  time.Duration
-	}{
-		{`"delay":"1h30m"`, 90 * time.Minute}, {`"delay":2.5`, 2500 * time.Millisecond}, {`"delay":"90"`, 90 * time.Second},
-		{`"delay":0`, 0}, {`"delay":0.0004`, time.Millisecond}, {`"retry":[]`, 0},
-	} {
-		key := fmt.Sprintf("app2:a:b:%d", i)
-		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":%q,%s}`, key, c.given)).is(201)
-		f, _ := b.engine.Find(t.Context(), key)
-		if got := f.Due.Sub(f.Made); got < c.want || got > c.want+5*time.Second {
-			t.Errorf("%s is due after %s", c.given, got)
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		for i, c := range []struct {
+			given string
+			want  time.Duration
+		}{
+			{`"delay":"1h30m"`, 90 * time.Minute}, {`"delay":2.5`, 2500 * time.Millisecond}, {`"delay":"90"`, 90 * time.Second},
+			{`"delay":0`, 0}, {`"delay":0.0004`, time.Millisecond}, {`"retry":[]`, 0},
+		} {
+			key := fmt.Sprintf("app2:a:b:%d", i)
+			b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":%q,%s}`, key, c.given)).is(201)
+			f, _ := b.engine.Find(t.Context(), key)
+			if got := f.Due.Sub(f.Made.Time().Truncate(time.Millisecond)); got < c.want || got > c.want+5*time.Second {
+				t.Errorf("%s is due after %s", c.given, got)
+			}
 		}
-	}
-	for due, want := range map[string]string{
-		"2030-01-01T00:00:00.0001Z": "2030-01-01T00:00:00.001Z", "2030-01-01T02:00:00+02:00": "2030-01-01T00:00:00.000Z",
-		"1969-12-31T00:00:00Z": "1970-01-01T00:00:00.001Z", "0001-01-01T00:00:00Z": "1970-01-01T00:00:00.001Z",
-	} {
-		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, due)).is(201).says(`"due":"` + want +
-			`"`)
-	}
+		for due, want := range map[string]string{
+			"2030-01-01T00:00:00.0001Z": "2030-01-01T00:00:00.001Z", "2030-01-01T02:00:00+02:00": "2030-01-01T00:00:00.000Z",
+		} {
+			b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, due)).is(201).says(`"due":"` + want +
+				`"`)
+		}
+		for _, past := range []string{"2001-01-01T00:00:00Z", "1969-12-31T00:00:00Z", "0001-01-01T00:00:00Z"} {
+			b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, past)).is(201)
+			b.do("POST", "/v1/notices", `{"key":"app2:d:d:e","delay":"1h","on_duplicate":"replace"}`).is(201)
+			b.do("PATCH", "/v1/notices/app2:d:d:e", fmt.Sprintf(`{"due":%q}`, past)).is(200)
+			for _, key := range []string{"app2:d:d:d", "app2:d:d:e"} {
+				if f, err := b.engine.Find(t.Context(), key); err != nil || f.Due.Sub(f.Made.Time()).Abs() > time.Minute {
+					t.Errorf("due %s is due %s, made %s, %v; want now", past, f.Due, f.Made.Time(), err)
+				}
+			}
+		}
+	})
 }
 
 func TestScheduleRefuses(t *testing.T) {
@@ -101,7 +183,7 @@ func TestScheduleRefuses(t *testing.T) {
 		"{\"k\":\"\xff\"}":     "400 UTF-8",
 		`{}`:                   "422 body.key: is missing",
 		`{"key":7}`:            "422 body.key: want a string",
-		`{"key":"a"}`:          "422 1 segments",
+		`{"key":"a"}`:          "422 has 1 segment,",
 		`{"KEY":"app2:a:b:c"}`: "422 body.KEY: no such field",
 		`{"key":"app2:a:b:c","key":"app2:a:b:d"}`:                                                     "422 given twice",
 		`{"key":"app3:a:b:c"}`:                                                                        "422 app1:orders, app1:fixed, app1:jobs, app2",
@@ -168,70 +250,78 @@ func TestSecretsOfARequestAreNotRepeated(t *testing.T) {
 }
 
 func TestHeadersHaveNoOrder(t *testing.T) {
-	b := newBench(t)
-	b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"x-a":"1","X-b":"2"}}`).is(201)
-	b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"X-b":"2","x-a":"1"}}`).is(200)
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"x-a":"1","X-b":"2"}}`).is(201)
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"X-b":"2","x-a":"1"}}`).is(200)
+	})
 }
 
 func TestLadderForms(t *testing.T) {
-	for given, want := range map[string]string{`["1s",2,"3m"]`: "1s,2s,3m", `"1s,2s"`: "1s,2s", `"none"`: "none", `[]`: "none",
-		`"wechat"`: notice.WeChatLadder.String()} {
-		b := newBench(t)
-		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","retry":`+given+`}`).is(201)
-		f, _ := b.engine.Find(t.Context(), "app2:a:b:c")
-		if f.Ladder == nil || f.Ladder.String() != want {
-			t.Errorf("%s was read as %v", given, f.Ladder)
+	onBoth(t, func(t *testing.T, newBench maker) {
+		for given, want := range map[string]string{`["1s",2,"3m"]`: "1s,2s,3m", `"1s,2s"`: "1s,2s", `"none"`: "none", `[]`: "none",
+			`"wechat"`: notice.WeChatLadder.String()} {
+			b := newBench(t)
+			b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","retry":`+given+`}`).is(201)
+			f, _ := b.engine.Find(t.Context(), "app2:a:b:c")
+			if f.Ladder == nil || f.Ladder.String() != want {
+				t.Errorf("%s was read as %v", given, f.Ladder)
+			}
 		}
-	}
+	})
 }
 
 func TestTraceparent(t *testing.T) {
-	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	b := newBench(t)
-	b.do("POST", "/v1/notices", `{"key":"app2:a:b:1"}`, "traceparent", good).is(201)
-	b.do("POST", "/v1/notices", `{"key":"app2:a:b:2"}`, "traceparent", "nonsense").is(201)
-	b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:3"}`, "traceparent", good).is(201)
-	for key, want := range map[string]string{"app2:a:b:1": good, "app2:a:b:2": "", "app2:a:b:3": good} {
-		if f, _ := b.engine.Find(t.Context(), key); f.Traceparent != want {
-			t.Errorf("%s has the traceparent %q", key, f.Traceparent)
+	onBoth(t, func(t *testing.T, newBench maker) {
+		const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		b := newBench(t)
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:1"}`, "traceparent", good).is(201)
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:2"}`, "traceparent", "nonsense").is(201)
+		b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:3"}`, "traceparent", good).is(201)
+		for key, want := range map[string]string{"app2:a:b:1": good, "app2:a:b:2": "", "app2:a:b:3": good} {
+			if f, _ := b.engine.Find(t.Context(), key); f.Traceparent != want {
+				t.Errorf("%s has the traceparent %q", key, f.Traceparent)
+			}
 		}
-	}
+	})
 }
 
 func TestBatch(t *testing.T) {
-	b := newBench(t)
-	var all []map[string]any
-	read := func(a answer) {
-		t.Helper()
-		all = nil
-		if err := json.Unmarshal([]byte(a.raw), &all); err != nil {
-			t.Fatalf("%v in %s", err, a.raw)
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		var all []map[string]any
+		read := func(a answer) {
+			t.Helper()
+			all = nil
+			if err := json.Unmarshal([]byte(a.raw), &all); err != nil {
+				t.Fatalf("%v in %s", err, a.raw)
+			}
 		}
-	}
-	array := `[{"key":"app2:a:b:1","body":1}, {"key":"app2:a:b:2","body":[1, 2]}]`
-	read(b.do("POST", "/v1/notices/batch", array).is(201))
-	if len(all) != 2 || all[0]["key"] != "app2:a:b:1" || all[0]["status"] != 201.0 ||
-		all[1]["notice"].(map[string]any)["state"] != "scheduled" {
-		t.Errorf("%v", all)
-	}
-	read(b.do("POST", "/v1/notices/batch", array).is(200))
-	read(b.do("POST", "/v1/notices/batch", `[{"key":"app2:a:b:3"},{"key":"app2:a:b:1","body":2},{"key":"bad"},7,{"key":"app2:a:b:3"}]`).is(207))
-	var got []any
-	for _, r := range all {
-		got = append(got, r["status"])
-	}
-	if fmt.Sprint(got) != "[201 409 422 422 200]" {
-		t.Errorf("statuses %v", got)
-	}
-	if f, _ := b.engine.Find(t.Context(), "app2:a:b:2"); string(f.Body) != "[1, 2]" {
-		t.Errorf("body %q", f.Body)
-	}
-	lines := b.do("POST", "/v1/notices/batch", "{\"key\":\"app2:l:b:1\"}\n\n{oops}\r\n{\"key\":\"app2:l:b:2\"}", "Content-Type",
-		"application/x-ndjson").is(207)
-	split := strings.Split(strings.TrimSpace(lines.raw), "\n")
-	if lines.header.Get("Content-Type") != "application/x-ndjson" || len(split) != 3 || !strings.Contains(split[1], `"status":400`) {
-		t.Errorf("%s: %q", lines.header.Get("Content-Type"), split)
-	}
+		array := `[{"key":"app2:a:b:1","body":1}, {"key":"app2:a:b:2","body":[1, 2]}]`
+		read(b.do("POST", "/v1/notices/batch", array).is(201))
+		if len(all) != 2 || all[0]["key"] != "app2:a:b:1" || all[0]["status"] != 201.0 ||
+			all[1]["notice"].(map[string]any)["state"] != "scheduled" {
+			t.Errorf("%v", all)
+		}
+		read(b.do("POST", "/v1/notices/batch", array).is(200))
+		read(b.do("POST", "/v1/notices/batch", `[{"key":"app2:a:b:3"},{"key":"app2:a:b:1","body":2},{"key":"bad"},7,{"key":"app2:a:b:3"}]`).is(207))
+		var got []any
+		for _, r := range all {
+			got = append(got, r["status"])
+		}
+		if fmt.Sprint(got) != "[201 409 422 422 200]" {
+			t.Errorf("statuses %v", got)
+		}
+		if f, _ := b.engine.Find(t.Context(), "app2:a:b:2"); string(f.Body) != "[1, 2]" {
+			t.Errorf("body %q", f.Body)
+		}
+		lines := b.do("POST", "/v1/notices/batch", "{\"key\":\"app2:l:b:1\"}\n\n{oops}\r\n{\"key\":\"app2:l:b:2\"}", "Content-Type",
+			"application/x-ndjson").is(207)
+		split := strings.Split(strings.TrimSpace(lines.raw), "\n")
+		if lines.header.Get("Content-Type") != "application/x-ndjson" || len(split) != 3 || !strings.Contains(split[1], `"status":400`) {
+			t.Errorf("%s: %q", lines.header.Get("Content-Type"), split)
+		}
+	})
 }
 
 func TestBatchLimits(t *testing.T) {
@@ -260,11 +350,11 @@ func TestBatchLimits(t *testing.T) {
 
 func TestRedisIsDown(t *testing.T) {
 	b := newBench(t)
-	for err, want := range map[error]int{store.ErrUnavailable: 503, store.ErrFull: 507, fmt.Errorf("bug"): 500, fmt.Errorf("x: %w",
-		store.ErrUnavailable): 503} {
+	for err, want := range map[error]int{store.ErrUnavailable: 503, store.ErrLogin: 503, store.ErrRights: 503, store.ErrForeign: 503, store.ErrFull: 507,
+		fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", store.ErrUnavailable): 503} {
 		b.engine.Fail(err)
 		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"GET", "/v1/notices/app2:a:b:c"}, {"DELETE", "/v1/notices/app2:a:b:c"},
-			{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"POST", "/v1/routes/orders/pause"}, {"POST", "/v1/routes/orders/redrive"}} {
+			{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"GET", "/v1/instances"}, {"POST", "/v1/routes/orders/pause"}, {"POST", "/v1/routes/orders/redrive"}} {
 			a := b.do(c[0], c[1], c[2]).is(want)
 			if want != 500 && a.header.Get("Retry-After") == "" {
 				t.Errorf("%v is answered %d without Retry-After", c, want)
@@ -272,6 +362,37 @@ func TestRedisIsDown(t *testing.T) {
 		}
 		if a := b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:c"}`); a.status != want && want != 500 {
 			t.Errorf("a batch is answered %d, want %d", a.status, want)
+		}
+	}
+}
+
+// What is stored and not confirmed has a type of its own: the call is to be made
+// again, of a batch these items.
+func TestWhatIsNotConfirmed(t *testing.T) {
+	b := newBench(t)
+	for _, err := range []error{store.ErrUnconfirmed, store.ErrNotSynced} {
+		b.engine.Fail(fmt.Errorf("schedule: %w: 0 of 1 replicas had it after 1s", err))
+		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"POST", "/v1/notices/batch", `{"key":"app2:a:b:c"}`},
+			{"PATCH", "/v1/notices/app2:a:b:c", `{"delay":"5s"}`}, {"DELETE", "/v1/notices/app2:a:b:c"}, {"POST", "/v1/notices/app2:a:b:c/fire"},
+			{"POST", "/v1/notices/app2:a:b:c/redrive"}, {"POST", "/v1/routes/orders/redrive"}} {
+			if a := b.do(c[0], c[1], c[2]).is(503).says(`"type":"unconfirmed"`, "epeat the call"); a.header.Get("Retry-After") == "" {
+				t.Errorf("%v: without Retry-After", c)
+			}
+		}
+		a := b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:c"}`+"\n"+`{"key":"wrong"}`).is(207).says(`"status":503,"problem":{"type":"unconfirmed"`, `"status":422`)
+		if a.header.Get("Retry-After") == "" {
+			t.Error("a batch of which a part is to be repeated says nothing of when")
+		}
+	}
+}
+
+// What Redis refuses for good is not said to be a matter of waiting.
+func TestRedisRefusesTheServicesUser(t *testing.T) {
+	b := newBench(t)
+	for err, says := range map[error]string{store.ErrLogin: "the user or the password", store.ErrRights: "a right"} {
+		b.engine.Fail(fmt.Errorf("schedule: %w", err))
+		if a := b.do("POST", "/v1/notices", one).is(503).says(says, "notifier doctor"); strings.Contains(a.raw, "cannot be reached") {
+			t.Errorf("%v is said to be unreachable: %s", err, a.raw)
 		}
 	}
 }

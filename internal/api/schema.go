@@ -19,8 +19,8 @@ func (Delay) Schema(huma.Registry) *huma.Schema {
 	least := 0.0
 	return &huma.Schema{
 		OneOf: []*huma.Schema{
-			{Type: huma.TypeString, Description: "A Go duration, or seconds.", Examples: []any{"15s", "1h30m", "0.25"}},
-			{Type: huma.TypeNumber, Description: "Seconds.", Minimum: &least, Maximum: &most},
+			{Type: huma.TypeString, Description: "A Go duration, or seconds.", Examples: []any{"15s", "1h30m", "250ms"}},
+			{Type: huma.TypeNumber, Description: "Seconds: 5000 is 1h23m20s. Five seconds are 5 or \"5s\", never 5000.", Minimum: &least, Maximum: &most},
 		},
 	}
 }
@@ -47,13 +47,14 @@ func (stamp) Schema(huma.Registry) *huma.Schema {
 // ScheduleRequest is the body of the schedule calls.
 type ScheduleRequest struct {
 	Key         string            `json:"key" doc:"app:module:type:id of letters, digits, '_', '.', '~', '-'." maxLength:"323"`
-	Delay       *Delay            `json:"delay,omitempty" doc:"Time from now."`
+	Delay       *Delay            `json:"delay,omitempty" doc:"Time from now, such as 15s or 1h30m. A number without a unit is seconds, never milliseconds: 5000 is 1h23m20s, and the answer says so."`
 	Due         string            `json:"due,omitempty" format:"date-time" doc:"Instead of delay. Kept to the millisecond, never early."`
 	Body        any               `json:"body,omitempty" doc:"Any JSON; delivered byte for byte as it stands here."`
 	BodyText    string            `json:"body_text,omitempty" doc:"Instead of body: text."`
 	BodyBase64  string            `json:"body_base64,omitempty" doc:"Instead of body: bytes."`
 	ContentType string            `json:"content_type,omitempty" maxLength:"256" doc:"application/json if absent and the body is JSON."`
 	URL         string            `json:"url,omitempty" maxLength:"2048" doc:"Where to; only, and always, if the target is notice."`
+	Audience    string            `json:"audience,omitempty" maxLength:"128" doc:"Whom it is for, such as m17: the receiver whose key signs it, if the route signs for each audience; required there. Letters, digits, '_', '.', '~', '-'."`
 	Headers     map[string]string `json:"headers,omitempty" doc:"Headers of the callback, at most 32 and 8 KiB."`
 	Method      string            `json:"method,omitempty" enum:"POST,PUT,GET"`
 	Retry       *Steps            `json:"retry,omitempty" doc:"Delays between attempts instead of the route's; none = one attempt."`
@@ -65,21 +66,28 @@ type ScheduleAnswer struct {
 	Notice
 	Created  bool `json:"created"`
 	Replaced bool `json:"replaced" doc:"An older notice was there and is gone."`
+	ReadAs
+}
+
+// ReadAs says how a time was understood that could be meant otherwise.
+type ReadAs struct {
+	Delay string `json:"delay,omitempty" example:"1h23m20s" doc:"What a delay without a unit was read as: it is seconds."`
 }
 
 // BatchResult is one item's result.
 type BatchResult struct {
-	Key      string   `json:"key"`
-	Status   int      `json:"status" doc:"What the item would have been answered alone."`
-	Created  bool     `json:"created,omitempty"`
-	Replaced bool     `json:"replaced,omitempty"`
-	Notice   *Notice  `json:"notice,omitempty" doc:"Without its body."`
-	Problem  *Problem `json:"problem,omitempty"`
+	Key      string `json:"key"`
+	Status   int    `json:"status" doc:"What the item would have been answered alone."`
+	Created  bool   `json:"created,omitempty"`
+	Replaced bool   `json:"replaced,omitempty"`
+	ReadAs
+	Notice  *Notice  `json:"notice,omitempty" doc:"Without its body."`
+	Problem *Problem `json:"problem,omitempty"`
 }
 
 // RescheduleRequest is the body of PATCH: one of the two.
 type RescheduleRequest struct {
-	Delay *Delay `json:"delay,omitempty" doc:"Time from now."`
+	Delay *Delay `json:"delay,omitempty" doc:"Time from now, such as 15s or 1h30m. A number without a unit is seconds, never milliseconds: 5000 is 1h23m20s, and the answer says so."`
 	Due   string `json:"due,omitempty" format:"date-time"`
 }
 
@@ -91,9 +99,16 @@ type ChangeAnswer struct {
 	InFlight bool         `json:"in_flight" doc:"An attempt was running when the call came; its end changes nothing any more."`
 }
 
+// RescheduleAnswer answers PATCH.
+type RescheduleAnswer struct {
+	ChangeAnswer
+	ReadAs
+}
+
 // AckRequest is a consumer's report of success.
 type AckRequest struct {
 	Attempt  int    `json:"attempt" minimum:"1" doc:"The attempt's number, from the entry."`
+	ID       string `json:"id" minLength:"1" maxLength:"100" doc:"The notice's id, from the entry."`
 	Response string `json:"response,omitempty" doc:"Kept with the attempt, 512 bytes of it."`
 }
 

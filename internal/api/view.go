@@ -34,33 +34,37 @@ func stampOrNil(t time.Time) *stamp {
 // Notice is a notice as the API shows it. Body and BodyBase64 stand at the end
 // because the body is appended to the rest byte for byte.
 type Notice struct {
-	Key         string       `json:"key" example:"app1:orders:paid:4711"`
-	ID          string       `json:"id" doc:"The webhook-id of its callbacks."`
-	Route       string       `json:"route" doc:"The name of its route."`
-	State       notice.State `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead"`
-	Due         stamp        `json:"due" doc:"When the coming (or last) attempt is (was) due."`
-	Attempt     int          `json:"attempt" doc:"The number of the coming attempt, from 1."`
-	MaxAttempts int          `json:"max_attempts" doc:"The attempts it may have in all."`
-	URL         string       `json:"url,omitempty" doc:"Its own address, without a password."`
-	Method      string       `json:"method,omitempty" enum:"POST,PUT,GET"`
-	ContentType string       `json:"content_type,omitempty"`
-	Retry       []string     `json:"retry,omitempty" doc:"Its own ladder, if it brought one."`
-	CreatedAt   stamp        `json:"created_at"`
-	SettledAt   *stamp       `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
-	Reason      string       `json:"reason,omitempty" doc:"Why it is dead."`
-	Attempts    []Attempt    `json:"attempts" doc:"The last 20 attempts."`
-	Body        any          `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
-	BodyBase64  string       `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
+	Key         string            `json:"key" example:"app1:orders:paid:4711"`
+	ID          string            `json:"id" doc:"The webhook-id of its callbacks."`
+	Route       string            `json:"route" doc:"The name of its route."`
+	State       notice.State      `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead,replaced" doc:"replaced: another notice took its key; only from the history."`
+	Due         stamp             `json:"due" doc:"When the coming (or last) attempt is (was) due."`
+	Attempt     int               `json:"attempt" doc:"The number of the coming attempt, from 1."`
+	MaxAttempts int               `json:"max_attempts" doc:"The attempts it may have in all."`
+	URL         string            `json:"url,omitempty" doc:"Its own address, without a password."`
+	Audience    string            `json:"audience,omitempty" doc:"Whom it is for, as given."`
+	Method      string            `json:"method,omitempty" enum:"POST,PUT,GET"`
+	ContentType string            `json:"content_type,omitempty"`
+	Retry       []string          `json:"retry,omitzero" doc:"Its own ladder, if it brought one; empty = one attempt."`
+	Headers     map[string]string `json:"headers,omitempty" doc:"Its own headers but those in headers_withheld."`
+	Withheld    []string          `json:"headers_withheld,omitempty" doc:"Names of headers whose values are secrets, which are not shown."`
+	EndedBefore int               `json:"ended_before,omitempty" doc:"How often it had ended before: it was dead and was redriven."`
+	CreatedAt   stamp             `json:"created_at"`
+	SettledAt   *stamp            `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
+	Reason      string            `json:"reason,omitempty" doc:"Why it is dead."`
+	Attempts    []Attempt         `json:"attempts" doc:"The last 20 attempts."`
+	Body        any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
+	BodyBase64  string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
 }
 
 // Attempt is one attempt of a notice.
 type Attempt struct {
-	N          int    `json:"n"`
-	At         stamp  `json:"at"`
-	Status     int    `json:"status,omitempty" doc:"The HTTP status of the answer; absent if there was none."`
-	DurationMS int64  `json:"duration_ms"`
-	Reason     string `json:"reason,omitempty" doc:"Why it was no delivery."`
-	Response   string `json:"response,omitempty" doc:"The first 512 bytes of the answer, or the error."`
+	N          int     `json:"n"`
+	At         stamp   `json:"at"`
+	Status     int     `json:"status,omitempty" doc:"The HTTP status of the answer; absent if there was none."`
+	DurationMS float64 `json:"duration_ms" doc:"To the microsecond: 12.345."`
+	Reason     string  `json:"reason,omitempty" doc:"Why it was no delivery."`
+	Response   string  `json:"response,omitempty" doc:"The first 512 bytes of the answer, or the error."`
 }
 
 // view shows a notice without its body. What is sent is written by appendHead,
@@ -68,9 +72,9 @@ type Attempt struct {
 func (a *api) view(f store.Found) Notice {
 	n := f.Notice
 	v := Notice{
-		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: n.Coming(), MaxAttempts: 1 + n.Redriven,
-		URL: redacted(n.URL), Method: n.Method, ContentType: n.EffectiveType(), CreatedAt: stamp(n.Made),
-		SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), Attempts: make([]Attempt, len(n.Attempts)),
+		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: n.NextAttempt(), MaxAttempts: 1 + n.Redriven,
+		URL: redacted(n.URL), Audience: n.Audience, Method: n.Method, ContentType: n.EffectiveType(), CreatedAt: stamp(n.Made.Time()),
+		EndedBefore: n.Endings, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), Attempts: make([]Attempt, len(n.Attempts)),
 	}
 	ladder := n.Ladder
 	if r := a.routes.Prefix(n.Route); r != nil {
@@ -86,12 +90,31 @@ func (a *api) view(f store.Found) Notice {
 			v.Retry[i] = notice.Short(d)
 		}
 	}
+	v.Headers, v.Withheld = headersOf(n.Headers)
 	for i, at := range n.Attempts {
-		v.Attempts[i] = Attempt{N: at.N, At: stamp(at.At), Status: at.Status, DurationMS: at.Duration.Milliseconds(),
+		v.Attempts[i] = Attempt{N: at.Number, At: stamp(at.At), Status: at.Status, DurationMS: millis(at.Duration),
 			Reason: string(at.Reason), Response: at.Response}
 	}
 	return v
 }
+
+// headersOf are headers as they are shown: the values of secrets are not.
+func headersOf(list []notice.Header) (shown map[string]string, withheld []string) {
+	for _, h := range list {
+		if notice.SecretName(h.Name) {
+			withheld = append(withheld, h.Name)
+			continue
+		}
+		if shown == nil {
+			shown = map[string]string{}
+		}
+		shown[h.Name] = h.Value
+	}
+	return shown, withheld
+}
+
+// millis are milliseconds with their decimals, to the microsecond.
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // redacted takes the password out of an address.
 func redacted(address string) string {
@@ -110,6 +133,9 @@ func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
 	inline := f.InlineJSON()
 	b = a.appendHead(b, f, inline)
 	switch {
+	case len(f.Raw) > 0: // all that is known of it
+		b = append(b, `,"body_base64":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, f.Raw), '"')
 	case len(f.Body) == 0:
 	case inline:
 		b = append(append(b, `,"body":`...), f.Body...)
@@ -144,15 +170,15 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	b = appendString(append(b, `,"route":`...), name)
 	b = appendString(append(b, `,"state":`...), string(f.State))
 	b = appendStamp(append(b, `,"due":`...), n.Due)
-	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(n.Coming()), 10)
+	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(n.NextAttempt()), 10)
 	b = strconv.AppendInt(append(b, `,"max_attempts":`...), int64(1+n.Redriven+len(steps)), 10)
-	for _, m := range [...]struct{ name, value string }{{`,"url":`, redacted(n.URL)}, {`,"method":`, n.Method}, {`,"content_type":`,
+	for _, m := range [...]struct{ name, value string }{{`,"url":`, redacted(n.URL)}, {`,"audience":`, n.Audience}, {`,"method":`, n.Method}, {`,"content_type":`,
 		contentType}} {
 		if m.value != "" {
 			b = appendString(append(b, m.name...), m.value)
 		}
 	}
-	if len(n.Ladder) > 0 {
+	if n.Ladder != nil {
 		b = append(b, `,"retry":[`...)
 		for i, d := range n.Ladder {
 			if i > 0 {
@@ -162,7 +188,19 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 		}
 		b = append(b, ']')
 	}
-	b = appendStamp(append(b, `,"created_at":`...), n.Made)
+	if len(n.Headers) > 0 {
+		shown, withheld := headersOf(n.Headers)
+		if len(shown) > 0 {
+			b = appendJSON(append(b, `,"headers":`...), shown)
+		}
+		if len(withheld) > 0 {
+			b = appendJSON(append(b, `,"headers_withheld":`...), withheld)
+		}
+	}
+	if n.Endings > 0 {
+		b = strconv.AppendInt(append(b, `,"ended_before":`...), int64(n.Endings), 10)
+	}
+	b = appendStamp(append(b, `,"created_at":`...), n.Made.Time())
 	if !f.SettledAt.IsZero() {
 		b = appendStamp(append(b, `,"settled_at":`...), f.SettledAt)
 	}

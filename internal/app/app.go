@@ -6,40 +6,58 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/callback"
 	"notifier/internal/config"
+	"notifier/internal/doctor"
+	"notifier/internal/engine"
+	"notifier/internal/fleet"
+	"notifier/internal/history"
+	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/route"
+	"notifier/internal/session"
 	"notifier/internal/store"
+	"notifier/internal/ui"
 )
 
 // Options of a Process.
 type Options struct {
-	Config  *config.Config
-	Version string
-	Logger  *zap.Logger
+	Config *config.Config
+	// Version and Revision are those of the program.
+	Version, Revision string
+	Logger            *zap.Logger
+	// Throwaway: Redis is not meant to keep anything, so its setup is not
+	// examined.
+	Throwaway bool
 	// Listener, if not nil, is served instead of Config.Listen.
 	Listener net.Listener
 }
 
-// Process is an Engine with its HTTP API.
+// Process is an Engine with its HTTP API and its pages.
 type Process struct {
-	*Engine
-	o      Options
-	conn   *store.Conn
-	calls  *callback.Handler
-	server *http.Server
-	listen net.Listener
+	*engine.Engine
+	o       Options
+	conn    *store.Conn
+	history *history.DB // nil without NOTIFIER_HISTORY_URL
+	calls   *callback.Handler
+	server  *http.Server
+	listen  net.Listener
+	pages   *ui.Pages    // nil with NOTIFIER_UI=false
+	page    *metricsPage // nil without NOTIFIER_METRICS_LISTEN
+	setup   *setupWatch  // nil for a Redis to throw away
 }
 
-// ErrConfig is what errors of New wrap that better configuration would mend.
-var ErrConfig = errors.New("configuration")
+// ErrConfig is what errors of New and Run wrap that better configuration would
+// mend.
+var ErrConfig = engine.ErrConfig
 
 // New makes a process from its configuration and listens, so that an address
 // that is taken is told at once. It does not wait for Redis.
@@ -49,40 +67,86 @@ func New(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	conn, err := store.Open(c.Redis.Mode, c.Redis.URL)
+	conn, err := store.Open(store.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername, SentinelPassword: string(c.Redis.SentinelPassword)})
 	if err != nil {
 		return nil, fmt.Errorf("%w: NOTIFIER_REDIS_URL: %w", ErrConfig, err)
 	}
-	calls := callback.New(callback.Options{Logger: o.Logger, Concurrency: c.Concurrency, UserAgent: "notifier/" + o.Version})
-	names := make([]string, 0, len(c.Routes))
+	p := &Process{o: o, conn: conn, listen: o.Listener}
+	if p.history, err = openHistory(c.History); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	calls := callback.New(callback.Options{Logger: o.Logger, Concurrency: c.Concurrency, UserAgent: "notifier/" + o.Version,
+		Fleet: callback.Fleet{View: func() callback.View { return fleetView{p.Fleet().View()} }, Shared: c.Limits != config.LimitsInstance,
+			Tell: func(text string) { p.TellAll(text) }, Hand: func(h callback.Handed) { p.HandOver(h) }}})
+	p.calls = calls
 	for _, r := range c.Routes {
-		names = append(names, r.Name)
 		if k := r.Target.Kind; k == route.KindFixed || k == route.KindNotice {
 			if err := calls.Prepare(r); err != nil {
-				_ = conn.Close()
+				p.disconnect()
 				return nil, fmt.Errorf("%w: route %s: %w", ErrConfig, r.Name, err)
 			}
 		}
 	}
-	m := metrics.New(o.Version, names)
-	p := &Process{o: o, conn: conn, calls: calls, listen: o.Listener}
-	p.Engine = NewEngine(EngineOptions{Conn: conn, Space: keys.Space{Namespace: c.Namespace, Shards: c.Shards}, Routes: table,
-		Handler: handlers(conn, calls, o.Logger), Instance: c.Instance, Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
-		Retain: int(c.Retain), MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, Drain: c.ShutdownTimeout, Metrics: m, Logger: o.Logger})
-	m.Observe(p.gauges)
+	m := metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil})
+	if !o.Throwaway {
+		p.setup = newSetupWatch(setupWatch{metrics: m, logger: o.Logger,
+			examine: func(ctx context.Context) ([]doctor.Finding, error) { return doctor.Setup(ctx, c, conn) },
+			servers: func(ctx context.Context) (string, error) { return doctor.Servers(ctx, conn) }})
+	}
+	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
+	p.Engine = engine.New(engine.Options{Conn: conn, Space: space, Routes: table,
+		Handler: engine.Handlers(conn, space, calls, o.Logger), Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits, Heard: calls.Heard, Slots: calls.Slots, Few: calls.Few, Waiting: calls.Waiting,
+		Hosts:       func() []fleet.HostFigures { return hostFigures(calls.Hosts(toldHosts)) },
+		Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
+		Retain: int(c.Retain), MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0,
+		Confirm:       store.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
+		ConfirmSettle: store.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
+		Drain:         c.ShutdownTimeout, OnSubscribed: p.setup.subscribed,
+		History: engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog}, Metrics: m, Logger: o.Logger})
+	m.Observe(p.Gauges)
+	m.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
 	if p.listen == nil {
 		if p.listen, err = net.Listen("tcp", c.Listen); err != nil {
-			_ = conn.Close()
+			p.disconnect()
 			return nil, fmt.Errorf("NOTIFIER_LISTEN: %w", err)
 		}
 	}
-	clients := make([]api.Client, 0, len(c.Clients))
-	for _, x := range c.Clients {
-		clients = append(clients, api.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix})
+	if p.page, err = listenForMetrics(c.MetricsListen, m.Page()); err != nil {
+		_ = p.listen.Close()
+		p.disconnect()
+		return nil, fmt.Errorf("NOTIFIER_METRICS_LISTEN: %w", err)
 	}
-	p.server = api.Server(api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, MaxBody: c.MaxBody, Metrics: m.Page(),
-		Logger: o.Logger, Version: o.Version, Loopback: loopback(p.listen.Addr())}), c.Listen)
+	clients := make([]access.Client, 0, len(c.Clients))
+	for _, x := range c.Clients {
+		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, ReadOnly: x.ReadOnly})
+	}
+	ring := keyring.New(p.Engine.Key)
+	if len(c.Key) > 0 {
+		ring = keyring.Fixed(c.Key)
+	}
+	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, MaxBody: c.MaxBody, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
+		Logger: o.Logger, Version: o.Version, Loopback: loopback(p.listen.Addr())})
+	if c.UI {
+		host, _, _ := net.SplitHostPort(c.Listen)
+		pages := ui.Options{Engine: p.Engine, Routes: table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
+			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine}), Probe: calls.Probe, Keys: ring}
+		if !o.Throwaway {
+			pages.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
+		}
+		p.pages = ui.New(pages)
+		calling = p.pages.Beside(calling)
+	}
+	p.server = api.Server(calling, c.Listen)
 	return p, nil
+}
+
+// fleetView is the fleet as callbacks see it.
+type fleetView struct{ *fleet.View }
+
+// Among implements callback.View.
+func (v fleetView) Among(name string, limit int) callback.View {
+	return fleetView{v.View.Among(name, limit)}
 }
 
 func loopback(a net.Addr) bool {
@@ -90,18 +154,32 @@ func loopback(a net.Addr) bool {
 	return !ok || t.IP.IsLoopback()
 }
 
+// disconnect closes the connections to Redis and to the history's database.
+func (p *Process) disconnect() {
+	_ = p.conn.Close()
+	if p.history != nil {
+		_ = p.history.Close()
+	}
+}
+
 // Addr is where the API listens.
 func (p *Process) Addr() string { return p.listen.Addr().String() }
 
+// MetricsAddr is where the metrics alone are served; empty if nowhere.
+func (p *Process) MetricsAddr() string { return p.page.addr() }
+
 // Run serves and delivers until ctx ends, then stops in this order: the API
 // takes no new calls and answers those it has, claims end, running handlers
-// finish and are settled, connections close. It returns nil after an orderly
-// stop.
+// finish and are settled, what was being scheduled is over, the metrics' own
+// address and the connections close.
+// How Redis is set up is examined beside all that. It returns nil after an
+// orderly stop.
 func (p *Process) Run(ctx context.Context) error {
 	for _, line := range config.Describe(p.o.Config) {
 		p.o.Logger.Info(line)
 	}
-	p.o.Logger.Info("listening", zap.String("address", p.Addr()), zap.String("version", p.o.Version), zap.String("redis", p.o.Config.Redis.String()))
+	p.o.Logger.Info("listening", zap.String("address", p.Addr()), zap.String("version", p.o.Version), zap.String("redis", p.o.Config.Redis.String()),
+		zap.String("metrics", p.MetricsAddr()))
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := p.server.Serve(p.listen); !errors.Is(err, http.ErrServerClosed) {
@@ -119,10 +197,23 @@ func (p *Process) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	g.Go(func() error { return p.Engine.Run(ctx) })
+	if p.pages != nil {
+		g.Go(func() error { return p.pages.Run(ctx) })
+	}
+	g.Go(p.page.serve)
+	g.Go(func() error { return p.setup.Run(ctx) })
+	g.Go(func() error {
+		// Until the last handler has ended: how a stop goes is worth a scrape too.
+		defer p.page.close()
+		return p.Engine.Run(ctx)
+	})
 	err := g.Wait()
+	// The API has ended, so nobody waits for what is on its way to Redis still.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	p.Engine.Close(last)
+	cancel()
 	p.calls.Close()
-	_ = p.conn.Close()
+	p.disconnect()
 	if err == nil {
 		p.o.Logger.Info("stopped")
 	}

@@ -30,7 +30,7 @@ func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func()
 	if format == "console" {
 		encoder = zapcore.NewConsoleEncoder(c)
 	}
-	w := &zapcore.BufferedWriteSyncer{WS: zapcore.AddSync(out), FlushInterval: logDelay}
+	w := &zapcore.BufferedWriteSyncer{WS: unsynced{out}, FlushInterval: logDelay}
 	hurry := zap.Hooks(func(e zapcore.Entry) error {
 		if e.Level >= zapcore.WarnLevel {
 			return w.Sync()
@@ -39,6 +39,13 @@ func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func()
 	})
 	return zap.New(zapcore.NewCore(encoder, w, atLeast), hurry), func() { _ = w.Stop() }, nil
 }
+
+// unsynced writes and leaves the file at that: a pipe or a terminal cannot be
+// synced, which zap would report as a line that is no JSON, and nobody waits for
+// a log to reach a disk.
+type unsynced struct{ io.Writer }
+
+func (unsynced) Sync() error { return nil }
 
 func utcMilli(t time.Time, e zapcore.PrimitiveArrayEncoder) {
 	e.AppendString(notice.Stamp(t))

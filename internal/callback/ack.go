@@ -11,10 +11,10 @@ import (
 	"notifier/internal/route"
 )
 
-// needsBody tells whether the rule looks at the answer's body.
+// needsBody reports whether the rule looks at the answer's body.
 func needsBody(a *route.Ack) bool { return a.Kind == route.AckBody || a.Kind == route.AckJSON }
 
-// statusAcks tells whether a status may acknowledge under the rule, whatever
+// statusAcks reports whether a status may acknowledge under the rule, whatever
 // the body.
 func statusAcks(a *route.Ack, status int) bool {
 	if a.Kind == route.AckStatus {
@@ -23,7 +23,7 @@ func statusAcks(a *route.Ack, status int) bool {
 	return status >= 200 && status <= 299
 }
 
-// bodyAcks tells whether the body acknowledges under a rule that looks at it;
+// bodyAcks reports whether the body acknowledges under a rule that looks at it;
 // why says what is wrong if not.
 func bodyAcks(a *route.Ack, body []byte) (ok bool, why string) {
 	body = trimBody(body)

@@ -38,7 +38,7 @@ func BenchmarkHandle(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		t := &http.Transport{MaxIdleConnsPerHost: 4 * callers}
 		b.Cleanup(t.CloseIdleConnections)
-		c := &http.Client{Transport: t, Timeout: fixedRoute("").Timeout}
+		c := &http.Client{Transport: t, Timeout: fixedRoute(base).Timeout}
 		b.SetParallelism(callers / 2)
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {

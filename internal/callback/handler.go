@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -40,6 +40,8 @@ type Options struct {
 	HeaderTimeout time.Duration
 	// Resolver looks up names. Default the system's.
 	Resolver *net.Resolver
+	// Fleet is how limits reach the other instances.
+	Fleet Fleet
 	// Now is the clock that signatures, limits and Retry-After go by. Default
 	// time.Now.
 	Now func() time.Time
@@ -64,10 +66,11 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Fleet = o.Fleet.withDefaults()
 	return o
 }
 
-// bodyDrain is how long a body is waited for that the verdict does not need: it
+// bodyDrain is how long a body is waited for that the result does not need: it
 // is read for the record and to keep the connection.
 const bodyDrain = 2 * time.Second
 
@@ -75,15 +78,16 @@ const bodyDrain = 2 * time.Second
 type Handler struct {
 	opts Options
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // tests put another in
+	keep time.Duration                                                     // keptIdle, or a test's
 
 	mu         sync.Mutex // guards transports and the making of states
-	transports map[transportKey]*http.Transport
+	transports map[transportKey]*transportPool
 	states     sync.Map // *route.Route → *routeState
 }
 
 // New makes a Handler.
 func New(o Options) *Handler {
-	return &Handler{opts: o.withDefaults(), transports: map[transportKey]*http.Transport{}}
+	return &Handler{opts: o.withDefaults(), keep: keptIdle, transports: map[transportKey]*transportPool{}}
 }
 
 // Close closes the connections that are kept open. Running calls end as their
@@ -92,25 +96,24 @@ func (h *Handler) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.transports {
-		t.CloseIdleConnections()
+		t.close()
 	}
 }
 
 // routeState is what is made of a route once.
 type routeState struct {
 	route     *route.Route
-	fixed     *url.URL // of a fixed target
-	fixedHost string
-	guard     *guard // nil for a fixed target
-	transport *http.Transport
+	fixed     destination // of a fixed target
+	guard     *guard      // nil for a fixed target
+	transport *transportPool
 	signer    *signer
 	limits    *limits
 	secrets   scrubber
-	proxy     *url.URL
 	userAgent []string
+	now       func() time.Time
 }
 
-// Prepare makes what a route's calls need, and tells what is wrong with its TLS
+// Prepare makes what a route's calls need, and reports what is wrong with its TLS
 // files, proxy, allow list or headers. Handle does it at the first call
 // otherwise.
 func (h *Handler) Prepare(r *route.Route) error {
@@ -136,57 +139,41 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 }
 
 func (h *Handler) newState(r *route.Route) (*routeState, error) {
-	s := &routeState{route: r, signer: newSigner(r.Secrets), userAgent: []string{h.opts.UserAgent}}
-	for i, key := range r.Secrets {
-		if err := key.Check(); err != nil {
-			return nil, fmt.Errorf("signing secret %d %w", i+1, err)
-		}
-	}
-	if err := notice.CheckHeaders(r.Headers); err != nil {
-		return nil, err
-	}
-	var err error
-	if s.proxy, err = parseProxy(r.Proxy); err != nil {
-		return nil, err
-	}
+	s := &routeState{route: r, signer: newSigner(r), userAgent: []string{h.opts.UserAgent}, now: h.opts.Now}
 	switch r.Target.Kind {
 	case route.KindFixed:
-		if s.fixed, err = url.Parse(r.Target.URL); err != nil {
-			return nil, errors.New("its target is no address; want http://host/path or https://host/path")
-		}
-		s.fixedHost = hostPort(s.fixed)
-		if r.HTTPSOnly && s.fixed.Scheme != "https" {
-			return nil, fmt.Errorf("its target is %s, and the route calls https addresses only", s.fixed.Scheme)
-		}
-	case route.KindNotice:
-		if s.guard, err = newGuard(r); err != nil {
+		var err error
+		if s.fixed, err = destinationOf(r.Target.URL); err != nil {
 			return nil, err
 		}
+	case route.KindNotice:
+		s.guard = &guard{r}
 	default:
 		return nil, fmt.Errorf("its target %q is none that is called by HTTP", r.Target.Kind)
 	}
-	s.secrets = routeSecrets(r, s.fixed, s.proxy)
+	s.secrets = routeSecrets(r)
 	log := h.opts.Logger.With(zap.String("route", r.Name))
-	// A fixed target is one host: there is nobody to keep slots for.
-	doubtful := 0
-	if s.fixed == nil && r.Concurrency > 1 {
-		doubtful = r.Concurrency / 2
-	}
-	s.limits = newLimits(r.HostConcurrency, doubtful, r.Rate, h.opts.Now, func(host string, from, to gobreaker.State) {
+	s.limits = newLimits(r, h.Few(r), h.opts.Fleet, h.opts.Now, func(host string, from, to gobreaker.State, told bool) {
 		// The tries between are left out: a dead host makes one every half a minute.
 		switch {
+		case from == gobreaker.StateClosed && told:
+			log.Info("breaker open: the host keeps failing slowly at another instance", zap.String("host", host))
 		case from == gobreaker.StateClosed:
 			log.Warn("breaker open: the host keeps failing slowly and gets one try at a time", zap.String("host", host))
 		case to == gobreaker.StateClosed:
 			log.Info("breaker closed: the host answers again", zap.String("host", host))
 		}
 	})
-	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile, proxy: r.Proxy}
+	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile}
+	if p := r.Proxy.URL(); p != nil {
+		key.proxy = p.String()
+	}
 	if s.guard != nil {
 		key.guarded, key.allow = true, s.guard.key()
 	}
 	if s.transport = h.transports[key]; s.transport == nil {
-		if s.transport, err = h.newTransport(r, s.guard, s.proxy); err != nil {
+		var err error
+		if s.transport, err = h.newTransport(r, s.guard); err != nil {
 			return nil, err
 		}
 		h.transports[key] = s.transport
@@ -200,43 +187,80 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	if err != nil {
 		return notice.RetryResult(notice.ReasonInvalid, "route "+r.Name+": "+err.Error())
 	}
-	u, err := s.check(n)
+	to, err := s.check(n)
 	if err != nil {
-		return s.finish(n, u, failure(&facts{}, err, 0))
+		return s.finish(n, to, failure(&facts{}, err, 0))
 	}
-	host := s.fixedHost
-	if s.fixed == nil {
-		host = hostPort(u)
-	}
-	pass, refused := s.limits.enter(host)
+	pass, refused := s.limits.enter(to.port)
 	if refused != nil {
-		return *refused
+		if id := refused.to(n.Key); id != "" {
+			h.opts.Fleet.Hand(Handed{Key: n.Key, To: id, After: refused.After})
+		}
+		return refused.Result
 	}
 	res, timedOut := notice.Result{Reason: notice.ReasonShutdown}, false // what a panic leaves behind
 	defer func() { pass.end(res, timedOut) }()
-	f := s.exchange(ctx, n, u, h.opts.Now, &tracker{}, nil)
-	res = s.finish(n, u, verdict(&r.Ack, f))
+	if !pass.await(ctx) {
+		res = notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for its turn at the route's rate")
+		return res
+	}
+	f := s.exchange(ctx, n, to, &tracker{first: pass.first}, nil)
+	res = s.finish(n, to, resultOf(&r.Ack, f))
 	timedOut = res.Reason == notice.ReasonTimeout
 	return res
 }
 
-// check finds the target and refuses what may not be called.
-func (s *routeState) check(n *notice.Notice) (*url.URL, error) {
-	u, err := s.target(n)
-	if err != nil {
-		return nil, err
-	}
-	if s.guard != nil {
-		if err := s.guard.checkURL(u); err != nil {
-			return u, err
-		}
-	}
-	return u, nil
+// destination is where a call goes: the address as it was given, and its host
+// in the one form that everything goes by which tells hosts apart.
+type destination struct {
+	url  *url.URL
+	call *url.URL // the same with the host in one form, by which connections are kept
+	host string   // in the form of notice.Host
+	port string   // host:port, by which limits are kept
 }
 
-// hostPort names a destination for its limits, the same for all the spellings a
-// producer may choose.
-func hostPort(u *url.URL) string {
+// check finds the target and refuses what may not be called.
+func (s *routeState) check(n *notice.Notice) (destination, error) {
+	to, err := s.target(n)
+	if err != nil {
+		return destination{}, err
+	}
+	if text := s.route.LacksAudience(&n.Content); text != "" {
+		return to, fmt.Errorf("%w: its audience %s", errInvalid, text)
+	}
+	if s.guard != nil {
+		if err := s.route.CheckTarget(to.url, to.host); err != nil {
+			return to, err
+		}
+	}
+	return to, nil
+}
+
+func destinationOf(u *url.URL) (destination, error) {
+	host, err := notice.Host(u.Hostname())
+	if err != nil {
+		return destination{}, err
+	}
+	to := destination{url: u, call: u, host: host, port: hostPort(u, host)}
+	name, zone, _ := strings.Cut(u.Hostname(), "%")
+	if ip, err := netip.ParseAddr(name); zone != "" && err == nil && ip.IsLinkLocalUnicast() {
+		return to, nil // it is none without its zone
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if p := u.Port(); p != "" {
+		host += ":" + p
+	}
+	if host != u.Host {
+		c := *u
+		c.Host, to.call = host, &c
+	}
+	return to, nil
+}
+
+// hostPort names a destination for its limits.
+func hostPort(u *url.URL, host string) string {
 	port := u.Port()
 	switch {
 	case port != "":
@@ -245,17 +269,17 @@ func hostPort(u *url.URL) string {
 	default:
 		port = "80"
 	}
-	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
+	return net.JoinHostPort(host, port)
 }
 
 // finish takes secrets out of what is kept of an answer.
-func (s *routeState) finish(n *notice.Notice, u *url.URL, res notice.Result) notice.Result {
+func (s *routeState) finish(n *notice.Notice, to destination, res notice.Result) notice.Result {
 	if res.Response == "" {
 		return res
 	}
 	secrets := slices.Clip(s.secrets)
-	if s.fixed == nil {
-		secrets.addURL(u)
+	if s.guard != nil {
+		secrets.addURL(to.url)
 	}
 	secrets.addHeaders(n.Headers)
 	res.Response = notice.Kept(secrets.scrub(res.Response))
@@ -264,8 +288,8 @@ func (s *routeState) finish(n *notice.Notice, u *url.URL, res notice.Result) not
 
 // exchange sends one request and reads the answer. seen, if not nil, is shown
 // the request before it is sent and the answer's head.
-func (s *routeState) exchange(ctx context.Context, n *notice.Notice, u *url.URL, now func() time.Time, tr *tracker, seen *Exchange) *facts {
-	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: u}
+func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destination, tr *tracker, seen *Exchange) *facts {
+	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url}
 	outer := ctx
 	var cancel context.CancelFunc
 	end, bounded := ctx.Deadline()
@@ -276,7 +300,7 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, u *url.URL,
 	}
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, tr.trace(seen != nil))
-	req, err := s.request(ctx, n, u, now())
+	req, err := s.request(ctx, n, to, s.now())
 	if err == nil {
 		if seen != nil {
 			seen.request(s, n, req)
@@ -291,42 +315,46 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, u *url.URL,
 			s.readBody(f, resp, cancel)
 		}
 	}
-	f.err, f.stage, f.now = err, tr.stage(), now()
+	f.err, f.stage, f.now = err, tr.stage(), s.now()
 	f.expired = errors.Is(ctx.Err(), context.DeadlineExceeded)
 	f.cancelled = errors.Is(outer.Err(), context.Canceled)
 	return f
 }
 
-// resendWithin: an idle connection that the receiver had closed is noticed by
-// the next request on it at once; what breaks off later was being worked on.
-const resendWithin = time.Second
-
-// roundTrip sends the request; once more if the connection was a kept one that
-// the receiver closed meanwhile.
+// roundTrip sends the request; again if it was not wholly written because the
+// connection was a kept one that turned out to be closed. What the receiver may
+// have read whole is not sent again: it may be at work on it. There is an end to
+// it: each time a kept connection is used up, and a fresh one is tried once.
 func (s *routeState) roundTrip(req *http.Request, tr *tracker) (*http.Response, error) {
-	began := time.Now()
-	resp, err := s.transport.RoundTrip(req)
-	if err == nil || !tr.reused.Load() || time.Since(began) > resendWithin || req.Context().Err() != nil {
-		return resp, err
+	t := s.transport.transport(tr.first)
+	for {
+		resp, err := t.RoundTrip(req)
+		if err == nil {
+			if u := tr.on.Load(); u != nil {
+				u.readKeepAlive(resp.Header)
+			}
+			return resp, nil
+		}
+		if !tr.unsent(err) || req.Context().Err() != nil {
+			return nil, err
+		}
+		again := *req
+		again.Body = bodyOf(req)
+		tr.restart()
+		req = &again
 	}
-	if !closedIdle(err) {
-		return nil, err
-	}
-	again := *req
-	again.Body, _ = req.GetBody() // never fails: it reads from memory
-	tr.set(stageStart)
-	return s.transport.RoundTrip(&again)
 }
 
-// closedIdle tells of the errors that a request on a connection meets that its
-// other end had closed. A reset of one HTTP/2 stream is none of them: that was
-// meant for the request.
-func closedIdle(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		strings.Contains(err.Error(), "server closed idle connection") // a value that net/http does not export
+// bodyOf makes the body of a request anew.
+func bodyOf(req *http.Request) io.ReadCloser {
+	if req.GetBody == nil {
+		return empty{}
+	}
+	body, _ := req.GetBody() // never fails: it reads from memory
+	return body
 }
 
-// readBody reads at most maxBody of the answer. Where the verdict needs only the
+// readBody reads at most maxBody of the answer. Where the result needs only the
 // status, a receiver that holds the body back does not hold the slot.
 func (s *routeState) readBody(f *facts, resp *http.Response, cancel context.CancelFunc) {
 	defer func() { _ = resp.Body.Close() }()

@@ -1,16 +1,18 @@
 package callback
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-	"golang.org/x/time/rate"
 
 	"notifier/internal/notice"
+	"notifier/internal/route"
 )
 
 // Numbers of the limits.
@@ -21,32 +23,36 @@ const (
 	slowFailure     = time.Second     // a failure that took this long counts for the breaker
 	minAfter        = 250 * time.Millisecond
 	maxAfter        = 30 * time.Second
-	returning       = 1000             // notices put off that come back to one host in a second, at most
+	maxReturns      = 1000             // notices put off that come back to one host in a second, at most
 	ringSeconds     = 256              // how far ahead they are lined up when there are more
 	maxTurn         = 4 * time.Minute  // how far ahead those refused for the rate are
+	handEvery       = time.Second      // a notice is handed to who makes a host's next try, at most
 	hostIdle        = 10 * time.Minute // what is known of a host is forgotten after this
 )
 
 // limits are those of one route: its rate, and per destination slots, speed and
 // breaker.
 type limits struct {
-	max int // slots per destination; 0 = unlimited
+	prefix string
+	// few is what [Handler.Few] says, among the view that follows from it.
+	few   int
+	among View
+	max   int // slots per destination, of all instances or of each; 0 = unlimited
 	// doubtful is how many calls may be under way to hosts that did not answer last
 	// time or were never called; 0 = unlimited. The rest of the route's slots is
 	// there for hosts that answer, however many others hang.
 	doubtful int
-	limiter  *rate.Limiter
+	pacer    *pacer
+	fleet    Fleet
 	now      func() time.Time
-	changed  func(host string, from, to gobreaker.State)
+	changed  func(host string, from, to gobreaker.State, told bool)
 
-	mu    sync.Mutex
-	hosts map[string]*host
-	held  [hung + 1]int // calls under way, by what was thought of their host when they began
-	crowd pace          // of the doubtful together
-	swept time.Time
-	// turn is when the next notice refused for the rate may come back: they are
-	// lined up at the rate itself.
-	turn time.Time
+	mu           sync.Mutex
+	hosts        *hostTable
+	held         [hung + 1]int // calls under way, by what was thought of their host when they began
+	doubtfulPace pace          // of the doubtful together
+	swept        time.Time
+	told         bool // a breaker changes because another instance said so
 }
 
 // standing is what is thought of a host.
@@ -58,14 +64,16 @@ const (
 	hung // the last call to it failed slowly
 )
 
-// onBreaker hears of a destination's breaker changing.
-type onBreaker func(host string, from, to gobreaker.State)
+// onBreaker hears of a destination's breaker changing; told: because another
+// instance said so.
+type onBreaker func(host string, from, to gobreaker.State, told bool)
 
-func newLimits(maxPerHost, doubtful int, perSecond float64, now func() time.Time, changed onBreaker) *limits {
-	l := &limits{max: maxPerHost, doubtful: doubtful, now: now, changed: changed, hosts: map[string]*host{}, swept: now()}
-	if perSecond > 0 {
-		// A tenth of a second's worth may come at once.
-		l.limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond/10)))
+func newLimits(r *route.Route, few int, fleet Fleet, now func() time.Time, changed onBreaker) *limits {
+	l := &limits{prefix: r.Prefix, few: few, max: r.HostConcurrency, fleet: fleet.withDefaults(), now: now, changed: changed, hosts: newTable(), swept: now(),
+		pacer: newPacer(r)}
+	// A fixed target is one host: there is nobody to keep slots for.
+	if r.Target.Kind == route.KindNotice && r.Concurrency > 1 {
+		l.doubtful = r.Concurrency / 2
 	}
 	return l
 }
@@ -75,16 +83,31 @@ type host struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	// All below is guarded by limits.mu.
+	name   string
+	in     *hostList // of the table; nil while it is being called
+	newer  *host     // its neighbours there
+	older  *host
+	called bool // at least once since it is known
 	pace
+	tally    tally
 	used     time.Time
 	standing standing
-	// allowed is how many slots the host has now: less than limits.max after it
+	// share is this instance's part of the host's slots in the view of that number
+	// less one; 0 = none was asked.
+	view  uint64
+	share int
+	// allowed is how many slots the host has now: less than its share after it
 	// said 429 or 503; it grows by one with every round of good answers. Zero =
 	// never slowed.
 	allowed float64
 	slowed  time.Time // when it was slowed last
 	trips   int       // tries that failed since the breaker opened
 	until   time.Time // nobody is let in before
+	// answered is when the host last did, failing when the calls began that have
+	// failed slowly since; zero = never, none.
+	answered, failing time.Time
+	waited            time.Time // when a notice was put off last because all slots were taken
+	handed            time.Time // when a notice was handed to the one that tries
 }
 
 // pace is what is known of how fast calls to a host, or to several, get done.
@@ -93,7 +116,7 @@ type pace struct {
 	latency  time.Duration // the running mean of how long calls took
 	moved    time.Time     // when one ended last, or began when none was under way
 	refused  counter
-	back     *ring // nil until there are many
+	returns  *ring // nil until there are many
 }
 
 // ring counts how many come back in each of the coming seconds.
@@ -113,7 +136,7 @@ func (r *ring) book(now time.Time, after time.Duration) time.Duration {
 	}
 	at := now.Add(after).Unix()
 	for sec := at; sec < s+ringSeconds; sec++ {
-		if n := &r.count[sec%ringSeconds]; *n < returning {
+		if n := &r.count[sec%ringSeconds]; *n < maxReturns {
 			*n++
 			if sec == at {
 				return after
@@ -133,7 +156,7 @@ func (p *pace) begin(now time.Time) {
 func (p *pace) end(began, now time.Time) {
 	p.inflight--
 	p.moved = now
-	took := now.Sub(began)
+	took := max(0, now.Sub(began)) // less than nothing: it was given up while it waited for its turn
 	if p.latency == 0 {
 		p.latency = took
 	}
@@ -145,68 +168,103 @@ var errSlow = errors.New("slow failure")
 
 // pass is the permission for one exchange. end gives it back.
 type pass struct {
-	l     *limits
-	h     *host
-	done  func(error)
-	at    time.Time
-	stood standing // the host, when the call began
+	l        *limits
+	h        *host
+	done     func(error)
+	at       time.Time
+	wait     time.Duration // before the exchange, for the route's rate
+	standing standing      // the host, when the call began
+	first    bool          // to a host that was not known
 }
 
 // enter asks for permission; if it is refused, the result defers the notice.
-func (l *limits) enter(name string) (*pass, *notice.Result) {
+func (l *limits) enter(name string) (*pass, *deferral) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
-	h := l.hosts[name]
-	if h == nil {
-		h = &host{}
-		h.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-			Name: name, MaxRequests: 1, Timeout: breakerOpen,
-			ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
-			OnStateChange: func(name string, from, to gobreaker.State) { l.changed(name, from, to) },
-			IsExcluded:    func(err error) bool { return errors.Is(err, errExcluded) },
-		})
-		l.hosts[name] = h
-	}
+	h := l.hosts.find(name, func() *host { return l.newHost(name) })
+	defer l.hosts.put(h)
 	h.used = now
-	if limit := h.limit(l.max); limit > 0 && h.inflight >= limit {
-		return nil, h.refuse(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name))
+	limit, mine := l.slots(h)
+	if !mine {
+		h.waited = now
+		return nil, &deferral{h.putOff(now, 1, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are other instances'", l.max, name)),
+			l.slotHolders(name), ""}
+	}
+	if limit > 0 && h.inflight >= limit {
+		h.waited = now
+		return nil, put(h.putOff(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name)))
 	}
 	stood := h.standing
 	if stood == answers && h.inflight > 0 && now.Sub(h.moved) >= slowFailure {
 		stood = unknown // it did answer, but what it has now has not moved for a while
 	}
-	if !l.room(stood) {
-		return nil, l.crowd.refuse(now, l.doubtful, notice.ReasonBusy, 0,
-			fmt.Sprintf("%d calls to hosts that do not answer are under way, and the other slots are kept for those that do", l.doubtful))
+	if !l.hasRoom(stood) {
+		return nil, put(l.doubtfulPace.putOff(now, l.doubtful, notice.ReasonBusy, 0,
+			fmt.Sprintf("%d calls to hosts that do not answer are under way, and the other slots are kept for those that do", l.doubtful)))
 	}
-	var done func(error)
-	err := gobreaker.ErrOpenState
-	if !now.Before(h.until) {
-		done, err = h.breaker.Allow()
+	done, refused := l.allow(h, now)
+	if refused != nil {
+		return nil, refused
 	}
-	if err != nil {
-		return nil, h.refuse(now, 1, notice.ReasonBreaker, h.until.Sub(now),
-			fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", name, breakerFailures))
-	}
-	if l.limiter != nil && !l.limiter.AllowN(now, 1) {
+	wait, after, ok := l.pacer.take(now, l.holders(), l.fleet.Shared)
+	if !ok {
 		done(errExcluded)
-		res := notice.DeferredResult(notice.ReasonBusy, l.lineUp(now), fmt.Sprintf("the route's rate of %g/s is used up",
-			float64(l.limiter.Limit())))
-		return nil, &res
+		if after == 0 {
+			return nil, &deferral{notice.DeferredResult(notice.ReasonBusy, minAfter, fmt.Sprintf("the route's rate of %g/s is other instances'",
+				l.pacer.whole)), l.holders(), ""}
+		}
+		return nil, put(notice.DeferredResult(notice.ReasonBusy, after, fmt.Sprintf("the route's rate of %g/s is used up", l.pacer.whole)))
 	}
 	h.begin(now)
 	l.held[stood]++
 	if stood != answers {
-		l.crowd.begin(now)
+		l.doubtfulPace.begin(now)
 	}
-	return &pass{l: l, h: h, done: done, at: now, stood: stood}, nil
+	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, standing: stood, first: !h.called}
+	h.called = true
+	return p, nil
 }
 
-// room tells whether a call to a host of that standing may begin. Of what the
+// allow asks the host's breaker.
+func (l *limits) allow(h *host, now time.Time) (done func(error), refused *deferral) {
+	err := gobreaker.ErrOpenState
+	var theirs View
+	if !now.Before(h.until) {
+		if theirs = l.others(h, now); theirs == nil {
+			done, err = h.breaker.Allow()
+		} else if now.Sub(h.handed) < handEvery {
+			theirs = nil // it has one
+		} else {
+			h.handed = now
+		}
+	}
+	if err == nil {
+		return done, nil
+	}
+	res := h.putOff(now, 1, notice.ReasonBreaker, h.until.Sub(now),
+		fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", h.name, breakerFailures))
+	return nil, &deferral{res, theirs, l.tryName(h)}
+}
+
+// put is a deferral that no other instance can do anything about.
+func put(res notice.Result) *deferral { return &deferral{Result: res} }
+
+func (l *limits) newHost(name string) *host { return &host{breaker: l.newBreaker(name)} }
+
+func (l *limits) newBreaker(name string) *gobreaker.TwoStepCircuitBreaker[struct{}] {
+	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name: name, MaxRequests: 1, Timeout: breakerOpen,
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
+		OnStateChange: func(name string, from, to gobreaker.State) { l.changed(name, from, to, l.told) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errExcluded) },
+	})
+}
+
+// hasRoom reports whether a call to a host of that standing may begin. Of what the
 // doubtful may take, half is for those that are only unknown.
-func (l *limits) room(s standing) bool {
+func (l *limits) hasRoom(s standing) bool {
 	if l.doubtful == 0 || s == answers {
 		return true
 	}
@@ -218,6 +276,22 @@ func (l *limits) room(s standing) bool {
 
 var errExcluded = errors.New("no exchange")
 
+// await waits for the pass's turn at the rate and reports whether it came before
+// ctx ended.
+func (p *pass) await(ctx context.Context) bool {
+	if p.wait <= 0 {
+		return true
+	}
+	t := time.NewTimer(p.wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // end reports what came of the exchange.
 func (p *pass) end(res notice.Result, timedOut bool) {
 	now := p.l.now()
@@ -225,16 +299,17 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	defer p.l.mu.Unlock()
 	h := p.h
 	h.used = now
+	defer p.l.hosts.put(h)
 	h.pace.end(p.at, now)
-	p.l.held[p.stood]--
-	if p.stood != answers {
-		p.l.crowd.end(p.at, now)
+	p.l.held[p.standing]--
+	if p.standing != answers {
+		p.l.doubtfulPace.end(p.at, now)
 	}
 	switch {
 	case res.Status == 429 || res.Status == 503:
-		h.slow(p.l.max, p.at, now)
+		h.slow(p.l.share(h), p.at, now)
 	case res.Outcome == notice.OutcomeDelivered && h.allowed > 0:
-		h.recover(p.l.max)
+		h.recover(p.l.share(h))
 	}
 	var err error
 	switch {
@@ -243,17 +318,28 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	case timedOut || res.Outcome == notice.OutcomeRetry && now.Sub(p.at) >= slowFailure:
 		err = errSlow
 		h.standing = hung
+		if h.failing.IsZero() || p.at.Before(h.failing) {
+			h.failing = p.at
+		}
 	default:
 		h.standing = answers
+		h.answered, h.failing = now, time.Time{}
+	}
+	if !errors.Is(err, errExcluded) {
+		h.tally.add(now, res.Outcome != notice.OutcomeDelivered)
 	}
 	before := h.breaker.State()
 	p.done(err)
-	if after := h.breaker.State(); after == gobreaker.StateOpen && before != after {
+	switch after := h.breaker.State(); {
+	case after == gobreaker.StateOpen && before != after:
 		h.trips++
 		if before == gobreaker.StateClosed {
 			h.trips = 0
 		}
 		h.until = now.Add(min(breakerOpen<<min(h.trips, 8), breakerMost))
+		p.l.tellOpen(h, now)
+	case after == gobreaker.StateClosed && before != after:
+		p.l.fleet.Tell(strings.Join([]string{wordClosed, p.l.prefix, h.name}, " "))
 	}
 }
 
@@ -262,7 +348,11 @@ func (h *host) limit(most int) int {
 	if h.allowed == 0 {
 		return most
 	}
-	return max(1, int(h.allowed))
+	n := max(1, int(h.allowed))
+	if most > 0 {
+		n = min(n, most)
+	}
+	return n
 }
 
 // slow halves the slots, once for all the calls that were under way together.
@@ -301,9 +391,9 @@ func (p *pace) perSecond(now time.Time, slots int) float64 {
 // minLatency is what a host of which nothing is known yet is taken to need.
 const minLatency = 20 * time.Millisecond
 
-// refuse puts off: about as long as those refused lately need,
+// putOff puts off: about as long as those refused lately need,
 // spread by half of it to either side.
-func (p *pace) refuse(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) *notice.Result {
+func (p *pace) putOff(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) notice.Result {
 	p.refused.add(now)
 	atLeast = max(atLeast, minAfter)
 	// Two thirds of the room, with the spread all of it: a cut-off at the end would
@@ -311,34 +401,18 @@ func (p *pace) refuse(now time.Time, slots int, r notice.Reason, atLeast time.Du
 	room := (maxAfter - atLeast) * 2 / 3
 	need := min(p.refused.perSecond(now)/p.perSecond(now, slots), room.Seconds())
 	after := atLeast + spread(time.Duration(need*float64(time.Second)))
-	if p.back == nil && p.refused.cur > returning/4 {
-		p.back = &ring{from: now.Unix()}
+	if p.returns == nil && p.refused.cur > maxReturns/4 {
+		p.returns = &ring{from: now.Unix()}
 	}
-	if p.back != nil {
-		after = p.back.book(now, after)
+	if p.returns != nil {
+		after = p.returns.book(now, after)
 	}
-	res := notice.DeferredResult(r, after, detail)
-	return &res
+	return notice.DeferredResult(r, after, detail)
 }
 
 // spread is from half of d to one and a half.
 func spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d+1)
-}
-
-// lineUp is when a notice refused for the rate may come back.
-func (l *limits) lineUp(now time.Time) time.Duration {
-	step := time.Duration(float64(time.Second) / float64(l.limiter.Limit()))
-	if l.turn.Before(now) {
-		l.turn = now
-	}
-	l.turn = l.turn.Add(step)
-	after := l.turn.Sub(now)
-	if after > maxTurn {
-		l.turn = now.Add(maxTurn)
-		after = maxTurn/2 + rand.N(maxTurn/2)
-	}
-	return max(after, minAfter)
 }
 
 // sweep forgets hosts that were not called for long.
@@ -347,11 +421,7 @@ func (l *limits) sweep(now time.Time) {
 		return
 	}
 	l.swept = now
-	for name, h := range l.hosts {
-		if h.inflight == 0 && now.Sub(h.used) > hostIdle {
-			delete(l.hosts, name)
-		}
-	}
+	l.hosts.sweep(now.Add(-hostIdle))
 }
 
 // counter counts events per second: those of the last whole second, or of the

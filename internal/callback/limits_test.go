@@ -12,10 +12,14 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"notifier/internal/notice"
+	"notifier/internal/route"
 )
 
-func testLimits(slots int, rate float64) *limits {
-	return newLimits(slots, 0, rate, time.Now, func(string, gobreaker.State, gobreaker.State) {})
+func testLimits(slots int, rate float64) *limits { return limitsOf(slots, rate, Fleet{}) }
+
+func limitsOf(slots int, rate float64, f Fleet) *limits {
+	r := &route.Route{Name: "orders", Prefix: "app1", HostConcurrency: slots, Rate: rate}
+	return newLimits(r, max(0, int(rate)), f, time.Now, func(string, gobreaker.State, gobreaker.State, bool) {})
 }
 
 var (
@@ -45,11 +49,11 @@ func refusal(t *testing.T, l *limits, host string, why notice.Reason) notice.Res
 		p.end(good, false)
 		t.Fatal("let in")
 	}
-	expect(t, *res, notice.OutcomeDeferred, why)
+	expect(t, res.Result, notice.OutcomeDeferred, why)
 	if res.After < minAfter || res.After > maxAfter {
 		t.Errorf("put off for %s", res.After)
 	}
-	return *res
+	return res.Result
 }
 
 func TestSlotsPerDestination(t *testing.T) {
@@ -135,7 +139,7 @@ func TestBreakerProbeThatWasNone(t *testing.T) {
 func TestHostSlowsDownAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(16, 0)
-		slots := func() int { return l.hosts["a:80"].limit(l.max) }
+		slots := func() int { return l.hosts.byName["a:80"].limit(l.max) }
 		round := func(res notice.Result) {
 			var ps []*pass
 			for range slots() {
@@ -160,7 +164,7 @@ func TestHostSlowsDownAndRecovers(t *testing.T) {
 			t.Errorf("slots after rounds of 429: %v, want %v", got, want)
 		}
 		rounds := 0
-		for l.hosts["a:80"].allowed > 0 && rounds < 100 {
+		for l.hosts.byName["a:80"].allowed > 0 && rounds < 100 {
 			round(good)
 			rounds++
 		}
@@ -172,7 +176,7 @@ func TestHostSlowsDownAndRecovers(t *testing.T) {
 			t.Errorf("%d slots after 503", slots())
 		}
 		must(t, l, "b:80").end(good, false)
-		if n := l.hosts["b:80"].limit(l.max); n != 16 {
+		if n := l.hosts.byName["b:80"].limit(l.max); n != 16 {
 			t.Errorf("the other host has %d slots", n)
 		}
 		none := testLimits(0, 0) // without a limit: half of what was under way
@@ -181,28 +185,36 @@ func TestHostSlowsDownAndRecovers(t *testing.T) {
 			ps = append(ps, must(t, none, "c:80"))
 		}
 		ps[0].end(status(429), false)
-		if n := none.hosts["c:80"].limit(0); n != 20 {
+		if n := none.hosts.byName["c:80"].limit(0); n != 20 {
 			t.Errorf("%d slots of 40", n)
 		}
 	})
 }
 
+// TestRateLinesUp: calls begin at even distances, few wait here for their turn, and
+// the others come back in turn.
 func TestRateLinesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(0, 100)
-		for range 10 { // a tenth of a second's worth
-			must(t, l, "a:80").end(good, false)
+		for i := range 26 { // what begins within the shortest time that a notice is put off
+			p := must(t, l, "a:80")
+			if want := time.Duration(i) * 10 * time.Millisecond; p.wait != want {
+				t.Fatalf("the %dth waits %s, want %s", i+1, p.wait, want)
+			}
+			p.end(good, false)
 		}
 		var last time.Duration
 		for i := range 500 {
 			res := refusal(t, l, fmt.Sprint("host", i), notice.ReasonBusy)
-			if want := max(minAfter, time.Duration(i+1)*10*time.Millisecond); res.After != want {
+			if want := minAfter + time.Duration(i+1)*10*time.Millisecond; res.After != want {
 				t.Fatalf("the %dth comes back after %s, want %s", i+1, res.After, want)
 			}
 			last = res.After
 		}
 		time.Sleep(last)
-		must(t, l, "a:80").end(good, false)
+		if p := must(t, l, "a:80"); p.wait != 0 {
+			t.Errorf("it waits %s although nobody is before it", p.wait)
+		}
 		for range 100000 {
 			l.enter("a:80")
 		}
@@ -228,7 +240,7 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		}
 		time.Sleep(2 * hostIdle)
 		must(t, l, "x:80").end(good, false)
-		if n := len(l.hosts); n != 2 {
+		if n := len(l.hosts.byName); n != 2 {
 			t.Errorf("%d hosts are kept", n)
 		}
 		held.end(good, false)
@@ -376,7 +388,7 @@ func TestHangingMerchantsDelayNobody(t *testing.T) {
 			t.Logf("%d hanging: p99 wait of %d good notices %s, without %s; most %s", merchants, len(with), p99(with), p99(without),
 				with[len(with)-1])
 			for s := 45; s < 120; s++ { // once the hosts are known to be slow
-				if churn[s] > 3*returning {
+				if churn[s] > 3*maxReturns {
 					t.Errorf("%d hanging: %d refusals in second %d", merchants, churn[s], s)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,18 +19,27 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var made = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func testNotice(body string) *notice.Notice {
-	return &notice.Notice{Key: "shop:trans:paid:4711", Route: "shop", Made: made, Due: made.Add(15 * time.Second),
+	return &notice.Notice{Key: "shop:trans:paid:4711", Route: "shop", Made: notice.MadeAt(made), Due: made.Add(15 * time.Second),
 		Content: notice.Content{Body: []byte(body)}}
 }
 
-func fixedRoute(url string) *route.Route {
-	return &route.Route{Name: "shop", Prefix: "shop", Target: route.Target{Kind: route.KindFixed, URL: url},
+func fixedRoute(address string) *route.Route {
+	target, err := route.ParseTarget(address)
+	if err != nil {
+		panic(err)
+	}
+	return &route.Route{Name: "shop", Prefix: "shop", Target: target,
 		Timeout: 30 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, HostConcurrency: 16}
 }
 
 func noticeRoute(allow ...string) *route.Route {
-	r := fixedRoute("")
-	r.Target, r.Allow = route.Target{Kind: route.KindNotice}, allow
+	r := fixedRoute("notice")
+	if len(allow) > 0 {
+		var err error
+		if r.Allow, err = route.ParseAllow(strings.Join(allow, ",")); err != nil {
+			panic(err)
+		}
+	}
 	return r
 }
 

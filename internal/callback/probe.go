@@ -29,45 +29,91 @@ type Exchange struct {
 	ResponseBody    string          `json:"response_body,omitempty"` // its beginning
 	Duration        time.Duration   `json:"-"`
 	Result          notice.Result   `json:"-"`
+	// Final: the notice would be dead, and nothing tried again.
+	Final bool `json:"final"`
+	// Next is when the service would try again; zero if it would not.
+	Next time.Duration `json:"-"`
 
 	answered http.Header
+	steps    int // of the ladder
 }
 
-// MarshalJSON spells the verdict in the API's words.
+// MarshalJSON spells the result in the API's words.
 func (x Exchange) MarshalJSON() ([]byte, error) {
 	type plain Exchange
 	return json.Marshal(struct {
 		plain
-		Milliseconds int64          `json:"duration_ms"`
+		Milliseconds float64        `json:"duration_ms"`
 		Outcome      notice.Outcome `json:"outcome"`
 		Reason       notice.Reason  `json:"reason,omitempty"`
 		Detail       string         `json:"detail,omitempty"`
 		AfterMS      int64          `json:"after_ms,omitempty"`
-	}{plain(x), x.Duration.Milliseconds(), x.Result.Outcome, x.Result.Reason, x.Result.Response, x.Result.After.Milliseconds()})
+		NextMS       int64          `json:"next_ms,omitempty"`
+	}{plain(x), float64(x.Duration.Microseconds()) / 1000, x.Result.Outcome, x.Result.Reason, x.Result.Response, x.Result.After.Milliseconds(), x.Next.Milliseconds()})
 }
 
-// Probe makes one signed callback at once, past all limits, and shows it.
+// setNext notes what would follow for a first attempt of the notice.
+func (x *Exchange) setNext(r *route.Route, n *notice.Notice) {
+	x.steps = len(r.Ladder)
+	step, more := n.Step(r.Ladder)
+	switch x.Result.Outcome {
+	case notice.OutcomeDelivered:
+	case notice.OutcomeDeferred:
+		x.Next = x.Result.After
+	case notice.OutcomeRetry:
+		if more {
+			x.Next = max(step, x.Result.After)
+		}
+		x.Final = !more
+	default:
+		x.Final = true
+	}
+}
+
+// nextText says what would follow.
+func (x *Exchange) nextText() string {
+	switch {
+	case x.Final && x.Result.Outcome == notice.OutcomeRetry:
+		return "final: the route's ladder has no retry, so the notice would be dead"
+	case x.Final:
+		return "final: the notice would be dead; nothing would be tried again"
+	case x.Result.Outcome == notice.OutcomeDeferred:
+		return fmt.Sprintf("it would be tried again in %s, and this would count as no attempt", notice.Short(x.Next))
+	case x.Next > 0:
+		return fmt.Sprintf("it would be tried again in %s, %d times at most", notice.Short(x.Next), x.steps)
+	}
+	return ""
+}
+
+// Probe makes one signed callback at once, past all limits, and shows it, with
+// what the service would do after such an attempt.
 func (h *Handler) Probe(ctx context.Context, r *route.Route, n *notice.Notice) Exchange {
+	x := h.probe(ctx, r, n)
+	x.setNext(r, n)
+	return x
+}
+
+func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) Exchange {
 	x := Exchange{}
 	s, err := h.state(r)
 	if err != nil {
 		x.Result = notice.RetryResult(notice.ReasonInvalid, "route "+r.Name+": "+err.Error())
 		return x
 	}
-	u, err := s.check(n)
+	to, err := s.check(n)
 	if err != nil {
-		x.Result = s.finish(n, u, failure(&facts{}, err, 0))
-		if u != nil {
-			x.Method, x.URL = methodOf(r, n), redact(u)
+		x.Result = s.finish(n, to, failure(&facts{}, err, 0))
+		if to.url != nil {
+			x.Method, x.URL = methodOf(r, n), redact(to.url)
 		}
 		return x
 	}
 	began, tr := time.Now(), &tracker{}
-	f := s.exchange(ctx, n, u, h.opts.Now, tr, &x)
+	f := s.exchange(ctx, n, to, tr, &x)
 	x.Duration = time.Since(began)
-	x.Result = s.finish(n, u, verdict(&r.Ack, f))
+	x.Result = s.finish(n, to, resultOf(&r.Ack, f))
 	if f.status != 0 {
-		x.ResponseBody = s.finish(n, u, notice.Result{Response: printable(decoded(f))}).Response
+		x.ResponseBody = s.finish(n, to, notice.Result{Response: printable(decoded(f))}).Response
 		x.ResponseHeaders = s.shown(n, x.answered)
 	}
 	if p := tr.remote.Load(); p != nil {
@@ -101,7 +147,7 @@ func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 		for _, v := range vs {
 			switch {
 			case name == "Webhook-Signature":
-			case secretName(name):
+			case notice.SecretName(name):
 				v = dots
 			case name == "Location":
 				v = RedactURL(v)
@@ -113,7 +159,7 @@ func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 	return out
 }
 
-// String shows the exchange the way it went over the wire, and the verdict.
+// String shows the exchange the way it went over the wire, and its result.
 func (x Exchange) String() string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
@@ -138,13 +184,16 @@ func (x Exchange) String() string {
 	if x.ResponseBody != "" {
 		line("<\n< %s", strings.ReplaceAll(x.ResponseBody, "\n", "\n< "))
 	}
-	verdict := string(x.Result.Outcome)
+	result := string(x.Result.Outcome)
 	if x.Result.Reason != "" {
-		verdict += " (" + string(x.Result.Reason) + ")"
+		result += " (" + string(x.Result.Reason) + ")"
 	}
 	if x.Result.Response != "" && x.Result.Response != x.ResponseBody {
-		verdict += ": " + x.Result.Response
+		result += ": " + x.Result.Response
 	}
-	line("= %s after %s", verdict, x.Duration.Round(time.Millisecond))
+	line("= %s after %s", result, x.Duration.Round(100*time.Microsecond))
+	if next := x.nextText(); next != "" {
+		line("= %s", next)
+	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"notifier/internal/notice"
 )
@@ -56,4 +57,49 @@ func TestProbeOfWhatCannotBeCalled(t *testing.T) {
 	r.CAFile = "/does/not/exist"
 	x = h.Probe(background(t), r, n)
 	expect(t, x.Result, retry, notice.ReasonInvalid)
+}
+
+// send-test showed "retry" where the service would give up.
+func TestProbeSaysWhatIsFinal(t *testing.T) {
+	status := 500
+	s := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		if status == 423 {
+			w.Header().Set("Retry-After", "7")
+		}
+		w.WriteHeader(status)
+	})
+	h := newHandler(t, Options{})
+	private := testNotice("x")
+	private.URL = "http://10.0.0.1/"
+	ladder := notice.Ladder{15 * time.Second, time.Minute}
+	for _, c := range []struct {
+		name   string
+		status int
+		ladder notice.Ladder
+		says   string
+		json   string
+	}{
+		{"delivered", 200, ladder, "", `"final":false`},
+		{"retry", 500, ladder, "= it would be tried again in 15s, 2 times at most\n", `"final":false`},
+		{"no ladder", 500, notice.Ladder{}, "= final: the route's ladder has no retry, so the notice would be dead\n", `"final":true`},
+		{"gone", 410, ladder, "= final: the notice would be dead; nothing would be tried again\n", `"final":true`},
+		{"locked", 423, ladder, "= it would be tried again in 7s, and this would count as no attempt\n", `"next_ms":7000`},
+		{"private", 0, ladder, "= final: the notice would be dead; nothing would be tried again\n", `"final":true`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, n := fixedRoute(s.URL), testNotice("x")
+			if status = c.status; status == 0 {
+				r, n = noticeRoute(), private
+			}
+			r.Ladder = c.ladder
+			x := h.Probe(background(t), r, n)
+			text := x.String()
+			if _, last, _ := strings.Cut(text, " after "); !strings.HasSuffix(last, "ms\n"+c.says) && !strings.HasSuffix(last, "s\n"+c.says) {
+				t.Errorf("want %q at the end of\n%s", c.says, text)
+			}
+			if j, err := json.Marshal(x); err != nil || !strings.Contains(string(j), c.json) {
+				t.Errorf("%s, %v", j, err)
+			}
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 const dots = "•••"
 
 // RedactURL spells a URL for logs, errors and answers: user and password, and
-// the values of query parameters whose names tell of a secret, become dots. What
+// the values of query parameters whose names say that they are secret, become dots. What
 // cannot be parsed is not shown at all.
 func RedactURL(s string) string {
 	u, err := url.Parse(s)
@@ -48,24 +48,11 @@ func redactQuery(q string) string {
 	for i, p := range parts {
 		name, _, has := strings.Cut(p, "=")
 		plain, err := url.QueryUnescape(name)
-		if has && (err != nil || secretName(plain)) {
+		if has && (err != nil || notice.SecretName(plain)) {
 			parts[i] = name + "=" + dots
 		}
 	}
 	return strings.Join(parts, "&")
-}
-
-// secretName tells whether a header's or parameter's name says that its value
-// is a secret. Too much is better than too little.
-func secretName(name string) bool {
-	l := strings.ToLower(name)
-	for _, w := range [...]string{"auth", "cookie", "token", "secret", "passw", "pwd", "apikey", "api-key", "api_key",
-		"access", "credential", "signature", "private", "session"} {
-		if strings.Contains(l, w) {
-			return true
-		}
-	}
-	return l == "key" || l == "sig" || l == "sign" || strings.HasSuffix(l, "-key") || strings.HasSuffix(l, "_key")
 }
 
 // scrubber takes a call's secrets out of text that came from outside: a
@@ -93,7 +80,7 @@ func (s *scrubber) addURL(u *url.URL) {
 		s.add(u.User.String(), pw, url.QueryEscape(pw), basicAuth(u.User))
 	}
 	for name, vs := range u.Query() {
-		if secretName(name) {
+		if notice.SecretName(name) {
 			for _, v := range vs {
 				s.add(v, url.QueryEscape(v))
 			}
@@ -103,7 +90,7 @@ func (s *scrubber) addURL(u *url.URL) {
 
 func (s *scrubber) addHeaders(hs []notice.Header) {
 	for _, h := range hs {
-		if !secretName(h.Name) {
+		if !notice.SecretName(h.Name) {
 			continue
 		}
 		s.add(h.Value)
@@ -124,11 +111,11 @@ func (s scrubber) scrub(text string) string {
 }
 
 // routeSecrets are the secrets a route's requests carry.
-func routeSecrets(r *route.Route, target, proxy *url.URL) scrubber {
+func routeSecrets(r *route.Route) scrubber {
 	var s scrubber
 	s.addHeaders(r.Headers)
-	s.addURL(target)
-	s.addURL(proxy)
+	s.addURL(r.Target.URL)
+	s.addURL(r.Proxy.URL())
 	return s
 }
 

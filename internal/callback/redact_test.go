@@ -107,16 +107,19 @@ func TestNoSecretLeaks(t *testing.T) {
 	} {
 		for _, rule := range []string{"2xx", "body:success", "json:code=0"} {
 			for _, proxy := range []string{"", "http://user:" + proxyPW + "@127.0.0.1:1", "http://user:" + proxyPW + "@h\x7f"} {
-				f, o := fixedRoute(target), noticeRoute("127.0.0.0/8")
+				routes := []*route.Route{noticeRoute("127.0.0.0/8")}
+				if _, err := route.ParseTarget(target); err == nil {
+					routes = append(routes, fixedRoute(target))
+				} else {
+					texts = append(texts, err.Error())
+				}
+				by, err := route.ParseProxy(proxy)
+				if proxy != "" {
+					texts = append(texts, fmt.Sprint(by, err))
+				}
 				n.URL = target
-				for _, r := range []struct {
-					name string
-				}{{"fixed"}, {"notice"}} {
-					rt := f
-					if r.name == "notice" {
-						rt = o
-					}
-					rt.Ack, rt.Proxy, rt.Secrets = *ack(t, rule), proxy, secrets(t, secret)
+				for _, rt := range routes {
+					rt.Ack, rt.Proxy, rt.Secrets = *ack(t, rule), by, secrets(t, secret)
 					rt.Headers = []notice.Header{{Name: "X-Api-Key", Value: "Key " + header}}
 					res := h.Handle(background(t), rt, n)
 					x := h.Probe(background(t), rt, n)

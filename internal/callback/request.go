@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -21,22 +22,26 @@ import (
 // errInvalid is what errors about a notice that cannot be sent as it is wrap.
 var errInvalid = errors.New("the notice cannot be sent")
 
-// target is the address of a call: the route's, parsed once, or the notice's.
-func (s *routeState) target(n *notice.Notice) (*url.URL, error) {
-	if s.fixed != nil {
+// target is where a call goes: the route's address, parsed once, or the notice's.
+func (s *routeState) target(n *notice.Notice) (destination, error) {
+	if s.guard == nil {
 		return s.fixed, nil
 	}
 	if n.URL == "" {
-		return nil, fmt.Errorf("%w: it has no url and the route's target is notice", errInvalid)
+		return destination{}, fmt.Errorf("%w: it has no url and the route's target is notice", errInvalid)
 	}
 	if err := notice.CheckURL(n.URL); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+		return destination{}, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	u, err := url.Parse(n.URL)
 	if err != nil { // the error would quote the address, and with it a password
-		return nil, fmt.Errorf("%w: its url cannot be read", errInvalid)
+		return destination{}, fmt.Errorf("%w: its url cannot be read", errInvalid)
 	}
-	return u, nil
+	to, err := destinationOf(u)
+	if err != nil {
+		return destination{}, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	return to, nil
 }
 
 func methodOf(r *route.Route, n *notice.Notice) string {
@@ -51,7 +56,8 @@ func methodOf(r *route.Route, n *notice.Notice) string {
 
 // request builds the request of one attempt. at is the attempt's own time: a
 // signature made once would be refused as too old after five minutes.
-func (s *routeState) request(ctx context.Context, n *notice.Notice, u *url.URL, at time.Time) (*http.Request, error) {
+func (s *routeState) request(ctx context.Context, n *notice.Notice, to destination, at time.Time) (*http.Request, error) {
+	u := to.call
 	method, body, typ := methodOf(s.route, n), n.Body, n.EffectiveType()
 	signed := body
 	if method == http.MethodGet {
@@ -63,13 +69,15 @@ func (s *routeState) request(ctx context.Context, n *notice.Notice, u *url.URL, 
 		c.RawQuery = joinQuery(u.RawQuery, query)
 		u, signed, body, typ = &c, []byte(c.RawQuery), nil, ""
 	}
-	h := make(http.Header, 12+len(s.route.Headers)+len(n.Headers))
-	values := make([]string, 0, 12) // one allocation for all the values
+	h := make(http.Header, 13+len(s.route.Headers)+len(n.Headers))
+	values := make([]string, 0, 13) // one allocation for all the values
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	setHeaders(h, s.route.Headers)
+	if s.guard == nil || s.route.HeadersTo.Match(to.host) {
+		setHeaders(h, s.route.Headers)
+	}
 	setHeaders(h, n.Headers)
 	if u.User != nil && h.Get("Authorization") == "" {
 		set("Authorization", basicAuth(u.User))
@@ -81,12 +89,15 @@ func (s *routeState) request(ctx context.Context, n *notice.Notice, u *url.URL, 
 	h["User-Agent"] = s.userAgent
 	set("Webhook-Id", id)
 	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	if sig := s.signer.sign(id, at, signed); sig != "" {
+	if sig := s.signer.sign(message{id: id, at: at, body: signed, host: to.host, audience: n.Audience}); sig != "" {
 		set("Webhook-Signature", sig)
 	}
 	set("Notifier-Key", n.Key)
-	set("Notifier-Attempt", strconv.Itoa(n.Coming()))
+	set("Notifier-Attempt", strconv.Itoa(n.NextAttempt()))
 	set("Notifier-Due", notice.Stamp(n.Due))
+	if n.Replay != "" {
+		set("Notifier-Replay", n.Replay)
+	}
 	if n.Traceparent != "" {
 		set("Traceparent", n.Traceparent)
 	}
@@ -98,11 +109,13 @@ func (s *routeState) request(ctx context.Context, n *notice.Notice, u *url.URL, 
 			return nil, fmt.Errorf("%w: the value of header %s holds a control character", errInvalid, name)
 		}
 	}
-	req := &http.Request{Method: method, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h}
+	req := &http.Request{Method: method, URL: u, Host: to.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h}
 	if len(body) > 0 {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		req.ContentLength = int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	} else if method == http.MethodGet {
+		req.Body = empty{}
 	} else {
 		req.Body = http.NoBody
 		req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
@@ -114,8 +127,14 @@ func (s *routeState) request(ctx context.Context, n *notice.Notice, u *url.URL, 
 // refused where they came in; here they are passed over once more.
 func setHeaders(h http.Header, hs []notice.Header) {
 	for _, x := range hs {
-		if !notice.Reserved(x.Name) {
-			h.Set(x.Name, x.Value)
+		switch name := textproto.CanonicalMIMEHeaderKey(x.Name); {
+		case notice.Reserved(x.Name):
+		case name == "Idempotency-Key" || name == "X-Idempotency-Key":
+			// By their usual spelling net/http knows a request that it may repeat by
+			// itself, even one that the receiver has read whole.
+			h[strings.ToLower(name)] = []string{x.Value}
+		default:
+			h[name] = []string{x.Value}
 		}
 	}
 }
@@ -124,6 +143,13 @@ func basicAuth(u *url.Userinfo) string {
 	pw, _ := u.Password()
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+pw))
 }
+
+// empty is a body without a byte. net/http repeats a GET by itself if its body is
+// nil or http.NoBody, even one that the receiver has read whole.
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, io.EOF }
+func (empty) Close() error             { return nil }
 
 func joinQuery(a, b string) string {
 	if a == "" || b == "" {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"notifier/internal/notice"
-	"notifier/internal/route"
 )
 
 // received is one request as the receiver saw it.
@@ -36,7 +35,7 @@ func TestRequestCarriesTheContract(t *testing.T) {
 	n := testNotice(`{"paid": true}`)
 	n.Headers = []notice.Header{{Name: "X-Both", Value: "notice"}}
 	n.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	n.Used = 2
+	n.AttemptsMade = 2
 	res := h.Handle(background(t), r, n)
 	expect(t, res, notice.OutcomeDelivered, "")
 	if res.Status != 200 || res.Response != "success" {
@@ -139,8 +138,12 @@ func TestReservedHeadersAndInjection(t *testing.T) {
 		n.Headers = []notice.Header{{Name: "X-A", Value: v}}
 		expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonInvalid)
 	}
-	if err := h.Prepare(&route.Route{Name: "x", Target: r.Target, Headers: []notice.Header{{Name: "Webhook-Id", Value: "1"}}}); err == nil {
-		t.Error("a reserved header of a route was taken")
+	x := fixedRoute(base)
+	x.Headers = []notice.Header{{Name: "Webhook-Id", Value: "forged"}}
+	n.Headers = nil
+	h.Handle(background(t), x, n)
+	if id := (<-got).Header.Get("Webhook-Id"); id != n.ID() {
+		t.Errorf("a route's header of a reserved name was sent: %s", id)
 	}
 }
 
@@ -169,7 +172,7 @@ func TestNoticeTargets(t *testing.T) {
 			t.Error(res.Response)
 		}
 	}
-	n.URL = base + "/mine"
+	n.URL = strings.Replace(base, "127.0.0.1", "127.0.0.1.", 1) + "/mine" // in whatever spelling
 	expect(t, h.Handle(background(t), r, n), notice.OutcomeDelivered, "")
 	if req := <-got; req.URL.Path != "/mine" {
 		t.Error(req.URL)
@@ -179,14 +182,14 @@ func TestNoticeTargets(t *testing.T) {
 func TestDestinationsHaveOneName(t *testing.T) {
 	for in, want := range map[string]string{
 		"http://Shop.Example/a": "shop.example:80", "http://shop.example.:80": "shop.example:80", "https://u:p@SHOP.example": "shop.example:443",
+		"https://b\u00fccher.example/": "xn--bcher-kva.example:443", "http://[0:0::1]/": "[::1]:80",
 		"https://shop.example:8443/x": "shop.example:8443", "http://[::1]/": "[::1]:80", "http://[::1]:81/": "[::1]:81",
 	} {
-		u, err := url.Parse(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := hostPort(u); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
+		n := testNotice("x")
+		n.URL = in
+		to, err := (&routeState{guard: &guard{noticeRoute()}}).target(n)
+		if err != nil || to.port != want {
+			t.Errorf("%s: %s, %v, want %s", in, to.port, err, want)
 		}
 	}
 }

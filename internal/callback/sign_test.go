@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -27,9 +28,9 @@ func secrets(t testing.TB, s string) []route.Secret {
 }
 
 func TestPublishedVector(t *testing.T) {
-	s := newSigner(secrets(t, vectorSecret))
+	s := newSigner(&route.Route{Secrets: secrets(t, vectorSecret)})
 	for range 2 { // the second time with a pooled hash
-		got := s.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+		got := s.sign(message{id: "msg_p5jXN8AQM9LWM0D4loKWxJek", at: time.Unix(1614265330, 0), body: []byte(`{"test": 2432232314}`)})
 		if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -75,7 +76,7 @@ func TestLadderUnderRotation(t *testing.T) {
 		verify = wh
 		mu.Unlock()
 		expect(t, h.Handle(background(t), r, n), notice.OutcomeRetry, notice.ReasonStatus5xx)
-		n.Add(notice.Attempt{N: n.Coming()})
+		n.Add(notice.Attempt{Number: n.NextAttempt()})
 		if i < len(notice.DefaultLadder) {
 			now = now.Add(notice.DefaultLadder[i])
 		}
@@ -111,8 +112,98 @@ func TestLibraryAcceptsTheFreshTimestamp(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if err := h.Prepare(&route.Route{Name: "short", Target: r.Target, Secrets: []route.Secret{[]byte("short")}}); err == nil ||
-		strings.Contains(err.Error(), "short\"") {
-		t.Errorf("a short secret: %v", err)
+}
+
+// verifies reports whether a receiver with these keys accepts what it got.
+func verifies(t testing.TB, key string, r *http.Request, body string) bool {
+	t.Helper()
+	wh, err := standardwebhooks.NewWebhook(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wh.Verify([]byte(body), r.Header) == nil
+}
+
+// Two merchants of one route: each verifies its own callbacks, and neither can
+// make or pass on one that the other would take, nor one that the route's own
+// secret signs. While the secret is changed both its keys are good.
+func TestNoReceiverCanForgeForAnother(t *testing.T) {
+	base, got := capture(t)
+	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
+	const other = "whsec_bW9yZSB0aGFuIHR3ZW50eSBmb3VyIGJ5dGVz"
+	keys := secrets(t, vectorSecret+","+other)
+	port := base[strings.LastIndexByte(base, ':'):]
+	const body = `{"paid":true}`
+	for _, c := range []struct {
+		per      route.SignPer
+		audience string
+		good     []string
+		bad      []string
+	}{
+		{"", "", []string{keys[0].ForHost("shop.example").Reveal(), keys[1].ForHost("shop.example").Reveal()},
+			[]string{vectorSecret, keys[0].ForHost("evil.example").Reveal(), keys[0].ForAudience("shop.example").Reveal()}},
+		{route.SignPerHostRoute, "", []string{keys[0].ForHost("shop.example").Reveal(), vectorSecret, other}, []string{keys[0].ForHost("evil.example").Reveal()}},
+		{route.SignPerAudience, "m17", []string{keys[0].ForAudience("m17").Reveal(), keys[1].ForAudience("m17").Reveal()},
+			[]string{vectorSecret, keys[0].ForAudience("m18").Reveal(), keys[0].ForHost("shop.example").Reveal()}},
+		{route.SignPerRoute, "", []string{vectorSecret, other}, []string{keys[0].ForHost("shop.example").Reveal()}},
+	} {
+		r := noticeRoute("*.example")
+		r.Secrets, r.SignPer = keys, c.per
+		n := testNotice(body)
+		n.URL, n.Audience = "http://u:p@Shop.EXAMPLE."+port+"/hook", c.audience
+		expect(t, h.Handle(background(t), r, n), notice.OutcomeDelivered, "")
+		req := <-got
+		for _, key := range c.good {
+			if !verifies(t, key, req.Request, body) {
+				t.Errorf("%q: the receiver refuses its own callback with %s", c.per, key)
+			}
+		}
+		for _, key := range c.bad {
+			if verifies(t, key, req.Request, body) {
+				t.Errorf("%q: %s, which is another's, verifies it", c.per, key)
+			}
+		}
+	}
+	n := testNotice(body)
+	n.URL = base
+	r := noticeRoute("127.0.0.1")
+	r.SignPer, r.Secrets = route.SignPerAudience, keys
+	res := h.Handle(background(t), r, n)
+	expect(t, res, notice.OutcomeDead, notice.ReasonInvalid) // as deploy/schedule.lua may have scheduled it
+	if !strings.Contains(res.Response, "audience is missing") {
+		t.Error(res.Response)
+	}
+}
+
+// Headers of a route, an Authorization say, went to whatever host a producer named.
+func TestHeadersGoOnlyWhereTheyShould(t *testing.T) {
+	base, got := capture(t)
+	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
+	r := noticeRoute("*.example")
+	r.Headers = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}
+	var err error
+	if r.HeadersTo, err = route.ParseHosts("shop.example,*.bücher.example"); err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{"SHOP.example.": true, "evil.example": false, "shop.example.evil.example": false, "a.BÜCHER.example": true} {
+		n := testNotice("x")
+		n.URL = "http://" + host + base[strings.LastIndexByte(base, ':'):]
+		expect(t, h.Handle(background(t), r, n), notice.OutcomeDelivered, "")
+		if sent := (<-got).Header.Get("Authorization") == "Bearer abc"; sent != want {
+			t.Errorf("%s: sent %v, want %v", host, sent, want)
+		}
+	}
+}
+
+func BenchmarkSign(b *testing.B) {
+	body := make([]byte, 200)
+	for _, per := range []route.SignPer{route.SignPerRoute, route.SignPerHost} {
+		b.Run(string(per), func(b *testing.B) {
+			s := newSigner(&route.Route{Secrets: secrets(b, vectorSecret), SignPer: per})
+			b.ReportAllocs()
+			for range b.N {
+				_ = s.sign(message{id: "msg_p5jXN8AQM9LWM0D4loKWxJek", at: made, body: body, host: "shop.example"})
+			}
+		})
 	}
 }

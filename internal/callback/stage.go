@@ -3,6 +3,7 @@ package callback
 import (
 	"crypto/tls"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 )
 
@@ -19,7 +20,7 @@ const (
 	stageBody
 )
 
-func (s stage) while() string {
+func (s stage) phrase() string {
 	switch s {
 	case stageDNS:
 		return "while looking up the name"
@@ -40,8 +41,10 @@ func (s stage) while() string {
 // tracker follows one exchange. The transport calls it from several goroutines,
 // and those of a dial may outlive the exchange.
 type tracker struct {
+	first  bool // the first call to a host, as far as is known
 	at     atomic.Int32
 	reused atomic.Bool
+	on     atomic.Pointer[connUse] // the connection it has
 	sent   atomic.Bool
 	tls    atomic.Pointer[tls.ConnectionState]
 	remote atomic.Pointer[string]
@@ -71,6 +74,9 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 		TLSHandshakeStart: func() { t.advance(stageTLS) },
 		GotConn: func(i httptrace.GotConnInfo) {
 			t.reused.Store(i.Reused)
+			if k := keptOf(i.Conn); k != nil {
+				t.on.Store(k.begin(i.Conn, i.Reused))
+			}
 			t.set(stageSend)
 			if detail && i.Conn != nil {
 				addr := i.Conn.RemoteAddr().String()
@@ -83,12 +89,41 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 				t.at.CompareAndSwap(int32(stageSend), int32(stageHeaders))
 			}
 		},
+		PutIdleConn: func(err error) {
+			if u := t.on.Load(); err == nil && u != nil {
+				u.becomeIdle()
+			}
+		},
 		GotFirstResponseByte: func() { t.at.CompareAndSwap(int32(stageSend), int32(stageHeaders)) },
 	}
 	if detail {
 		c.TLSHandshakeDone = func(s tls.ConnectionState, _ error) { t.tls.Store(&s) }
 	}
 	return c
+}
+
+// unsent reports of an exchange that broke with err whether its request was on a
+// kept connection and surely not read whole by the receiver: the transport's
+// writing has ended by then, and either it did not get to the request's end or the
+// kernel took no byte of it. Of HTTP/2 the transport itself says what the receiver
+// has not looked at, and repeats it where it can.
+func (t *tracker) unsent(err error) bool {
+	u := t.on.Load()
+	switch {
+	case u == nil || !t.reused.Load():
+		return false
+	case u.http2:
+		return strings.Contains(err.Error(), "http2: Transport: cannot retry err") // no value is exported
+	}
+	return !t.sent.Load() || u.written.Load() == u.mark
+}
+
+// restart begins the same exchange anew.
+func (t *tracker) restart() {
+	t.sent.Store(false)
+	t.reused.Store(false)
+	t.on.Store(nil)
+	t.set(stageStart)
 }
 
 func (t *tracker) dnsDone(i httptrace.DNSDoneInfo) {

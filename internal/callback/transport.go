@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"notifier/internal/route"
@@ -19,7 +20,7 @@ import (
 // route's host concurrency; these bound what stays open between calls.
 const (
 	idlePerHost      = 128
-	idleTimeout      = 90 * time.Second
+	idleTimeout      = 90 * time.Second // of HTTP/2, and at most of others; see keptIdle
 	keepAlive        = 30 * time.Second
 	maxResponseHeads = 64 << 10
 )
@@ -33,8 +34,50 @@ type transportKey struct {
 	allow                string
 }
 
+// maxNewHosts is how many hosts a transport calls for the first time before another
+// takes its place. net/http keeps what waited for a connection to a host
+// (Transport.idleConnWait) until one to that host becomes idle: of a host that
+// cannot be reached, for ever. A producer that names hosts at random would fill the
+// memory with them, 700 bytes each.
+const maxNewHosts = 16384
+
+// transportPool is the transport of routes that have its key in common.
+type transportPool struct {
+	fresh func() *http.Transport
+	most  int
+
+	mu       sync.Mutex
+	now      *http.Transport
+	newHosts int // hosts called for the first time, some of them again after they were forgotten
+}
+
+func newTransportPool(fresh func() *http.Transport) *transportPool {
+	return &transportPool{fresh: fresh, most: maxNewHosts, now: fresh()}
+}
+
+// transport is the one to make a call with.
+func (p *transportPool) transport(first bool) *http.Transport {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first {
+		if p.newHosts++; p.newHosts > p.most {
+			old := p.now
+			p.now, p.newHosts = p.fresh(), 1
+			old.CloseIdleConnections() // and those that are in use, when they are not
+		}
+	}
+	return p.now
+}
+
+func (p *transportPool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.CloseIdleConnections()
+}
+
 // newTransport makes a transport after a route's TLS files, proxy and guard.
-func (h *Handler) newTransport(r *route.Route, g *guard, proxy *url.URL) (*http.Transport, error) {
+func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error) {
+	proxy := r.Proxy.URL()
 	conf, err := tlsConfig(r)
 	if err != nil {
 		return nil, err
@@ -48,32 +91,35 @@ func (h *Handler) newTransport(r *route.Route, g *guard, proxy *url.URL) (*http.
 	if h.dial != nil {
 		dial = h.dial
 	}
-	t := &http.Transport{
-		DialContext:            dial,
-		TLSClientConfig:        conf,
-		TLSHandshakeTimeout:    h.opts.TLSTimeout,
-		ResponseHeaderTimeout:  h.opts.HeaderTimeout,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConns:           max(1024, 4*h.opts.Concurrency),
-		MaxIdleConnsPerHost:    max(idlePerHost, h.opts.Concurrency),
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxResponseHeads,
-		// Decoding is done by us, with a limit; asking for it is not done at all.
-		DisableCompression: true,
-		// A connection that went silent is found by a ping, not by the timeouts of
-		// all the calls on it.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
-	}
-	if proxy != nil {
-		t.Proxy = func(*http.Request) (*url.URL, error) { return proxy, nil }
-		t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
-			if res.StatusCode != http.StatusOK {
-				return &proxyError{status: res.StatusCode}
-			}
-			return nil
+	dial = keepConns(dial, h.keep)
+	return newTransportPool(func() *http.Transport {
+		t := &http.Transport{
+			DialContext:            dial,
+			TLSClientConfig:        conf.Clone(),
+			TLSHandshakeTimeout:    h.opts.TLSTimeout,
+			ResponseHeaderTimeout:  h.opts.HeaderTimeout,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConns:           max(1024, 4*h.opts.Concurrency),
+			MaxIdleConnsPerHost:    max(idlePerHost, h.opts.Concurrency),
+			IdleConnTimeout:        idleTimeout,
+			MaxResponseHeaderBytes: maxResponseHeads,
+			// Decoding is done by us, with a limit; asking for it is not done at all.
+			DisableCompression: true,
+			// A connection that went silent is found by a ping, not by the timeouts of
+			// all the calls on it.
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
 		}
-	}
-	return t, nil
+		if proxy != nil {
+			t.Proxy = func(*http.Request) (*url.URL, error) { return proxy, nil }
+			t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+				if res.StatusCode != http.StatusOK {
+					return &proxyError{status: res.StatusCode}
+				}
+				return nil
+			}
+		}
+		return t
+	}), nil
 }
 
 // proxyError: the proxy refused to connect to the target.
@@ -112,20 +158,4 @@ func tlsConfig(r *route.Route) (*tls.Config, error) {
 		conf.Certificates = []tls.Certificate{cert}
 	}
 	return conf, nil
-}
-
-// parseProxy reads a route's outbound proxy. Its errors never quote it: it may
-// hold a password.
-func parseProxy(s string) (*url.URL, error) {
-	if s == "" {
-		return nil, nil
-	}
-	u, err := url.Parse(s)
-	if err == nil && u.Hostname() != "" {
-		switch u.Scheme {
-		case "http", "https", "socks5", "socks5h":
-			return u, nil
-		}
-	}
-	return nil, errors.New("the proxy is no address; want http://host:port, https://host:port or socks5://host:port")
 }

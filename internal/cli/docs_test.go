@@ -19,7 +19,7 @@ func TestPagesShowCommandsThatExist(t *testing.T) {
 		}
 		pages = append(pages, found...)
 	}
-	a := &command{Process: Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
+	a := newCommand(Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Deps{})
 	root := a.root()
 	root.InitDefaultCompletionCmd()
 	shown := regexp.MustCompile("(?m)(?:`|^ *|\\$ |\\| )notifier ([a-z-]+)((?: [^`|#\n]*)?)")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 
@@ -28,7 +29,7 @@ output buffer. It is not written to redis.conf: the remedies say what belongs th
   notifier doctor --fix
   notifier doctor --json | jq '.findings[] | select(.severity != "ok")'
   notifier doctor --quick    # HEALTHCHECK of a container`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if quick {
 				return a.quick(cmd.Context())
@@ -54,7 +55,7 @@ output buffer. It is not written to redis.conf: the remedies say what belongs th
 	}
 	c.Flags().BoolVar(&o.Fix, "fix", false, "set what can be set safely")
 	c.Flags().BoolVar(&quick, "quick", false, "only ask the running service whether it is ready")
-	c.MarkFlagsMutuallyExclusive("quick", "fix")
+	a.either(c, false, "quick", "fix")
 	return a.withJSON(c)
 }
 
@@ -125,6 +126,9 @@ func (a *command) quick(ctx context.Context) error {
 	return err
 }
 
+// severities are the colours of findings.
+var severities = map[string]style{"ok": green, "fixed": green, "info": cyan, "warning": yellow, "error": red}
+
 func (a *command) sayReport(r *doctor.Report) {
 	for _, f := range r.Findings {
 		mark := string(f.Severity)
@@ -135,7 +139,7 @@ func (a *command) sayReport(r *doctor.Report) {
 		if f.Node != "" {
 			at += " of " + f.Node
 		}
-		a.say("%-8s %s: %s\n", mark, at, clean(f.Message))
+		a.say("%s %s: %s\n", a.screen.paint(fmt.Sprintf("%-8s", mark), severities[mark]), at, clean(f.Message))
 		if f.Remedy != "" && !f.Fixed {
 			a.say("         → %s\n", f.Remedy)
 		}

@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"notifier/internal/client"
+	"notifier/client"
 )
 
 func (a *command) get() *cobra.Command {
@@ -12,7 +12,8 @@ func (a *command) get() *cobra.Command {
 		Short: "Show a notice: state, due time, every attempt and what was answered",
 		Example: `  notifier get app1:orders:paid:4711
   notifier get app1:orders:paid:4711 --json | jq .attempts`,
-		Args: cobra.ExactArgs(1),
+		Args:              takes(1, 1),
+		ValidArgsFunction: once(a.noticeKeys("")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.one(func(c *client.Client) (*client.Notice, error) { return c.Get(cmd.Context(), args[0]) }, nil)
 		},

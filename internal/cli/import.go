@@ -12,12 +12,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"notifier/internal/client"
+	"notifier/client"
 )
 
 const (
@@ -28,6 +29,7 @@ const (
 )
 
 func (a *command) importing() *cobra.Command {
+	var ended bool
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Schedule the notices of a file, one JSON object a line",
@@ -40,19 +42,28 @@ already", so nothing is scheduled twice. The progress file is removed at the end
 
 Lines that are refused are reported with their numbers and do not stop the rest;
 the exit code is 1 then. A line that says on_duplicate replace replaces again if
-it is sent again.`,
+it is sent again.
+
+FILE may be one that "notifier export", "notifier list --all --json" or the pages'
+download of dead letters has written. Dead letters are put back as they were, with
+attempts, reason, time of death and webhook-id, and wait for a redrive; what was
+delivered, cancelled or replaced is counted and left alone; what was pending is
+scheduled for when it was due, as a new notice. With --ended all that has ended,
+dead letters too, is scheduled as new notices for now. What lacks something that
+was not kept (a body, a secret header, the password of a url) is refused.`,
 		Example: `  notifier import notices.ndjson
   zcat notices.gz | notifier import -`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return a.importFile(cmd.Context(), c, args[0])
+			return a.importFile(cmd.Context(), &importer{app: a, c: c, endedToo: ended}, args[0])
 		},
 	}
+	c.Flags().BoolVar(&ended, "ended", false, "schedule what has ended again, dead letters too, as new notices")
 	return a.withJSON(c)
 }
 
@@ -65,6 +76,8 @@ type progress struct {
 	Created int    `json:"created"`
 	Kept    int    `json:"kept"`
 	Refused int    `json:"refused"`
+	Ended   int    `json:"ended"` // left alone because it has ended
+	Put     int    `json:"put"`   // dead letters that were put back
 }
 
 // importer goes through one file.
@@ -75,13 +88,13 @@ type importer struct {
 	path string // of the progress file; empty = none
 	bar  *progressbar.ProgressBar
 	progress
-	ended bool
+	endedToo bool // what has ended is scheduled again
+	ended    bool // of the file
 }
 
-func (a *command) importFile(ctx context.Context, c *client.Client, name string) (err error) {
-	im := &importer{app: a, c: c}
+func (a *command) importFile(ctx context.Context, im *importer, name string) (err error) {
 	if name == "-" {
-		im.in, im.bar = bufio.NewReaderSize(a.Stdin, 1<<20), a.bar(-1, "importing")
+		im.in, im.bar = bufio.NewReaderSize(a.Stdin, 1<<20), a.bar(-1, "importing", "lines")
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
@@ -130,13 +143,42 @@ func (im *importer) open(f *os.File, path string) error {
 	case !errors.Is(err, os.ErrNotExist):
 		return err
 	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	lines, err := countLines(f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
 	if _, err := f.Seek(im.Offset, io.SeekStart); err != nil {
 		return fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	im.in = bufio.NewReaderSize(f, 1<<20)
-	im.bar = im.app.bar(info.Size(), "importing")
-	_ = im.bar.Set64(im.Offset) // only drawing can fail
+	im.bar = im.app.bar(lines, "importing", "lines")
+	_ = im.bar.Set(im.Lines) // only drawing can fail
 	return nil
+}
+
+// countLines counts a file's lines, the last one even if it has no end.
+func countLines(f io.Reader) (n int64, err error) {
+	buf, open := make([]byte, 1<<20), false
+	for {
+		got, err := f.Read(buf)
+		if got > 0 {
+			n += int64(bytes.Count(buf[:got], []byte("\n")))
+			open = buf[got-1] != '\n'
+		}
+		if err == nil {
+			continue
+		}
+		if open {
+			n++
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return n, err
+	}
 }
 
 // batchOf is some lines of the file that go into one request.
@@ -145,7 +187,10 @@ type batchOf struct {
 	numbers []int
 	results []client.Result
 	read    int64 // bytes, empty lines included
+	ended   int   // lines that are left alone
+	unfit   []string
 	again   bool
+	letters []int // of lines, those that are dead letters to put back
 }
 
 // next reads the lines of one request.
@@ -161,7 +206,9 @@ func (im *importer) next(number *int) (b batchOf, err error) {
 		if len(line) > 0 {
 			*number++
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+		line = bytes.TrimSpace(line)
+		line = im.sort(line, *number, &b)
+		if len(line) > 0 {
 			b.lines, b.numbers = append(b.lines, line), append(b.numbers, *number)
 			size += len(line)
 			b.again = b.again && !bytes.Contains(line, []byte(`replace`))
@@ -172,6 +219,65 @@ func (im *importer) next(number *int) (b batchOf, err error) {
 		}
 	}
 	return b, nil
+}
+
+// sort looks what a line is of, and returns what is to be sent; nil = nothing.
+func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
+	k, ok := readKept(line)
+	if !ok {
+		return line
+	}
+	if !im.endedToo && !k.pending() && !k.dead() {
+		b.ended++
+		return nil
+	}
+	err := k.whole()
+	if err == nil && k.dead() && !im.endedToo {
+		b.letters = append(b.letters, len(b.lines))
+		return line
+	}
+	if err == nil {
+		line, err = k.request()
+	}
+	if err != nil {
+		b.unfit = append(b.unfit, fmt.Sprintf("line %d: %v", number, err))
+		return nil
+	}
+	return line
+}
+
+// send sends a batch: what is to be scheduled, and the dead letters to put back.
+func (b *batchOf) send(ctx context.Context, c *client.Client) error {
+	of := [2][]int{nil, b.letters}
+	for i := range b.lines {
+		if !slices.Contains(b.letters, i) {
+			of[0] = append(of[0], i)
+		}
+	}
+	b.results = make([]client.Result, len(b.lines))
+	for kind, places := range of {
+		if len(places) == 0 {
+			continue
+		}
+		lines := make([][]byte, len(places))
+		for i, at := range places {
+			lines[i] = b.lines[at]
+		}
+		var got []client.Result
+		var err error
+		if kind == 0 {
+			got, err = c.ScheduleLines(ctx, lines, b.again)
+		} else {
+			got, err = c.RestoreLines(ctx, lines)
+		}
+		if err != nil {
+			return err
+		}
+		for i, at := range places {
+			b.results[at] = got[i]
+		}
+	}
+	return nil
 }
 
 // window sends some requests at a time and then notes how far it came. Only
@@ -192,10 +298,7 @@ func (im *importer) window(ctx context.Context) error {
 		if len(b.lines) == 0 {
 			continue
 		}
-		g.Go(func() (err error) {
-			b.results, err = im.c.ScheduleLines(gctx, b.lines, b.again)
-			return err
-		})
+		g.Go(func() error { return b.send(gctx, im.c) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -206,13 +309,19 @@ func (im *importer) window(ctx context.Context) error {
 			return err
 		}
 		im.Offset += b.read
-		_ = im.bar.Add64(b.read) // only drawing can fail
 	}
+	_ = im.bar.Add(number - im.Lines) // only drawing can fail
 	im.Lines = number
 	return im.save()
 }
 
 func (im *importer) count(b *batchOf) error {
+	im.Ended += b.ended
+	for _, text := range b.unfit {
+		if im.Refused++; im.Refused <= shownRefusals {
+			im.app.complain("%s", clean(text))
+		}
+	}
 	for i, r := range b.results {
 		switch {
 		case r.Problem != nil && (r.Status == 503 || r.Status == 507):
@@ -222,6 +331,8 @@ func (im *importer) count(b *batchOf) error {
 			if im.Refused++; im.Refused <= shownRefusals {
 				im.app.complain("line %d: %s: %v", b.numbers[i], clean(r.Key), r.Problem)
 			}
+		case r.Created && slices.Contains(b.letters, i):
+			im.Put++
 		case r.Created:
 			im.Created++
 		default:
@@ -264,11 +375,18 @@ func (im *importer) finish() error {
 		im.app.complain("and %d more were refused", im.Refused-shownRefusals)
 	}
 	if im.app.json {
-		if err := im.app.sayValue(map[string]int{"created": im.Created, "kept": im.Kept, "refused": im.Refused}); err != nil {
+		if err := im.app.sayValue(map[string]int{"created": im.Created, "kept": im.Kept, "refused": im.Refused, "ended": im.Ended,
+			"put_back": im.Put}); err != nil {
 			return err
 		}
 	} else {
 		im.app.say("%d created, %d kept already, %d refused\n", im.Created, im.Kept, im.Refused)
+		if im.Put > 0 {
+			im.app.say("%d dead letters put back\n", im.Put)
+		}
+		if im.Ended > 0 {
+			im.app.say("%d have ended and were left alone; --ended schedules them again\n", im.Ended)
+		}
 	}
 	if im.Refused > 0 {
 		return errQuiet

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"notifier/internal/client"
-	"notifier/internal/notice"
+	"notifier/client"
 )
 
 func (a *command) list() *cobra.Command {
@@ -17,49 +20,25 @@ func (a *command) list() *cobra.Command {
 		Short: "List notices by route, prefix and state",
 		Long: `Lists notices, one page at a time; --all goes through all pages, and then --json
 prints one notice a line. --since and --until take a time or an age such as 2h.`,
-		Example: `  notifier list                              what is scheduled
+		Example: `  notifier list                              all notices, of whatever state
   notifier list --state dead --route orders  dead letters
   notifier list --state dead --reason status_5xx --since 24h --all --json
   notifier list --prefix app1:orders:paid`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			q.Since, q.Until = instant(q.Since), instant(q.Until)
-			rows := []string{"KEY\tSTATE\tDUE\tATTEMPT\tREASON"}
-			for {
+			if a.json && !all {
 				p, err := c.List(cmd.Context(), q)
 				if err != nil {
 					return err
 				}
-				if a.json && !all {
-					return a.sayJSON(p.JSON)
-				}
-				for i := range p.Items {
-					n := &p.Items[i]
-					if a.json {
-						if err := a.sayLine(n); err != nil {
-							return err
-						}
-						continue
-					}
-					rows = append(rows, row(n.Key, n.State, when(n.Due), row(n.Attempt)+"/"+row(n.MaxAttempts), dash(n.Reason)))
-				}
-				if !a.json {
-					table(a.Stdout, rows...)
-					rows = rows[:0]
-				}
-				if q.Cursor = p.Cursor; q.Cursor == "" {
-					return nil
-				}
-				if !all {
-					a.complain("there may be more: --cursor %s, or --all", q.Cursor)
-					return nil
-				}
+				return a.sayJSON(p.JSON)
 			}
+			return a.listPages(cmd.Context(), c, q, all)
 		},
 	}
 	filters(c, &q)
@@ -72,22 +51,70 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 	return a.withJSON(c)
 }
 
+// listPages prints pages: all, or until there are as many notices as a page may
+// hold, for one may be short although there is more.
+func (a *command) listPages(ctx context.Context, c *client.Client, q client.Query, all bool) error {
+	rows := [][]cell{head("KEY\tSTATE\tDUE\tATTEMPTS\tLAST ATTEMPT")}
+	for missing := cmp.Or(q.Limit, 100); ; {
+		p, err := c.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range p.Items {
+			if !a.json {
+				rows = append(rows, a.listed(&p.Items[i]))
+			} else if err := a.sayLine(p.Items[i].JSON, p.Items[i].Body); err != nil {
+				return err
+			}
+		}
+		missing -= len(p.Items)
+		q.Cursor = p.Cursor
+		enough := q.Cursor == "" || !all && missing <= 0
+		if !a.json && (all || enough) {
+			a.screen.table(true, rows...)
+			rows = rows[:0]
+		}
+		if enough {
+			break
+		}
+		if !all {
+			q.Limit = missing
+		}
+	}
+	if q.Cursor != "" {
+		a.complain("there may be more: --cursor %s, or --all", q.Cursor)
+	}
+	return nil
+}
+
+// listed is a notice's row: what stands where, and what the last attempt came to.
+func (a *command) listed(n *client.Notice) []cell {
+	due := styled(a.screen.near(n.Due), plain)
+	switch {
+	case n.State == client.Scheduled && time.Since(n.Due) > time.Second:
+		due.look = yellow // overdue
+	case n.State != client.Scheduled && n.State != client.Claimed:
+		due.look = faint
+	}
+	last := "-"
+	if len(n.Attempts) > 0 {
+		at := n.Attempts[len(n.Attempts)-1]
+		if last = strings.TrimSpace(strings.TrimPrefix(fmt.Sprintf("%d %s", at.Status, at.Reason), "0 ")); at.Reason == "" {
+			last = strings.TrimPrefix(fmt.Sprintf("%d delivered", at.Status), "0 ")
+		}
+		last += ", " + a.screen.near(at.At)
+	}
+	if n.Reason != "" && (len(n.Attempts) == 0 || n.Attempts[len(n.Attempts)-1].Reason != n.Reason) {
+		last = n.Reason
+	}
+	return row(n.Key, styled(n.State, looks[n.State]), due, made(n), last)
+}
+
 // filters adds the flags that list and redrive share.
 func filters(c *cobra.Command, q *client.Query) {
 	f := c.Flags()
 	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
 	f.StringVar(&q.Reason, "reason", "", "why they are dead: status_5xx, timeout, connect, …")
-	f.StringVar(&q.Since, "since", "", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
-	f.StringVar(&q.Until, "until", "", "before this time, or this long ago")
-}
-
-// instant turns an age into a time; what is none is left for the API to judge.
-func instant(s string) string {
-	if s == "" {
-		return ""
-	}
-	if d, err := notice.ParseDuration(s); err == nil {
-		return time.Now().Add(-d).UTC().Format(time.RFC3339Nano)
-	}
-	return s
+	agoVar(f, &q.Since, "since", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
+	agoVar(f, &q.Until, "until", "before this time, or this long ago")
 }

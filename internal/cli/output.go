@@ -2,18 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
-	"notifier/internal/client"
-	"notifier/internal/notice"
+	"notifier/client"
 )
 
 // sayJSON prints an answer, indented.
@@ -35,133 +33,31 @@ func (a *command) sayValue(v any) error {
 	return a.sayJSON(raw)
 }
 
-// table prints rows in columns; the cells of a row are parted by tabs.
-func table(w io.Writer, rows ...string) {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	for _, r := range rows {
-		_, _ = fmt.Fprintln(tw, r) // see app.say
+// sayLine prints an object as one line of JSON; body is that which stands in it.
+func (a *command) sayLine(raw, body []byte) error {
+	line, err := oneLine(raw, body)
+	if err != nil {
+		return err
 	}
-	_ = tw.Flush()
-}
-
-func row(cells ...any) string {
-	s := make([]string, len(cells))
-	for i, c := range cells {
-		s[i] = clean(fmt.Sprint(c))
-	}
-	return strings.Join(s, "\t")
-}
-
-// clean takes out what could move a terminal's cursor or break a table: what is
-// printed here may come from a stranger's server.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r == '\r' {
-			return ' '
-		}
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x202e || r == '\uFEFF' {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
-func short(s string, most int) string {
-	s = clean(s)
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
-}
-
-// when spells a time and how far it is.
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	d := time.Until(t).Round(time.Second)
-	if d >= 0 {
-		return fmt.Sprintf("%s (in %s)", notice.Stamp(t), notice.Short(d))
-	}
-	return fmt.Sprintf("%s (%s ago)", notice.Stamp(t), notice.Short(-d))
-}
-
-// sayNotice prints a notice for a person.
-func (a *command) sayNotice(n *client.Notice) {
-	rows := []string{row("key", n.Key), row("state", n.State), row("route", n.Route), row("due", when(n.Due)),
-		row("attempt", fmt.Sprintf("%d of %d", n.Attempt, n.MaxAttempts))}
-	if len(n.Attempts) > 0 && (n.State == "delivered" || n.State == "dead") {
-		rows[4] = row("attempts", fmt.Sprintf("%d of %d", n.Attempt-1, n.MaxAttempts))
-	}
-	add := func(name, value string) {
-		if value != "" {
-			rows = append(rows, row(name, value))
-		}
-	}
-	add("reason", n.Reason)
-	add("url", n.URL)
-	add("retry", strings.Join(n.Retry, ","))
-	add("content type", n.ContentType)
-	if !n.SettledAt.IsZero() {
-		add("settled", when(n.SettledAt))
-	}
-	add("created", when(n.CreatedAt))
-	add("webhook-id", n.ID)
-	switch {
-	case n.Body != nil:
-		add("body", short(string(n.Body), 200))
-	case len(n.BodyBase64) > 0:
-		add("body", short(string(n.BodyBase64), 200))
-	}
-	table(a.Stdout, rows...)
-	if len(n.Attempts) > 0 {
-		rows = []string{"\nATTEMPT\tAT\tTOOK\tSTATUS\tREASON\tRESPONSE"}
-		for _, at := range n.Attempts {
-			status := "-"
-			if at.Status > 0 {
-				status = fmt.Sprint(at.Status)
-			}
-			rows = append(rows, row(at.N, notice.Stamp(at.At), fmt.Sprintf("%dms", at.DurationMS), status,
-				dash(at.Reason), short(at.Response, 60)))
-		}
-		table(a.Stdout, rows...)
-	}
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// bar is a progress bar on a terminal, and nothing elsewhere.
-func (a *command) bar(total int64, what string) *progressbar.ProgressBar {
-	if !terminal(a.Stderr) {
-		return progressbar.DefaultSilent(total, what)
-	}
-	return progressbar.NewOptions64(total, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(a.Stderr),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetPredictTime(true),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30))
-}
-
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-}
-
-// sayLine prints a notice as one line of JSON.
-func (a *command) sayLine(n *client.Notice) error {
-	var b bytes.Buffer
-	if err := json.Compact(&b, n.JSON); err != nil {
-		return fmt.Errorf("the answer is not JSON: %w", err)
-	}
-	a.say("%s\n", b.String())
+	a.say("%s\n", line)
 	return nil
+}
+
+// oneLine is an object without line breaks. A body, which stands at the end, keeps
+// its bytes: as they are, or in base64 if it has line breaks.
+func oneLine(raw, body []byte) ([]byte, error) {
+	if !bytes.ContainsAny(raw, "\n\r") {
+		return raw, nil
+	}
+	end := slices.Concat([]byte(`,"body":`), body, []byte("}"))
+	if len(body) > 0 && bytes.HasSuffix(raw, end) {
+		raw = fmt.Appendf(nil, `%s,"body_base64":%q}`, raw[:len(raw)-len(end)], base64.StdEncoding.EncodeToString(body))
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return nil, fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	return b.Bytes(), nil
 }
 
 // sayLineOf prints a value as one line of JSON.
@@ -172,4 +68,92 @@ func (a *command) sayLineOf(v any) error {
 	}
 	a.say("%s\n", raw)
 	return nil
+}
+
+// looks are the colours of the states.
+var looks = map[string]style{client.Scheduled: cyan, client.Claimed: yellow, client.Delivered: green, client.Cancelled: faint, client.Dead: red}
+
+// made says how many attempts were made of how many are allowed. Where the
+// route's ladder has become shorter since, those that were made were allowed.
+func made(n *client.Notice) string {
+	done := max(0, n.Attempt-1)
+	return fmt.Sprintf("%d of %d", done, max(done, n.MaxAttempts))
+}
+
+// sayNotice prints a notice for a person.
+func (a *command) sayNotice(n *client.Notice) {
+	attempts := made(n) + " made"
+	switch n.State {
+	case client.Claimed:
+		attempts += fmt.Sprintf(", number %d is running", n.Attempt)
+	case client.Scheduled:
+		attempts += fmt.Sprintf(", number %d comes next", n.Attempt)
+	}
+	var rows [][]cell
+	add := func(name string, value any) {
+		if value != "" {
+			rows = append(rows, row(styled(name, faint), value))
+		}
+	}
+	add("key", styled(n.Key, bold))
+	add("state", styled(n.State, looks[n.State]))
+	if n.Reason != "" {
+		add("reason", styled(n.Reason, red))
+	}
+	add("route", n.Route)
+	add("due", a.screen.when(n.Due))
+	add("attempts", attempts)
+	add("url", n.URL)
+	add("audience", n.Audience)
+	add("retry", strings.Join(n.Retry, ","))
+	add("content type", n.ContentType)
+	if !n.SettledAt.IsZero() {
+		add("settled", a.screen.when(n.SettledAt))
+	}
+	add("created", a.screen.when(n.CreatedAt))
+	add("webhook-id", n.ID)
+	switch {
+	case n.Body != nil:
+		add("body", short(string(n.Body), 200))
+	case len(n.BodyBase64) > 0:
+		add("body", short(string(n.BodyBase64), 200))
+	}
+	a.screen.table(false, rows...)
+	a.sayAttempts(n.Attempts)
+}
+
+// sayAttempts prints what was answered. On a terminal each answer is cut to its
+// line, and the last one, which says what to do, stands whole below.
+func (a *command) sayAttempts(attempts []client.Attempt) {
+	if len(attempts) == 0 {
+		return
+	}
+	rows := [][]cell{head("ATTEMPT\tAT\tTOOK\tSTATUS\tREASON\tRESPONSE")}
+	for _, at := range attempts {
+		status, look := "-", red
+		if at.Status > 0 {
+			status = fmt.Sprint(at.Status)
+		}
+		if at.Reason == "" {
+			look = green
+		}
+		rows = append(rows, row(at.N, a.screen.when(at.At), millis(at.DurationMS), styled(status, look), styled(dash(at.Reason), look),
+			styled(at.Response, plain)))
+	}
+	a.say("\n")
+	a.screen.table(true, rows...)
+	if last := clean(attempts[len(attempts)-1].Response); a.screen.terminal && len(last) > 20 {
+		a.say("\nthe last response: %s\n", last)
+	}
+}
+
+// bar is a progress bar on a terminal, and nothing elsewhere. It counts what: one
+// word in the plural.
+func (a *command) bar(total int64, doing, what string) *progressbar.ProgressBar {
+	if !newScreen(a.Stderr, a.env).terminal || a.env["TERM"] == "dumb" {
+		return progressbar.DefaultSilent(total, doing)
+	}
+	return progressbar.NewOptions64(total, progressbar.OptionSetDescription(doing), progressbar.OptionSetWriter(a.Stderr),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(what), progressbar.OptionSetPredictTime(true),
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30))
 }

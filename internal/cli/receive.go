@@ -2,22 +2,19 @@ package cli
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"notifier/internal/route"
+	"notifier/client/webhook"
 )
 
 func (a *command) receive() *cobra.Command {
@@ -35,7 +32,7 @@ The secrets are read from the variable RECEIVER_SECRET, or a file: whsec_…,
 several comma-separated.`,
 		Example: `  RECEIVER_SECRET=whsec_... notifier receive
   notifier receive --listen 127.0.0.1:9000 --fail 2 --secret-file /run/secrets/hook`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			secrets := a.env["RECEIVER_SECRET"]
 			if secretFile != "" {
@@ -69,7 +66,7 @@ several comma-separated.`,
 // receiver is a sample of what stands at the other end.
 type receiver struct {
 	app    *command
-	hooks  []route.Secret
+	hooks  *webhook.Verifier // nil = signatures are not verified
 	fail   int
 	status int
 	delay  time.Duration
@@ -85,11 +82,10 @@ func (rc *receiver) secrets(list string) error {
 	if list == "" {
 		return nil
 	}
-	secrets, err := route.ParseSecrets(list)
-	if err != nil {
+	var err error
+	if rc.hooks, err = webhook.New(list); err != nil {
 		return usage("%w", err)
 	}
-	rc.hooks = secrets
 	return nil
 }
 
@@ -102,7 +98,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 	s := &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { rc.receive(w, r, once) })}
 	rc.app.complain("receiving on http://%s", l.Addr())
-	if len(rc.hooks) == 0 {
+	if rc.hooks == nil {
 		rc.app.complain("no secret is given: signatures are not verified")
 	}
 	done := make(chan error, 1)
@@ -121,7 +117,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 }
 
 func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 16<<20))
+	body, err := webhook.Payload(r, 16<<20)
 	if err != nil {
 		http.Error(w, "the body could not be read", http.StatusBadRequest)
 		return
@@ -170,49 +166,40 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 	}
 }
 
-// tolerance is how old or new a signature may be, after Standard Webhooks.
-const tolerance = 5 * time.Minute
-
-// verify says what there is to say of the signature, as a receiver should check
-// it: over id, timestamp and the body's bytes, in constant time, against each of
-// its secrets, and not for ever.
-func (rc *receiver) verify(body []byte, h http.Header) (string, bool) {
-	if len(rc.hooks) == 0 {
+// verify says what there is to say of the signature.
+func (rc *receiver) verify(payload []byte, h http.Header) (string, bool) {
+	if rc.hooks == nil {
 		return "not verified", true
 	}
-	given := h.Get("Webhook-Signature")
-	if given == "" {
+	err := rc.hooks.Verify(h, payload)
+	switch {
+	case err == nil:
+		return "right", true
+	case h.Get("Webhook-Signature") == "":
 		return "missing", false
+	case errors.Is(err, webhook.ErrSignature):
+		return "wrong", false
 	}
-	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
-	if err != nil || time.Since(time.Unix(at, 0)).Abs() > tolerance {
-		return "too old or without a time", false
-	}
-	for _, secret := range rc.hooks {
-		mac := hmac.New(sha256.New, secret)
-		_, _ = fmt.Fprintf(mac, "%s.%d.%s", h.Get("Webhook-Id"), at, body) // a hash takes everything
-		want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-		for s := range strings.SplitSeq(given, " ") {
-			if hmac.Equal([]byte(s), []byte(want)) {
-				return "right", true
-			}
-		}
-	}
-	return "wrong", false
+	return "too old or without a time", false
 }
 
 func (rc *receiver) print(r *http.Request, body []byte, signature string, status int) {
-	late := ""
+	var late *float64 // ms
 	if due, err := time.Parse(time.RFC3339Nano, r.Header.Get("Notifier-Due")); err == nil {
-		late = time.Since(due).Round(time.Millisecond).String()
+		ms := float64(time.Since(due).Microseconds()) / 1000
+		late = &ms
 	}
 	if rc.app.json {
 		// One that cannot be printed is none of the sender's business.
 		_ = rc.app.sayLineOf(map[string]any{"key": r.Header.Get("Notifier-Key"), "attempt": r.Header.Get("Notifier-Attempt"),
-			"id": r.Header.Get("Webhook-Id"), "late": late, "signature": signature, "status": status, "body": string(body)})
+			"id": r.Header.Get("Webhook-Id"), "late_ms": late, "signature": signature, "status": status, "body": string(body)})
 		return
 	}
-	rc.app.say("%s  %s  attempt %s  late %s  signature %s  → %d  %s\n", time.Now().UTC().Format("15:04:05.000"),
-		dash(clean(r.Header.Get("Notifier-Key"))), dash(clean(r.Header.Get("Notifier-Attempt"))), dash(late), clean(signature), status,
+	lateness := "-"
+	if late != nil {
+		lateness = millis(*late) + " late"
+	}
+	rc.app.say("%s  %s  attempt %s  %s  signature %s  → %d  %s\n", time.Now().UTC().Format("15:04:05.000"),
+		dash(clean(r.Header.Get("Notifier-Key"))), dash(clean(r.Header.Get("Notifier-Attempt"))), lateness, clean(signature), status,
 		short(string(body), 100))
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,9 @@ func (a *command) routes() *cobra.Command {
 		Use:   "routes [NAME...]",
 		Short: "Show what the configuration comes to, before anything runs",
 		Long: `Reads the environment as serve would, without any connection, and shows each
-route with its ladder: when each attempt is made, counted from the first.`,
+route in a line. With NAMEs it shows those with their ladders: when each attempt is
+made, counted from the first.`,
+		ValidArgsFunction: a.configuredNames,
 		Example: `  notifier routes
   notifier routes orders
   notifier routes --json | jq '.[].total'`,
@@ -49,6 +52,10 @@ route with its ladder: when each attempt is made, counted from the first.`,
 				}
 				return a.sayValue(out)
 			}
+			if len(args) == 0 {
+				a.sayRoutes(chosen)
+				return nil
+			}
 			for i, r := range chosen {
 				if i > 0 {
 					a.say("\n")
@@ -70,6 +77,7 @@ type routeView struct {
 	Jitter      float64    `json:"jitter"`
 	Concurrency int        `json:"concurrency"`
 	Signed      int        `json:"secrets"`
+	SignPer     string     `json:"sign_per,omitempty"` // empty: nothing is signed
 	Total       string     `json:"total"`
 	Summary     string     `json:"summary"`
 	Ladder      []stepView `json:"ladder"`
@@ -85,6 +93,9 @@ func viewRoute(r *route.Route) routeView {
 	v := routeView{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Ack: r.Ack.String(), Timeout: notice.Short(r.Timeout),
 		Lease: notice.Short(r.Lease()), Jitter: r.Jitter, Concurrency: r.Concurrency, Signed: len(r.Secrets),
 		Total: notice.Short(r.Ladder.Total()), Summary: r.Ladder.Summary(), Ladder: []stepView{{Attempt: 1, After: "0s", At: "0s"}}}
+	if v.Signed > 0 {
+		v.SignPer = string(r.Signs())
+	}
 	var at time.Duration
 	for i, d := range r.Ladder {
 		at += d
@@ -93,24 +104,54 @@ func viewRoute(r *route.Route) routeView {
 	return v
 }
 
+// signing reports whether callbacks are signed, and with whose keys.
+func (v *routeView) signing() string {
+	switch v.Signed {
+	case 0:
+		return "unsigned"
+	case 1:
+		return "per " + v.SignPer
+	}
+	return fmt.Sprintf("per %s, %d secrets", v.SignPer, v.Signed)
+}
+
+// sayRoutes prints a line for each route.
+func (a *command) sayRoutes(routes []*route.Route) {
+	rows := [][]cell{head("ROUTE\tPREFIX\tTARGET\tACK\tTIMEOUT\tAT A TIME\tSIGNED\tRETRIES\tDELAYS")}
+	for _, r := range routes {
+		v := viewRoute(r)
+		signed := styled(v.signing(), plain)
+		if v.Signed == 0 {
+			signed.look = faint
+		}
+		steps := make([]string, 0, len(v.Ladder))
+		for _, s := range v.Ladder[1:] {
+			steps = append(steps, "+"+s.After)
+		}
+		rows = append(rows, row(styled(v.Name, bold), v.Prefix, v.Target, v.Ack, v.Timeout, v.Concurrency, signed, v.Summary,
+			dash(strings.Join(steps, " "))))
+	}
+	a.screen.table(true, rows...)
+}
+
+// sayRoute prints one route with its ladder.
 func (a *command) sayRoute(r *route.Route) {
 	v := viewRoute(r)
-	a.say("route %s: %s to %s, %s\n", v.Name, v.Prefix, v.Target, v.Summary)
+	a.say("route %s: %s to %s, %s\n", a.screen.paint(v.Name, bold), v.Prefix, v.Target, v.Summary)
 	detail := fmt.Sprintf("acknowledged by %s within %s, lease %s, %d at a time", v.Ack, v.Timeout, v.Lease, v.Concurrency)
 	if v.Jitter > 0 {
 		detail += fmt.Sprintf(", each step ± %g %%", v.Jitter*100)
 	}
-	switch v.Signed {
-	case 0:
+	if v.Signed > 0 {
+		detail += ", signed " + v.signing()
+	} else {
 		detail += ", unsigned"
-	default:
-		detail += fmt.Sprintf(", signed with %d secret(s)", v.Signed)
 	}
 	a.say("  %s\n", detail)
-	rows := []string{"  ATTEMPT\tAFTER\tFROM THE FIRST"}
+	rows := [][]cell{head("  ATTEMPT\tAFTER\tFROM THE FIRST")}
 	for _, s := range v.Ladder {
-		rows = append(rows, "  "+row(s.Attempt, "+"+s.After, s.At))
+		rows = append(rows, row(s.Attempt, "+"+s.After, s.At))
 	}
-	rows = append(rows, "  "+row("total", "", v.Total))
-	table(a.Stdout, rows...)
+	rows = append(rows, row("  total", "", v.Total))
+	a.screen.table(false, rows...)
 }

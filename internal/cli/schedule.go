@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"notifier/internal/client"
+	"notifier/client"
 )
 
 func (a *command) schedule() *cobra.Command {
 	var r client.Request
-	var body, bodyText, bodyFile, retry string
+	var body, bodyText, bodyFile string
 	var headers []string
 	c := &cobra.Command{
 		Use:   "schedule KEY",
@@ -25,14 +25,12 @@ another content it fails, unless --on-duplicate says keep or replace.`,
   notifier schedule app1:orders:paid:4712 --due 2026-12-24T18:00:00Z --body-file invoice.json
   notifier schedule app1:orders:paid:4713 --retry 1m,10m,1h --header x-tenant=7 --body-text 'status=paid' \
       --content-type application/x-www-form-urlencoded`,
-		Args: cobra.ExactArgs(1),
+		Args:              takes(1, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Key = args[0]
 			if err := a.fill(&r, cmd, body, bodyText, bodyFile); err != nil {
 				return err
-			}
-			if retry != "" {
-				r.Retry = retry
 			}
 			for _, h := range headers {
 				name, value, ok := strings.Cut(h, "=")
@@ -56,19 +54,20 @@ another content it fails, unless --on-duplicate says keep or replace.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&r.Delay, "delay", "", "time from now: 15s, 3m, 1h30m")
-	f.StringVar(&r.Due, "due", "", "time it is due: 2026-12-24T18:00:00Z")
+	delayVar(f, &r.Delay, "delay", "time from now: 15s, 3m, 1h30m; a number without a unit is seconds")
+	instantVar(f, &r.Due, "due", "time it is due: 2026-12-24T18:00:00Z")
 	f.StringVar(&body, "body", "", "the body, as JSON")
 	f.StringVar(&bodyText, "body-text", "", "the body, as text")
 	f.StringVar(&bodyFile, "body-file", "", "file that holds the body; - reads the standard input")
 	f.StringVar(&r.ContentType, "content-type", "", "content type of the body (default application/json if it is JSON)")
 	f.StringVar(&r.URL, "to", "", "address to call, if the route's target is notice")
+	f.StringVar(&r.Audience, "audience", "", "whom it is for (m17), if the route signs for each audience")
 	f.StringVar(&r.Method, "method", "", "POST, PUT or GET")
 	f.StringArrayVar(&headers, "header", nil, "header of the callback, name=value; may be repeated")
-	f.StringVar(&retry, "retry", "", "ladder of its own: 15s,3m,10m, none, or standard, wechat, alipay")
+	f.StringVar(&r.Retry, "retry", "", "ladder of its own: 15s,3m,10m, none, or standard, wechat, alipay")
 	f.StringVar(&r.OnDuplicate, "on-duplicate", "", "reject (the default), keep or replace")
-	c.MarkFlagsMutuallyExclusive("delay", "due")
-	c.MarkFlagsMutuallyExclusive("body", "body-text", "body-file")
+	a.either(c, false, "delay", "due")
+	a.either(c, false, "body", "body-text", "body-file")
 	return a.withJSON(c)
 }
 
@@ -104,27 +103,5 @@ func (a *command) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bo
 			r.ContentType = "application/json"
 		}
 	}
-	return nil
-}
-
-// one makes a call about one notice and shows it.
-func (a *command) one(call func(*client.Client) (*client.Notice, error), done func(*client.Notice) string) error {
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	n, err := call(c)
-	if err != nil {
-		return err
-	}
-	if a.json {
-		return a.sayJSON(n.JSON)
-	}
-	if done != nil {
-		a.say("%s: %s, due %s\n", clean(n.Key), done(n), when(n.Due))
-		return nil
-	}
-	a.sayNotice(n)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *command) sendTest() *cobra.Command {
-	var to, body string
+	var to, body, audience string
 	c := &cobra.Command{
 		Use:   "send-test ROUTE",
 		Short: "Make one signed callback now and show the whole exchange",
@@ -23,7 +23,8 @@ all limits, and shows what was sent and answered, with secrets as dots, and what
 the service would make of the answer.`,
 		Example: `  notifier send-test orders
   notifier send-test orders --to https://shop.example/hook --body '{"test":true}'`,
-		Args: cobra.ExactArgs(1),
+		Args:              takes(1, 1),
+		ValidArgsFunction: once(a.configuredNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.config()
 			if err != nil {
@@ -43,13 +44,17 @@ the service would make of the answer.`,
 				return usage("the target of route %s is notice; want --to with the address", r.Name)
 			case r.Target.Kind == route.KindFixed && to != "":
 				return usage("route %s has an address of its own; --to is for targets that are notice", r.Name)
+			case r.Signs() == route.SignPerAudience && audience == "":
+				return usage("route %s signs for each audience; want --audience with a name", r.Name)
+			case notice.CheckAudience(audience) != nil:
+				return usage("--audience: want 1 to %d letters, digits, '_', '.', '~' or '-'", notice.MaxAudience)
 			case !json.Valid([]byte(body)):
 				return usage("--body is not JSON")
 			}
 			key := r.Prefix + strings.Repeat(":test", 4-len(strings.Split(r.Prefix, ":")))
 			now := time.Now().UTC().Truncate(time.Millisecond)
-			x, err := a.probe(cmd.Context(), r, &notice.Notice{Key: key, Route: r.Prefix, Made: now, Due: now,
-				Content: notice.Content{URL: to, Body: []byte(body)}})
+			x, err := a.probe(cmd.Context(), r, &notice.Notice{Key: key, Route: r.Prefix, Made: notice.MadeAt(now), Due: now,
+				Content: notice.Content{URL: to, Audience: audience, Body: []byte(body)}})
 			if err != nil {
 				return err
 			}
@@ -68,6 +73,7 @@ the service would make of the answer.`,
 	}
 	c.Flags().StringVar(&to, "to", "", "address to call, if the route's target is notice")
 	c.Flags().StringVar(&body, "body", `{"test":true}`, "the body, as JSON")
+	c.Flags().StringVar(&audience, "audience", "", "whom it is for, if the route signs for each audience")
 	return a.withJSON(c)
 }
 

@@ -4,7 +4,25 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"notifier/internal/app"
+	"notifier/internal/config"
 )
+
+// logWrong tells what is wrong with the configuration in the form that was asked
+// for the log: who collects it may not meet a line that is no entry.
+func (a *command) logWrong(errs config.Errors) {
+	logger, closeLog, err := app.Logger("error", "json", a.Stderr)
+	if err != nil {
+		a.complain("the configuration is wrong:\n%v", errs)
+		return
+	}
+	defer closeLog()
+	for _, p := range errs {
+		logger.Error("the configuration is wrong", zap.String("variable", p.Variable), zap.String("problem", p.String()))
+	}
+}
 
 func (a *command) serve() *cobra.Command {
 	o := ServeOptions{Version: a.Version, Stdout: a.Stdout, Stderr: a.Stderr}
@@ -23,7 +41,7 @@ routes come to, notifier doctor checks Redis.`,
 
   # without a Redis, for development: nothing outlives the process
   NOTIFIER_ROUTES=dev NOTIFIER_ROUTE_DEV_PREFIX=app1 NOTIFIER_ROUTE_DEV_TARGET=log notifier serve --embedded`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config()
 			if err != nil {
@@ -38,6 +56,6 @@ routes come to, notifier doctor checks Redis.`,
 			return a.deps.Serve(cmd.Context(), cfg, o)
 		},
 	}
-	c.Flags().BoolVar(&o.Embedded, "embedded", false, "use a Redis within the process, for development; nothing is kept")
+	c.Flags().BoolVar(&o.Embedded, "embedded", false, "start a Redis for development, redis-server or else an emulation; nothing is kept")
 	return c
 }

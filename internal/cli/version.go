@@ -11,7 +11,7 @@ func (a *command) version() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  notifier version",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {
 				return a.sayValue(map[string]string{"version": a.Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})

@@ -9,7 +9,7 @@ import (
 func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
 	release := make(chan struct{})
 	sizes := make(chan int, 100)
-	b := New(1, 1, 10, func(items []int) {
+	b := New(Options{MaxSenders: 1, MinExtra: 1, MaxBatch: 10}, func(items []int) {
 		sizes <- len(items)
 		<-release
 	})
@@ -32,10 +32,10 @@ func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
 	}
 }
 
-func TestASecondSenderWaitsForCompany(t *testing.T) {
+func TestASecondSenderWaitsForItemsWorthACall(t *testing.T) {
 	release := make(chan struct{})
 	sizes := make(chan int, 100)
-	b := New(2, 4, 10, func(items []int) {
+	b := New(Options{MaxSenders: 2, MinExtra: 4, MaxBatch: 10}, func(items []int) {
 		sizes <- len(items)
 		<-release
 	})
@@ -62,7 +62,7 @@ func TestASecondSenderWaitsForCompany(t *testing.T) {
 
 func TestEveryItemIsSentOnce(t *testing.T) {
 	var seen [10000]atomic.Int32
-	b := New(3, 5, 7, func(items []int) {
+	b := New(Options{MaxSenders: 3, MinExtra: 5, MaxBatch: 7}, func(items []int) {
 		for _, i := range items {
 			seen[i].Add(1)
 		}
@@ -86,7 +86,7 @@ func TestEveryItemIsSentOnce(t *testing.T) {
 
 func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
-	x := New(2, 1, 128, func([]int) {})
+	x := New(Options{MaxSenders: 2, MinExtra: 1, MaxBatch: 128}, func([]int) {})
 	for i := range b.N {
 		x.Add(i)
 	}

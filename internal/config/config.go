@@ -1,34 +1,36 @@
-// Package config reads the environment into a [Config].
-//
-// Everything is checked at once: Load reports each wrong, missing and unknown
-// NOTIFIER_* variable in one error, with what would be right, and never with a
-// secret. A setting that could not be kept at run time (a listener open to the
-// network without clients, two routes on one prefix) is refused here, at start.
 package config
 
 import (
 	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sethvargo/go-envconfig"
 
+	"notifier/internal/keyring"
+	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 )
-
-//go:generate go run ../tools/configdoc ../../docs/configuration.md
 
 // Config is what the environment says, checked.
 type Config struct {
 	Redis     Redis
 	Namespace string
-	Shards    int
-	Instance  string
+	Key       Secret // the service's own; empty = the one that is kept in Redis
+	// Shards is 0 where the variable is not set: then what Redis has holds.
+	Shards   int
+	Instance string
 
-	Listen  string
+	Listen string
+	// MetricsListen is a second address that serves the metrics alone; empty = none.
+	MetricsListen string
+
 	Clients []Client
 	Routes  []*route.Route // in the order of NOTIFIER_ROUTES
 
@@ -40,6 +42,24 @@ type Config struct {
 	ConfigureRedis  bool
 	ShutdownTimeout time.Duration
 
+	// Takeover is how long an instance is waited for whose connections are gone;
+	// zero = its claims are never taken over before their lease.
+	Takeover time.Duration
+	// Limits says whom RATE and HOST_CONCURRENCY hold for: LimitsFleet or
+	// LimitsInstance.
+	Limits string
+
+	// UI: the pages under /ui/ are served.
+	UI bool
+	// UIMask is what they do not show of bodies and answers.
+	UIMask *mask.Rules
+	// Durability is what calls wait for, DurabilitySettle what settles wait for; both
+	// at most DurabilityTimeout.
+	Durability, DurabilitySettle notice.Durability
+	DurabilityTimeout            time.Duration
+
+	History History
+
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // json, console
 }
@@ -50,6 +70,20 @@ type Redis struct {
 	// tells the same without it.
 	URL  string
 	Mode string // standalone, sentinel, cluster
+	// TLS, if not nil, is what rediss:// needs beyond the system's authorities.
+	TLS *tls.Config
+	// SentinelUsername and SentinelPassword are for the sentinels.
+	SentinelUsername string
+	SentinelPassword Secret
+}
+
+// History says where and how what has ended is kept.
+type History struct {
+	// URL may hold a password; empty = there is no history.
+	URL       Secret
+	Bodies    string        // keep, hash, drop
+	Retention time.Duration // zero = for ever
+	Backlog   int           // endings that Redis holds at most
 }
 
 // The modes of Redis.
@@ -57,6 +91,12 @@ const (
 	Standalone = "standalone"
 	Sentinel   = "sentinel"
 	Cluster    = "cluster"
+)
+
+// Whom limits hold for.
+const (
+	LimitsFleet    = "fleet"    // all instances together
+	LimitsInstance = "instance" // each one
 )
 
 // Where is the URL without what may be secret.
@@ -79,6 +119,8 @@ type Client struct {
 	Name   string // lower case
 	Token  Secret
 	Prefix string // what it may see and touch; empty = all
+	// ReadOnly: it may see that and change nothing.
+	ReadOnly bool
 }
 
 // Load reads the configuration. Values come from lookup, the names that are set
@@ -88,8 +130,11 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
 	r.known = map[string]bool{}
 	var raw serviceVars
+	var rawRedis redisVars
+	r.fill(Prefix, &rawRedis)
 	r.fill(Prefix, &raw)
 	c := r.service(&raw)
+	c.Redis = r.redis(&rawRedis)
 	c.Clients = r.clients(raw.Clients)
 	c.Routes = r.routes(raw.Routes, c)
 	r.across(c)
@@ -103,11 +148,11 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 // service reads everything but clients and routes.
 func (r *reader) service(raw *serviceVars) *Config {
 	c := &Config{
-		Redis:           Redis{URL: raw.RedisURL, Mode: raw.RedisMode},
 		Namespace:       raw.Namespace,
-		Shards:          r.integer("SHARDS", raw.Shards, 1, 1024),
+		Key:             r.key(raw.Key),
 		Instance:        raw.Instance,
 		Listen:          raw.Listen,
+		MetricsListen:   raw.MetricsListen,
 		Concurrency:     r.integer("CONCURRENCY", raw.Concurrency, 1, 100_000),
 		Grace:           r.duration("GRACE", raw.Grace, time.Millisecond, 10*time.Second),
 		MaxBody:         r.size("MAX_BODY", raw.MaxBody, 1, 16<<20),
@@ -115,10 +160,22 @@ func (r *reader) service(raw *serviceVars) *Config {
 		Retain:          int64(r.integer("RETAIN", raw.Retain, 0, 100_000_000)),
 		ConfigureRedis:  r.boolean("CONFIGURE_REDIS", raw.ConfigureRedis),
 		ShutdownTimeout: r.duration("SHUTDOWN_TIMEOUT", raw.ShutdownTimeout, 0, 10*time.Minute),
-		LogLevel:        r.oneOf("LOG_LEVEL", raw.LogLevel, "debug", "info", "warn", "error"),
-		LogFormat:       r.oneOf("LOG_FORMAT", raw.LogFormat, "json", "console"),
+		Takeover:        r.takeover(raw.Takeover),
+		Limits:          r.oneOf("LIMITS", raw.Limits, LimitsFleet, LimitsInstance),
+		UI:              r.boolean("UI", raw.UI),
+		UIMask:          r.mask(raw.UIBodies, raw.UIMask),
+
+		Durability:        r.durability("DURABILITY", raw.Durability),
+		DurabilitySettle:  r.durability("DURABILITY_SETTLE", raw.DurabilitySettle),
+		DurabilityTimeout: r.duration("DURABILITY_TIMEOUT", raw.DurabilityTimeout, 10*time.Millisecond, 30*time.Second),
+
+		History:   r.history(raw),
+		LogLevel:  r.oneOf("LOG_LEVEL", raw.LogLevel, "debug", "info", "warn", "error"),
+		LogFormat: r.oneOf("LOG_FORMAT", raw.LogFormat, "json", "console"),
 	}
-	r.redis(c.Redis)
+	if raw.Shards != "" {
+		c.Shards = r.integer("SHARDS", raw.Shards, 1, 1024)
+	}
 	if !segment.MatchString(c.Namespace) {
 		r.wrong("NAMESPACE", c.Namespace, "1 to 64 letters, digits, '_', '.', '~' or '-'")
 	}
@@ -128,6 +185,78 @@ func (r *reader) service(raw *serviceVars) *Config {
 		r.wrong("INSTANCE", c.Instance, "1 to 64 letters, digits, '_', '.', '~' or '-'")
 	}
 	return c
+}
+
+// key reads NOTIFIER_KEY. Its error does not quote it.
+func (r *reader) key(text string) Secret {
+	if text == "" {
+		return nil
+	}
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		key, err = base64.RawStdEncoding.DecodeString(text)
+	}
+	switch {
+	case err != nil:
+		r.wrong("KEY", "", "32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; it is no base64")
+	case len(key) != keyring.Size:
+		r.wrong("KEY", "", fmt.Sprintf("32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; it has %d", len(key)))
+	}
+	return key
+}
+
+// history reads the variables of the history. Its errors do not quote the URL.
+func (r *reader) history(raw *serviceVars) History {
+	h := History{URL: Secret(raw.HistoryURL), Bodies: r.oneOf("HISTORY_BODIES", raw.HistoryBodies, "keep", "hash", "drop"),
+		Backlog: r.integer("HISTORY_BACKLOG", raw.HistoryBacklog, 1000, 100_000_000)}
+	if raw.HistoryKeep != "" {
+		h.Retention = r.duration("HISTORY_RETENTION", raw.HistoryKeep, 24*time.Hour, 100*365*24*time.Hour)
+	}
+	scheme, rest, _ := strings.Cut(raw.HistoryURL, "://")
+	switch {
+	case raw.HistoryURL == "":
+	case scheme == "sqlite" && (!strings.HasPrefix(rest, "/") || strings.HasSuffix(rest, "/")):
+		r.wrong("HISTORY_URL", "", "sqlite:///path/to/file: three slashes, and the name of a file")
+	case scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql":
+		r.wrong("HISTORY_URL", "", "postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)")
+	}
+	return h
+}
+
+// mask reads what the pages do not show.
+func (r *reader) mask(bodies, paths string) *mask.Rules {
+	rules, err := mask.New(r.oneOf("UI_BODIES", bodies, "shown", "masked") == "masked", paths)
+	if err != nil {
+		r.add(Prefix+"UI_MASK", paths, err.Error())
+	}
+	return rules
+}
+
+// The bounds of a takeover. Shorter, a pause of the process would be taken for
+// its end.
+const (
+	minTakeover = time.Second
+	maxTakeover = time.Hour
+)
+
+// takeover reads a duration, or lease for none.
+func (r *reader) takeover(s string) time.Duration {
+	if s == "lease" {
+		return 0
+	}
+	d, err := notice.ParseDuration(s)
+	if err != nil || d < minTakeover || d > maxTakeover {
+		r.wrong("TAKEOVER", s, fmt.Sprintf("a duration from %s to %s, such as 3s, or lease", notice.Short(minTakeover), notice.Short(maxTakeover)))
+	}
+	return d
+}
+
+func (r *reader) durability(name, s string) notice.Durability {
+	d, err := notice.ParseDurability(s)
+	if err != nil {
+		r.add(Prefix+name, s, err.Error())
+	}
+	return d
 }
 
 // instance names this process: where it runs, and which of those that ran there.
@@ -143,24 +272,85 @@ func instance() string {
 // Describe says in lines for the start log what the configuration comes to:
 // what a reader of it would have to compute, the ladders first.
 func Describe(c *Config) []string {
-	lines := []string{fmt.Sprintf("redis %s, namespace %s, %d shards", c.Redis, c.Namespace, c.Shards)}
-	if c.Shards == 1 {
-		lines[0] = strings.TrimSuffix(lines[0], "s")
+	shards := fmt.Sprintf("%d shards", c.Shards)
+	switch c.Shards {
+	case 0:
+		shards = "as many shards as it has"
+	case 1:
+		shards = "1 shard"
+	}
+	lines := []string{fmt.Sprintf("redis %s, namespace %s, %s", c.Redis, c.Namespace, shards)}
+	whose := " from all instances"
+	if c.Limits == LimitsInstance {
+		whose = " from each instance"
+	}
+	lines = append(lines, "durability: "+c.Promise())
+	if len(c.History.URL) > 0 {
+		keeps := "for ever"
+		if c.History.Retention > 0 {
+			keeps = "for " + notice.Short(c.History.Retention)
+		}
+		lines = append(lines, fmt.Sprintf("history: %s, bodies %s, kept %s; Redis holds %d endings at most", redact(string(c.History.URL)), c.History.Bodies, keeps,
+			c.History.Backlog))
 	}
 	for _, rt := range c.Routes {
-		lines = append(lines, describe(rt))
+		lines = append(lines, describe(rt, whose))
 	}
 	for _, cl := range c.Clients {
 		scope := "everything"
 		if cl.Prefix != "" {
 			scope = cl.Prefix
 		}
-		lines = append(lines, fmt.Sprintf("client %s: may see and touch %s", cl.Name, scope))
+		may := "see and touch"
+		if cl.ReadOnly {
+			may = "see"
+		}
+		lines = append(lines, fmt.Sprintf("client %s: may %s %s", cl.Name, may, scope))
 	}
 	return lines
 }
 
-func describe(rt *route.Route) string {
+// Promise says in one sentence what the settings of durability promise of a call
+// that was answered with success.
+func (c *Config) Promise() string {
+	var b strings.Builder
+	switch d := c.Durability; {
+	case d.Fsync:
+		b.WriteString("a call is answered with success once Redis has what it wrote on disk, so that a crash of the machine loses none of it, " +
+			"and a failover what the promoted replica had not received")
+	case d.Replicas > 0:
+		fmt.Fprintf(&b, "a call is answered with success once %s received what it wrote, so that a failover loses none of it", replicas(d.Replicas))
+		if d.Replicas > 1 {
+			fmt.Fprintf(&b, " while at most %d of them %s cut off together with the master", d.Replicas-1, map[bool]string{true: "is", false: "are"}[d.Replicas == 2])
+		} else {
+			b.WriteString(" unless that replica is cut off together with the master")
+		}
+		b.WriteString(" and all replicas have the same replica-priority")
+	default:
+		b.WriteString("a call is answered with success once Redis has what it wrote in memory, so that a failover loses what the promoted replica had not received, " +
+			"and a crash of the machine what was not on disk")
+	}
+	switch d := c.DurabilitySettle; {
+	case d.Fsync:
+		b.WriteString("; what was delivered is not delivered again after a crash of Redis's machine")
+	case d.Replicas > 0:
+		b.WriteString("; what was delivered is not delivered again after a failover")
+	}
+	if c.Durability.Waits() {
+		b.WriteString("; notices by plain Redis, deploy/schedule.lua and adoption have nothing of it")
+	}
+	return b.String()
+}
+
+func replicas(n int) string {
+	if n == 1 {
+		return "1 replica has"
+	}
+	return strconv.Itoa(n) + " replicas have"
+}
+
+// describe says what a route comes to; whose tells whom its limits hold for.
+func describe(rt *route.Route, whose string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "route %s: %s to %s, %s", rt.Name, rt.Prefix, targetText(rt.Target), rt.Ladder.Summary())
 	if len(rt.Ladder) > 0 {
@@ -171,10 +361,15 @@ func describe(rt *route.Route) string {
 		b.WriteString(")")
 	}
 	if http(rt.Target.Kind) {
-		fmt.Fprintf(&b, ", acknowledged by %s within %s, %d at a time and %d a host", rt.Ack, notice.Short(rt.Timeout),
-			rt.Concurrency, rt.HostConcurrency)
+		fmt.Fprintf(&b, ", acknowledged by %s within %s, %d at a time here and %d to a host%s", rt.Ack, notice.Short(rt.Timeout),
+			rt.Concurrency, rt.HostConcurrency, whose)
 		if len(rt.Secrets) == 0 {
 			b.WriteString(", unsigned")
+		} else {
+			fmt.Fprintf(&b, ", signed per %s", rt.Signs())
+		}
+		if !rt.HeadersTo.Empty() {
+			fmt.Fprintf(&b, ", headers to %s", rt.HeadersTo)
 		}
 	} else {
 		if rt.Ack.Kind == route.AckReport {
@@ -183,7 +378,7 @@ func describe(rt *route.Route) string {
 		fmt.Fprintf(&b, ", within %s, %d at a time", notice.Short(rt.Timeout), rt.Concurrency)
 	}
 	if rt.Rate > 0 {
-		fmt.Fprintf(&b, ", %g/s at most", rt.Rate)
+		fmt.Fprintf(&b, ", %g/s at most%s", rt.Rate, whose)
 	}
 	if rt.Adopt {
 		b.WriteString(", adopts plain timers")
@@ -194,7 +389,7 @@ func describe(rt *route.Route) string {
 func targetText(t route.Target) string {
 	switch t.Kind {
 	case route.KindFixed:
-		return redact(t.URL)
+		return redact(t.URL.String())
 	case route.KindList, route.KindStream:
 		return string(t.Kind) + ":" + t.Key
 	case route.KindNotice:

@@ -1,12 +1,13 @@
 package config
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func with(changes ...string) map[string]string {
 	return env
 }
 
-var files = map[string]string{"/run/url": "redis://u:" + hidden + "@r:6379/2\n", "/run/token": token + "\n", "/run/empty": "\n", "/run/none.pem": "x"}
+var files = map[string]string{"/run/url": "redis://u:" + hidden + "@r:6379/2\n", "/run/token": token + "\n", "/run/empty": "\n", "/run/none.pem": "x", "/run/ca.pem": authority}
 
 func readFile(name string) ([]byte, error) {
 	if s, ok := files[name]; ok {
@@ -73,14 +74,14 @@ func TestDefaults(t *testing.T) {
 	}
 	r := c.Routes[0]
 	for what, ok := range map[string]bool{
-		"redis":       c.Redis == Redis{"redis://127.0.0.1:6379/0", Standalone},
-		"namespace":   c.Namespace == "notifier" && c.Shards == 1,
-		"listen":      c.Listen == "127.0.0.1:8080" && len(c.Clients) == 0,
+		"redis":       c.Redis.URL == "redis://127.0.0.1:6379/0" && c.Redis.Mode == Standalone && c.Redis.TLS == nil,
+		"namespace":   c.Namespace == "notifier" && c.Shards == 0,
+		"listen":      c.Listen == "127.0.0.1:8080" && len(c.Clients) == 0 && c.MetricsListen == "",
 		"limits":      c.Concurrency == 512 && c.Grace == 50*time.Millisecond && c.MaxBody == 256<<10,
 		"retention":   c.Retention == 24*time.Hour && c.Retain == 100_000,
 		"rest":        c.ConfigureRedis && c.ShutdownTimeout == 25*time.Second && c.LogLevel == "info" && c.LogFormat == "json",
 		"instance":    regexp.MustCompile(`^[A-Za-z0-9_.~-]+-[a-z0-9]{6}$`).MatchString(c.Instance),
-		"route":       r.Name == "orders" && r.Prefix == "app1:trans" && r.Target.URL == "https://merchant.example/hook",
+		"route":       r.Name == "orders" && r.Prefix == "app1:trans" && r.Target.URL.String() == "https://merchant.example/hook",
 		"ladder":      slices.Equal(r.Ladder, notice.DefaultLadder) && r.Ack.Kind == route.Ack2xx && r.Timeout == 10*time.Second,
 		"concurrency": r.Concurrency == 64 && r.HostConcurrency == 16 && r.Rate == 0 && r.Jitter == 0,
 		"switches":    !r.Adopt && !r.HTTPSOnly && r.Method == "POST" && r.Secrets == nil && r.Headers == nil,
@@ -99,11 +100,19 @@ func TestValues(t *testing.T) {
 	}{
 		{[]string{"REDIS_URL_FILE=/run/url"}, func(c *Config) bool { return c.Redis.URL == "redis://u:"+hidden+"@r:6379/2" }},
 		{[]string{"REDIS_URL=unix:///run/redis.sock?db=1"}, func(c *Config) bool { return c.Redis.Where() == "unix:///run/redis.sock?•••" }},
+		{[]string{"KEY=" + base64.StdEncoding.EncodeToString([]byte("32 bytes of a key of this service"[:32]))}, func(c *Config) bool {
+			return string(c.Key) == "32 bytes of a key of this servic" && fmt.Sprint(c.Key) == "•••"
+		}},
 		{[]string{"REDIS_MODE=cluster", "REDIS_URL=redis://a:1?addr=b:2"}, func(c *Config) bool { return c.Redis.Mode == Cluster }},
 		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=redis://a:1/3?master_name=m"}, func(c *Config) bool { return c.Redis.Mode == Sentinel }},
-		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1"}, func(c *Config) bool {
-			return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1"
+		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1", "CLIENT_SHOP_READ_ONLY=true"}, func(c *Config) bool {
+			return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1" && c.Clients[0].ReadOnly
 		}},
+		{[]string{"UI_BODIES=masked"}, func(c *Config) bool { return c.UIMask.All() }},
+		{[]string{"UI_MASK=$.card.number, $..pan"}, func(c *Config) bool { return !c.UIMask.All() && !c.UIMask.None() }},
+		{[]string{"UI=true"}, func(c *Config) bool { return c.UI && c.UIMask.None() }},
+		{[]string{"METRICS_LISTEN=:9464"}, func(c *Config) bool { return c.MetricsListen == ":9464" && len(c.Clients) == 0 }},
+		{[]string{"LISTEN=127.0.0.1:0", "METRICS_LISTEN=127.0.0.1:0"}, func(c *Config) bool { return true }},
 		{[]string{"LISTEN=[::1]:0"}, func(c *Config) bool { return true }},
 		{[]string{"LISTEN=localhost:1"}, func(c *Config) bool { return true }},
 		{[]string{"MAX_BODY=1MiB"}, func(c *Config) bool { return c.MaxBody == 1<<20 }},
@@ -115,6 +124,22 @@ func TestValues(t *testing.T) {
 		{[]string{"URL=http://x", "TOKEN=t", "TOKEN_FILE=/x", "TEST_REDIS_URL=redis://x"}, func(c *Config) bool { return true }},
 		{[]string{"SERVICE_HOST=10.0.0.1", "PORT=tcp://10.0.0.1:80", "PORT_80_TCP_ADDR=10.0.0.1", "WEB_SERVICE_PORT_HTTP=80"},
 			func(c *Config) bool { return true }},
+		{nil, func(c *Config) bool { return c.Takeover == 3*time.Second && c.Limits == LimitsFleet }},
+		{[]string{"DURABILITY=replicas:2", "DURABILITY_TIMEOUT=300ms", "DURABILITY_SETTLE=fsync"}, func(c *Config) bool {
+			return c.Durability == notice.Durability{Replicas: 2} && c.DurabilityTimeout == 300*time.Millisecond && c.DurabilitySettle == notice.Durability{Fsync: true}
+		}},
+		{nil, func(c *Config) bool {
+			return !c.Durability.Waits() && !c.DurabilitySettle.Waits() && c.DurabilityTimeout == time.Second
+		}},
+		{nil, func(c *Config) bool {
+			return len(c.History.URL) == 0 && c.History.Bodies == "keep" && c.History.Retention == 0 && c.History.Backlog == 1_000_000
+		}},
+		{[]string{"HISTORY_URL=postgres://me:pw@db/x", "HISTORY_BODIES=hash", "HISTORY_RETENTION=720h", "HISTORY_BACKLOG=5000"}, func(c *Config) bool {
+			return string(c.History.URL) == "postgres://me:pw@db/x" && c.History.Bodies == "hash" && c.History.Retention == 720*time.Hour && c.History.Backlog == 5000
+		}},
+		{[]string{"TAKEOVER=lease", "LIMITS=instance"}, func(c *Config) bool { return c.Takeover == 0 && c.Limits == LimitsInstance }},
+		{[]string{"ROUTE_ORDERS_HOST_CONCURRENCY=128"}, func(c *Config) bool { return first(c).HostConcurrency == 128 }}, // 8 instances may have 16 each
+		{[]string{"TAKEOVER=1s"}, func(c *Config) bool { return c.Takeover == time.Second }},
 		{[]string{"ROUTE_ORDERS_RETRY=wechat"}, func(c *Config) bool {
 			r := first(c)
 			return slices.Equal(r.Ladder, notice.WeChatLadder) && r.Ack.String() == "status:200,204" && r.Timeout == 5*time.Second
@@ -133,8 +158,19 @@ func TestValues(t *testing.T) {
 		{[]string{"ROUTE_ORDERS_HEADERS=authorization=Bearer x=y,x-env=prod"}, func(c *Config) bool {
 			return slices.Equal(first(c).Headers, []notice.Header{{Name: "authorization", Value: "Bearer x=y"}, {Name: "x-env", Value: "prod"}})
 		}},
-		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_ALLOW=10.0.0.0/8, fd00::1,hook.internal"}, func(c *Config) bool {
-			return len(first(c).Allow) == 3
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_ALLOW=10.0.0.0/8, fd00::1,Hook.internal.,*.Corp.example"}, func(c *Config) bool {
+			return first(c).Allow.String() == "*.corp.example,10.0.0.0/8,fd00::1/128,hook.internal"
+		}},
+		{[]string{"ROUTE_ORDERS_PROXY=socks5h://u:p@proxy:1080"}, func(c *Config) bool { return first(c).Proxy.URL().Scheme == "socks5h" }},
+		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_HTTPS_ONLY=0", "ROUTE_ORDERS_METHOD=post"}, func(c *Config) bool { return !first(c).HTTPSOnly }},
+		{nil, func(c *Config) bool { return first(c).Signs() == route.SignPerRoute }},
+		{[]string{"ROUTE_ORDERS_TARGET=notice"}, func(c *Config) bool { return first(c).Signs() == route.SignPerHost }},
+		{[]string{"ROUTE_ORDERS_SIGN_PER=host, route", "ROUTE_ORDERS_SECRET=" + secret}, func(c *Config) bool {
+			return first(c).Signs() == route.SignPerHostRoute
+		}},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=Shop.example, *.shop.example,[::1]"}, func(c *Config) bool {
+			to := first(c).HeadersTo
+			return to.Match("shop.example") && to.Match("a.shop.example") && to.Match("::1") && !to.Match("evilshop.example")
 		}},
 		{[]string{"ROUTE_ORDERS_TARGET=stream:events", "ROUTE_ORDERS_MAXLEN=1000"}, func(c *Config) bool {
 			return first(c).Target == route.Target{Kind: route.KindStream, Key: "events", MaxLen: 1000}
@@ -146,6 +182,18 @@ func TestValues(t *testing.T) {
 		if err != nil || !v.ok(c) {
 			t.Errorf("%q: %v\n%+v", v.env, err, c)
 		}
+	}
+}
+
+// TestHostConcurrencyOfOneInstance: as a limit of each instance it can be no more
+// than that may have in flight.
+func TestHostConcurrencyOfOneInstance(t *testing.T) {
+	const want = "is more than NOTIFIER_ROUTE_ORDERS_CONCURRENCY (64)"
+	if _, err := load(with("LIMITS=instance", "ROUTE_ORDERS_HOST_CONCURRENCY=65")); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("want %q, have %v", want, err)
+	}
+	if _, err := load(with("LIMITS=instance", "ROUTE_ORDERS_HOST_CONCURRENCY=64")); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -168,7 +216,6 @@ func TestProblems(t *testing.T) {
 		{"ROUTE_ORDERS_TIMEOUT=0", "from 1ms to 10m"},
 		{"ROUTE_ORDERS_ACK=3xx", "want 2xx, status:200,204"},
 		{"ROUTE_ORDERS_CONCURRENCY=0", "from 1 to 100000"},
-		{"ROUTE_ORDERS_HOST_CONCURRENCY=65", "is more than NOTIFIER_ROUTE_ORDERS_CONCURRENCY (64)"},
 		{"ROUTE_ORDERS_RATE=fast", "100/s"},
 		{"ROUTE_ORDERS_RATE=0/s", "100/s"},
 		{"ROUTE_ORDERS_SECRET=" + hidden, "does not begin with whsec_"},
@@ -179,6 +226,10 @@ func TestProblems(t *testing.T) {
 		{"ROUTE_ORDERS_HEADERS=a=" + hidden + "\n", "NOTIFIER"}, // trimmed: right; see below
 		{"ROUTE_ORDERS_ALLOW=10.0.0.0/8", "for the target notice"},
 		{"ROUTE_ORDERS_ALLOW=10.0.0.0/33", "a network such as"},
+		{"ROUTE_ORDERS_ALLOW=*", "*.domain"},
+		{"ROUTE_ORDERS_SIGN_PER=merchant", "want route, host, audience or host,route"},
+		{"ROUTE_ORDERS_SIGN_PER=host", "nothing is signed without NOTIFIER_ROUTE_ORDERS_SECRET"},
+		{"ROUTE_ORDERS_HEADERS_TO=shop.example", "is for the target notice"},
 		{"ROUTE_ORDERS_HTTPS_ONLY=maybe", "true or false"},
 		{"ROUTE_ORDERS_METHOD=PATCH", "POST, PUT or GET"},
 		{"ROUTE_ORDERS_PROXY=" + hidden, "http://host:port"},
@@ -193,6 +244,9 @@ func TestProblems(t *testing.T) {
 		{"REDIS_URL=redis://u:" + hidden + "@h:x/0", "not shown"},
 		{"REDIS_URL_FILE=/run/missing", "file does not exist"},
 		{"REDIS_URL_FILE=/run/empty", "not empty"},
+		{"KEY=" + hidden, "NOTIFIER_KEY: want 32 random bytes"},
+		{"KEY=MTIzNDU2Nzg5MA==", "it has 10"},
+		{"KEY_FILE=/run/missing", "file does not exist"},
 		{"REDIS_MODE=single", "standalone, sentinel or cluster"},
 		{"NAMESPACE=a:b", "1 to 64"},
 		{"INSTANCE=a b", "1 to 64"},
@@ -208,13 +262,35 @@ func TestProblems(t *testing.T) {
 		{"RETAIN=-1", "whole number"},
 		{"CONFIGURE_REDIS=perhaps", "true or false"},
 		{"SHUTDOWN_TIMEOUT=1h", "10m"},
+		{"HISTORY_URL=mysql://me:hunter22@db/x", "postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)"},
+		{"HISTORY_URL=sqlite://history.db", "three slashes"},
+		{"HISTORY_URL=sqlite:///var/lib/", "the name of a file"},
+		{"HISTORY_BODIES=some", "keep"},
+		{"HISTORY_RETENTION=1h", "24h"},
+		{"HISTORY_BACKLOG=10", "1000"},
+		{"TAKEOVER=0", "from 1s to 1h, such as 3s, or lease"},
+		{"TAKEOVER=2h", "from 1s to 1h, such as 3s, or lease"},
+		{"TAKEOVER=never", "or lease"},
+		{"REDIS_CA_FILE=/run/ca.pem", "NOTIFIER_REDIS_URL to begin with rediss://"},
+		{"SENTINEL_PASSWORD=" + hidden, "is for NOTIFIER_REDIS_MODE=sentinel"},
+		{"DURABILITY=disk", "memory, fsync or replicas:N"},
+		{"DURABILITY_SETTLE=replicas:0", "with N from 1 to 16"},
+		{"DURABILITY_TIMEOUT=1ms", "from 10ms to 30s"},
+		{"LIMITS=all", "fleet or instance"},
 		{"LOG_LEVEL=loud", "debug, info, warn or error"},
 		{"LOG_FORMAT=xml", "json or console"},
 		{"LISTEN=:8080", "clients with tokens"},
 		{"LISTEN=0.0.0.0:8080", "clients with tokens"},
 		{"LISTEN=8080", "host:port"},
 		{"LISTEN=127.0.0.1:http", "host:port"},
+		{"UI_BODIES=hidden", "NOTIFIER_UI_BODIES=\"hidden\": want shown or masked"},
+		{"UI_MASK=card,a[x]", "NOTIFIER_UI_MASK=\"card,a[x]\": \"a[x]\": want [*], [0] or ['name'] in brackets"},
+		{"METRICS_LISTEN=9090", "host:port"},
+		{"METRICS_LISTEN=:99999", "host:port"},
+		{"METRICS_LISTEN=127.0.0.1:8080", "another address than NOTIFIER_LISTEN"},
 		{"CLIENTS=shop", "NOTIFIER_CLIENT_SHOP_TOKEN: is missing"},
+		{"FOO=1", "NOTIFIER_FOO: is not known; see docs/configuration.md"},
+		{"KEYS=1", "did you mean NOTIFIER_KEY?"},
 		{"GRACEFUL=1", "did you mean NOTIFIER_GRACE?"},
 		{"REDIS_ULR=x", "did you mean NOTIFIER_REDIS_URL?"},
 		{"ROUTE_ORDER_PREFIX=x", "did you mean NOTIFIER_ROUTE_ORDERS_PREFIX?"},
@@ -248,12 +324,20 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{append(shop, "CLIENT_SHOP_TOKEN_FILE=/run/token"), "not both"},
 		{append(shop, "CLIENT_SHOP_TOKEN=short"), "16 to 512"},
 		{append(shop, "CLIENT_SHOP_PREFIX=a:"), "segment module is empty"},
+		{append(shop, "CLIENT_SHOP_READ_ONLY=maybe"), "NOTIFIER_CLIENT_SHOP_READ_ONLY=\"maybe\": want true or false"},
 		{append(shop, "CLIENTS=shop,till", "CLIENT_TILL_TOKEN="+token), "is the token of client shop too"},
 		{[]string{"ROUTES=orders,b", "ROUTE_B_PREFIX=app1:trans", "ROUTE_B_TARGET=log"}, "is the prefix of route orders too"},
 		{[]string{"ROUTES=orders,a,a_host", "ROUTE_A_PREFIX=a", "ROUTE_A_TARGET=notice", "ROUTE_A_HOST_PREFIX=b", "ROUTE_A_HOST_TARGET=notice"},
 			"would share the variable NOTIFIER_ROUTE_A_HOST_CONCURRENCY"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SECRET=" + secret}, "is for HTTP targets"},
 		{[]string{"ROUTE_ORDERS_TARGET=http://h/", "ROUTE_ORDERS_HTTPS_ONLY=true"}, "is not https"},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=authorization=" + hidden}, "NOTIFIER_ROUTE_ORDERS_HEADERS_TO: is missing"},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS_TO=shop.example"}, "there are no NOTIFIER_ROUTE_ORDERS_HEADERS"},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=https://shop.example"}, "a host such as shop.example"},
+		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SIGN_PER=host"}, "is for HTTP targets"},
+		{[]string{"ROUTE_ORDERS_TARGET=stream:q", "ROUTE_ORDERS_RATE=100/s"}, "NOTIFIER_ROUTE_ORDERS_RATE: is for HTTP targets; the target of this route is stream"},
+		{[]string{"ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_RATE=100/s"}, "NOTIFIER_ROUTE_ORDERS_RATE: is for HTTP targets"},
+		{[]string{"ROUTE_ORDERS_SECRET=" + secret, "ROUTE_ORDERS_SIGN_PER=audience", "ROUTE_ORDERS_ADOPT=true"}, "a plain timer names no audience"},
 		{[]string{"ROUTE_ORDERS_CERT_FILE=/run/none.pem", "ROUTE_ORDERS_KEY_FILE=/run/none.pem"}, "want a certificate in PEM"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_ACK=2xx"}, "Want report"},
 		{[]string{"ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_ACK=report"}, "a log does not"},
@@ -271,6 +355,73 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		if err != nil && (strings.Contains(err.Error(), hidden) || strings.Contains(err.Error(), token)) {
 			t.Errorf("the secret is in the error: %v", err)
 		}
+	}
+}
+
+// What people write at first, and what they are told. They were told
+// NOTIFIER_REDIS_MODE for _ADDR and _RATE for _URL, a range for 7d, and nothing of
+// what they had given.
+func TestFirstMistakesAreAnsweredWithWhatIsRight(t *testing.T) {
+	for _, v := range []struct{ env, want string }{
+		{"REDIS_ADDR=localhost:6379", "NOTIFIER_REDIS_ADDR: is not known; want NOTIFIER_REDIS_URL: host"},
+		{"REDIS_HOST=localhost", "want NOTIFIER_REDIS_URL"},
+		{"REDIS_PORT=6379", "want NOTIFIER_REDIS_URL"},
+		{"REDIS_PASSWORD=" + hidden, "want NOTIFIER_REDIS_URL"},
+		{"REDIS_PASSWORD_FILE=/run/x", "want NOTIFIER_REDIS_URL_FILE"},
+		{"PORT=8080", "want NOTIFIER_LISTEN"},
+		{"ROUTE_ORDERS_URL=https://shop.example", "want NOTIFIER_ROUTE_ORDERS_TARGET"},
+		{"ROUTE_ORDERS_RETRIES=15s", "want NOTIFIER_ROUTE_ORDERS_RETRY"},
+		{"RETENTION=7d", `NOTIFIER_RETENTION="7d": want 168h: the units are h, m, s and ms`},
+		{"RETENTION=1 week", `want 168h:`},
+		{"GRACE=7d", `want a duration from 1ms to 10s`},
+		{"ROUTE_ORDERS_TIMEOUT=15sec", `want 15s:`},
+		{"ROUTE_ORDERS_TIMEOUT=5000", `from 1ms to 10m, such as 15s, 3m, 1h30m; a number without a unit is seconds`},
+		{"ROUTE_ORDERS_RETRY=15s,3m,1d", `NOTIFIER_ROUTE_ORDERS_RETRY="15s,3m,1d": step 3: "1d" is no duration; want 24h:`},
+		{"REDIS_URL=localhost:6379", `NOTIFIER_REDIS_URL="localhost:6379": want redis://localhost:6379/0`},
+		{"REDIS_URL=[::1]:6379", `want redis://[::1]:6379/0`},
+		{"REDIS_URL=" + hidden, "(what was given is not shown)"},
+		{"REDIS_URL=:" + hidden + "@localhost:6379", "(what was given is not shown)"},
+		{"REDIS_URL=localhost:6379/" + hidden, "(what was given is not shown)"},
+		{"REDIS_URL=u:" + hidden, "(what was given is not shown)"},
+		{"ROUTE_ORDERS_SECRET=" + hidden[:8], "echo whsec_$(openssl rand -base64 32) makes one"},
+		{"ROUTE_ORDERS_SECRET=whsec_c2hvcnQ=", "has 5 bytes; want 24 to 64; echo whsec_$(openssl rand -base64 32) makes one"},
+		{"CLIENTS=shop", "openssl rand -base64 32 makes one"},
+	} {
+		_, err := load(with(v.env))
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) != 1 || !strings.Contains(err.Error(), v.want) {
+			t.Errorf("%q: want one problem with %q, have\n%v", v.env, v.want, err)
+		}
+		if err != nil && strings.Contains(err.Error(), hidden) {
+			t.Errorf("%.30q: the secret is in the error: %v", v.env, err)
+		}
+	}
+	for _, v := range []struct{ mode, url, want string }{
+		{"cluster", "a:1,b:2", `"a:1,b:2": want redis://a:1?addr=b:2`},
+		{"sentinel", "a:1, b:2", `want redis://a:1/0?master_name=main&addr=b:2`},
+		{"standalone", "a:1,b:2", "not shown"},
+	} {
+		if _, err := load(with("REDIS_MODE="+v.mode, "REDIS_URL="+v.url)); err == nil || !strings.Contains(err.Error(), v.want) {
+			t.Errorf("%s %s: want %q, have\n%v", v.mode, v.url, v.want, err)
+		}
+	}
+}
+
+// The commands that the errors name make what is taken.
+func TestWhatMakesASecretMakesOne(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Fatal("openssl is not there: apt-get install openssl")
+	}
+	sh := func(line string) string {
+		out, err := exec.Command("sh", "-c", line).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if _, err := load(with("CLIENTS=shop", "CLIENT_SHOP_TOKEN="+sh("openssl rand -base64 32"),
+		"ROUTE_ORDERS_SECRET="+sh("echo whsec_$(openssl rand -base64 32)"))); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -310,19 +461,41 @@ func TestConfigPrintsNoSecret(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	c, err := load(with("ROUTES=orders,q", "ROUTE_Q_PREFIX=app2", "ROUTE_Q_TARGET=list:todo", "ROUTE_Q_RETRY=none", "ROUTE_ORDERS_JITTER=0.1",
-		"CLIENTS=shop", "CLIENT_SHOP_TOKEN="+token))
+		"CLIENTS=shop,desk", "CLIENT_SHOP_TOKEN="+token, "CLIENT_DESK_TOKEN=desk"+token, "CLIENT_DESK_READ_ONLY=true"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"redis redis://127.0.0.1:6379/0 (standalone), namespace notifier, 1 shard",
+		"redis redis://127.0.0.1:6379/0 (standalone), namespace notifier, as many shards as it has",
+		"durability: a call is answered with success once Redis has what it wrote in memory, so that a failover loses what the promoted replica had not received, and a crash of the machine what was not on disk",
 		"route orders: app1:trans to https://merchant.example/hook, 9 retries over 25h13m15s (15s,3m,10m,30m,30m,1h,2h,6h,15h ± 10 %), " +
-			"acknowledged by 2xx within 10s, 64 at a time and 16 a host, unsigned",
+			"acknowledged by 2xx within 10s, 64 at a time here and 16 to a host from all instances, unsigned",
 		"route q: app2 to list:todo, no retry, within 10s, 64 at a time",
 		"client shop: may see and touch everything",
+		"client desk: may see everything",
 	}
 	if got := Describe(c); !slices.Equal(got, want) {
 		t.Errorf("have\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestPromiseIsOneSentence(t *testing.T) {
+	for set, want := range map[string]string{
+		"DURABILITY=memory":            "a failover loses what the promoted replica had not received",
+		"DURABILITY=fsync":             "a crash of the machine loses none of it, and a failover",
+		"DURABILITY=replicas:1":        "once 1 replica has received what it wrote, so that a failover loses none of it unless that replica is cut off together with the master",
+		"DURABILITY=replicas:2":        "while at most 1 of them is cut off",
+		"DURABILITY=replicas:3":        "while at most 2 of them are cut off",
+		"DURABILITY_SETTLE=replicas:1": "not delivered again after a failover",
+		"DURABILITY_SETTLE=fsync":      "not delivered again after a crash of Redis's machine",
+	} {
+		c, err := load(with(set))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Promise(); !strings.Contains(got, want) || strings.Contains(got, ". ") || strings.Contains(got, "\n") {
+			t.Errorf("%s: %s", set, got)
+		}
 	}
 }
 
@@ -336,26 +509,5 @@ func TestTableAndTextsMatch(t *testing.T) {
 	}
 	if len(left) > 0 {
 		t.Errorf("texts without a variable: %v", left)
-	}
-}
-
-func TestDocument(t *testing.T) {
-	b, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(b) != Document() {
-		t.Error("docs/configuration.md is not what the table says; run go generate ./internal/config")
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "ab", 1}, {"kitten", "sitting", 3}, {"abcdef", "uvwxyz", 4}, {"a", "abcdefgh", 4}} {
-		if got := distance(c.a, c.b, 4); got != c.want {
-			t.Errorf("distance(%s, %s) = %d, want %d", c.a, c.b, got, c.want)
-		}
 	}
 }

@@ -37,7 +37,7 @@ func (e Errors) sorted() Errors {
 	return slices.Compact(e)
 }
 
-// of tells whether something is wrong with that variable.
+// of reports whether something is wrong with that variable.
 func (e Errors) of(variable string) bool {
 	return slices.ContainsFunc(e, func(p Problem) bool { return p.Variable == variable })
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ const (
 	maxTimeout     = 10 * time.Minute
 	minToken       = 16
 	maxToken       = 512
+	makeToken      = "openssl rand -base64 32 makes one"
 )
 
 func (r *reader) clients(value string) []Client {
@@ -34,9 +34,9 @@ func (r *reader) clients(value string) []Client {
 		r.fill(p, &raw)
 		switch {
 		case raw.Token == "" && len(r.errs) == found:
-			r.add(p+"TOKEN", "", "is missing; want a token, or "+p+"TOKEN_FILE with the name of a file that holds it")
+			r.add(p+"TOKEN", "", "is missing; want a token, or "+p+"TOKEN_FILE with the name of a file that holds it; "+makeToken)
 		case raw.Token != "" && !tokenOK(raw.Token):
-			r.add(p+"TOKEN", "", fmt.Sprintf("(not shown) want %d to %d printable characters without blanks", minToken, maxToken))
+			r.add(p+"TOKEN", "", fmt.Sprintf("(not shown) want %d to %d printable characters without blanks; %s", minToken, maxToken, makeToken))
 		case raw.Token != "" && tokens[raw.Token] != "":
 			r.add(p+"TOKEN", "", "(not shown) is the token of client "+tokens[raw.Token]+" too; want one of its own")
 		}
@@ -46,7 +46,7 @@ func (r *reader) clients(value string) []Client {
 				r.add(p+"PREFIX", raw.Prefix, err.Error())
 			}
 		}
-		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix})
+		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix, ReadOnly: r.booleanAs(p+"READ_ONLY", raw.ReadOnly)})
 	}
 	return out
 }
@@ -155,7 +155,8 @@ func (rr *routeReader) retry() {
 	} else if raw.Retry != "" {
 		l, err := notice.ParseLadder(raw.Retry)
 		if err != nil {
-			rr.bad("RETRY", raw.Retry, fmt.Sprintf("%v; want steps such as 15s,3m,10m, or one of %s", err, list(presetNames())))
+			rr.bad("RETRY", raw.Retry, fmt.Sprintf("%s; want steps such as 15s,3m,10m, or one of %s",
+				strings.TrimPrefix(err.Error(), notice.ErrInvalid.Error()+": "), list(presetNames())))
 		}
 		rt.Ladder = l
 	}
@@ -190,12 +191,9 @@ func (rr *routeReader) limits() {
 	rt.HostConcurrency = min(defaultPerHost, rt.Concurrency)
 	if raw.HostConcurrency != "" {
 		rt.HostConcurrency = rr.integerAs(rr.prefix+"HOST_CONCURRENCY", raw.HostConcurrency, 1, 100_000)
-		if rt.HostConcurrency > rt.Concurrency {
-			rr.bad("HOST_CONCURRENCY", raw.HostConcurrency, fmt.Sprintf("is more than %sCONCURRENCY (%d); want at most that", rr.prefix, rt.Concurrency))
-		}
 	}
 	if raw.Rate != "" {
-		rate, err := parseRate(raw.Rate)
+		rate, err := notice.ParseRate(raw.Rate)
 		if err != nil {
 			rr.bad("RATE", raw.Rate, err.Error())
 		}
@@ -222,11 +220,16 @@ func (rr *routeReader) acknowledgement() {
 func (rr *routeReader) calls() {
 	raw, rt := &rr.raw, rr.rt
 	rr.acknowledgement()
+	rt.HTTPSOnly = rr.booleanAs(rr.prefix+"HTTPS_ONLY", raw.HTTPSOnly)
+	if rt.Method = strings.ToUpper(raw.Method); !slices.Contains(notice.Methods, rt.Method) {
+		rr.bad("METHOD", raw.Method, "want "+list(notice.Methods))
+	}
 	if rt.Target.Kind != "" && !http(rt.Target.Kind) {
-		for name, set := range map[string]bool{"SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
+		for name, set := range map[string]bool{"RATE": raw.Rate != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
+			"SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
 			"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
-			"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": raw.Method != "POST",
-			"HTTPS_ONLY": raw.HTTPSOnly != "false"} {
+			"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": rt.Method != "POST",
+			"HTTPS_ONLY": rt.HTTPSOnly} {
 			if set {
 				rr.bad(name, "", "is for HTTP targets; the target of this route is "+string(rt.Target.Kind)+". Remove it")
 			}
@@ -239,33 +242,68 @@ func (rr *routeReader) calls() {
 			rr.bad("SECRET", "", "(not shown) "+err.Error())
 		}
 	}
-	if raw.Headers != "" {
-		if rt.Headers, err = parseHeaders(raw.Headers); err != nil {
-			rr.bad("HEADERS", "", "(not shown) "+err.Error())
-		}
-	}
+	rr.signing()
+	rr.headers()
 	if raw.Allow != "" {
-		if rt.Allow, err = parseAllow(raw.Allow); err != nil {
+		if rt.Allow, err = route.ParseAllow(raw.Allow); err != nil {
 			rr.bad("ALLOW", raw.Allow, err.Error())
 		} else if rt.Target.Kind == route.KindFixed {
 			rr.bad("ALLOW", raw.Allow, "is for the target notice: an address that the configuration gives is called wherever it is. Remove it")
 		}
 	}
-	rt.HTTPSOnly = rr.booleanAs(rr.prefix+"HTTPS_ONLY", raw.HTTPSOnly)
-	if rt.HTTPSOnly && strings.HasPrefix(rt.Target.URL, "http://") {
-		rr.bad("TARGET", redact(rt.Target.URL), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
-	}
-	if rt.Method = strings.ToUpper(raw.Method); !slices.Contains([]string{"POST", "PUT", "GET"}, rt.Method) {
-		rr.bad("METHOD", raw.Method, "want POST, PUT or GET")
+	if u := rt.Target.URL; rt.HTTPSOnly && u != nil && u.Scheme != "https" {
+		rr.bad("TARGET", redact(u.String()), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
 	}
 	if raw.Proxy != "" {
-		u, err := url.Parse(raw.Proxy)
-		if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
-			rr.bad("PROXY", "", "(not shown) want http://host:port, https://host:port or socks5://host:port")
+		if rt.Proxy, err = route.ParseProxy(raw.Proxy); err != nil {
+			rr.bad("PROXY", "", "(not shown) "+err.Error())
 		}
-		rt.Proxy = raw.Proxy
 	}
 	rr.certificates()
+}
+
+// signing reads whose keys sign.
+func (rr *routeReader) signing() {
+	raw, rt := &rr.raw, rr.rt
+	if raw.SignPer == "" {
+		return
+	}
+	var err error
+	if rt.SignPer, err = route.ParseSignPer(raw.SignPer); err != nil {
+		rr.bad("SIGN_PER", raw.SignPer, err.Error())
+	} else if rt.Adopt && rt.SignPer == route.SignPerAudience {
+		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+"ADOPT: a plain timer names no audience. Want route or host")
+	} else if raw.Secret == "" && !rr.errs.of(rr.prefix+"SECRET") && !rr.errs.of(rr.prefix+"SECRET_FILE") {
+		rr.bad("SIGN_PER", raw.SignPer, "nothing is signed without "+rr.prefix+"SECRET; give a secret, or remove it")
+	}
+}
+
+// headers reads what headers a route's requests have, and which hosts get them:
+// on a route whose notices bring their urls, a producer chooses who is called,
+// and an Authorization is not for whomever it chooses.
+func (rr *routeReader) headers() {
+	raw, rt := &rr.raw, rr.rt
+	var err error
+	if raw.Headers != "" {
+		if rt.Headers, err = parseHeaders(raw.Headers); err != nil {
+			rr.bad("HEADERS", "", "(not shown) "+err.Error())
+		}
+	}
+	if raw.HeadersTo != "" {
+		if rt.HeadersTo, err = route.ParseHosts(raw.HeadersTo); err != nil {
+			rr.bad("HEADERS_TO", raw.HeadersTo, err.Error())
+		}
+	}
+	each := rt.Target.Kind == route.KindNotice
+	switch {
+	case raw.HeadersTo != "" && rt.Target.Kind == route.KindFixed:
+		rr.bad("HEADERS_TO", raw.HeadersTo, "is for the target notice: a route with one address sends its headers there. Remove it")
+	case raw.HeadersTo != "" && raw.Headers == "" && !rr.errs.of(rr.prefix+"HEADERS") && !rr.errs.of(rr.prefix+"HEADERS_FILE"):
+		rr.bad("HEADERS_TO", raw.HeadersTo, "there are no "+rr.prefix+"HEADERS that these hosts could get; give some, or remove it")
+	case each && raw.Headers != "" && raw.HeadersTo == "":
+		rr.bad("HEADERS_TO", "", "is missing: each notice of this route brings its url, so "+rr.prefix+"HEADERS would go to whatever host a "+
+			"producer names. Want the hosts that get them, such as shop.example,*.shop.example, or * for all")
+	}
 }
 
 // certificates are read here, so that a wrong file is found at start and not in

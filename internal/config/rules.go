@@ -14,11 +14,12 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/spelling"
 )
 
-// redis checks the address the way the client will read it. The client's own
+// address checks the address the way the client will read it. The client's own
 // errors are not shown: they may hold the address, and the address a password.
-func (r *reader) redis(c Redis) {
+func (r *reader) address(c Redis) {
 	var err error
 	db := 0
 	want := "redis://user:password@host:6379/0, rediss://… or unix:///path/to/socket?db=0"
@@ -52,15 +53,55 @@ func (r *reader) redis(c Redis) {
 		r.wrong("REDIS_MODE", c.Mode, list([]string{Standalone, Sentinel, Cluster}))
 		return
 	}
-	if err != nil || db < 0 {
+	switch addrs := bareAddresses(c.URL); {
+	case err == nil && db >= 0:
+	case len(addrs) == 0 || c.Mode == Standalone && len(addrs) > 1:
 		r.wrong("REDIS_URL", "", want+" (what was given is not shown)")
+	default:
+		r.wrong("REDIS_URL", c.URL, urlOf(c.Mode, addrs))
 	}
+}
+
+// bareAddresses are those of a text that is nothing but host:port, or several,
+// comma-separated: they hold no secret and may be shown.
+func bareAddresses(s string) []string {
+	var addrs []string
+	for part := range strings.SplitSeq(s, ",") {
+		host, port, err := net.SplitHostPort(strings.TrimSpace(part))
+		n, perr := strconv.Atoi(port)
+		if err != nil || perr != nil || n < 1 || n > 65535 || host == "" {
+			return nil
+		}
+		if _, err := notice.Host(host); err != nil {
+			return nil
+		}
+		addrs = append(addrs, net.JoinHostPort(host, port))
+	}
+	return addrs
+}
+
+// urlOf spells addresses as the URL that a mode asks for.
+func urlOf(mode string, addrs []string) string {
+	query := ""
+	if mode == Sentinel {
+		query = "&master_name=main"
+	}
+	for _, a := range addrs[1:] {
+		query += "&addr=" + a
+	}
+	db := "/0"
+	if mode == Cluster {
+		db = ""
+	}
+	return "redis://" + addrs[0] + db + strings.Replace(query, "&", "?", 1)
 }
 
 // across holds the rules that look at more than one variable.
 func (r *reader) across(c *Config) {
 	r.listen(c)
+	r.metricsListen(c)
 	r.adoption(c)
+	r.perHost(c)
 	byPrefix := map[string]string{}
 	for _, rt := range c.Routes {
 		if rt.Prefix == "" {
@@ -75,6 +116,21 @@ func (r *reader) across(c *Config) {
 		if keys.Valid(rt.Target.Key) && covered(c.Routes, rt.Target.Key) {
 			r.add(routePrefix(rt.Name)+"TARGET", string(rt.Target.Kind)+":"+rt.Target.Key,
 				"is a key that a notice may have; want one that no route's prefix covers")
+		}
+	}
+}
+
+// perHost refuses a limit that one instance cannot reach where it is each one's.
+// Of the fleet's it may have more to give than one has slots for.
+func (r *reader) perHost(c *Config) {
+	if c.Limits != LimitsInstance {
+		return
+	}
+	for _, rt := range c.Routes {
+		name := routePrefix(rt.Name)
+		if rt.HostConcurrency > rt.Concurrency && !r.errs.of(name+"CONCURRENCY") {
+			r.add(name+"HOST_CONCURRENCY", strconv.Itoa(rt.HostConcurrency), fmt.Sprintf("is more than %sCONCURRENCY (%d); want at most that",
+				name, rt.Concurrency))
 		}
 	}
 }
@@ -114,8 +170,8 @@ func covered(routes []*route.Route, key string) bool {
 
 // listen refuses an API that the network reaches and that anybody may call.
 func (r *reader) listen(c *Config) {
-	h, port, err := net.SplitHostPort(c.Listen)
-	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+	h, ok := hostOf(c.Listen)
+	if !ok {
 		r.wrong("LISTEN", c.Listen, "host:port, such as 127.0.0.1:8080 or :8080")
 		return
 	}
@@ -126,6 +182,28 @@ func (r *reader) listen(c *Config) {
 	}
 }
 
+// metricsListen checks the address for the metrics alone. It needs no clients:
+// that it asks for no token is what it is for.
+func (r *reader) metricsListen(c *Config) {
+	if c.MetricsListen == "" {
+		return
+	}
+	if _, ok := hostOf(c.MetricsListen); !ok {
+		r.wrong("METRICS_LISTEN", c.MetricsListen, "host:port, such as 127.0.0.1:9464 or :9464")
+		return
+	}
+	if c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+		r.wrong("METRICS_LISTEN", c.MetricsListen, "another address than "+Prefix+"LISTEN, which serves /metrics too, to clients without a prefix")
+	}
+}
+
+// hostOf is the host of an address to listen on, and whether that is one.
+func hostOf(address string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(address)
+	n, perr := strconv.Atoi(port)
+	return host, err == nil && perr == nil && n >= 0 && n <= 65535
+}
+
 // Variables that are known and that other commands, or tests, read.
 var elsewhere = []string{Prefix + "URL", Prefix + "TOKEN", Prefix + "TOKEN_FILE"}
 
@@ -133,6 +211,25 @@ var elsewhere = []string{Prefix + "URL", Prefix + "TOKEN", Prefix + "TOKEN_FILE"
 // container for each service or linked container whose name begins with
 // notifier.
 var injected = regexp.MustCompile(`^NOTIFIER_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// otherNames are names that other programs give to what is here under another,
+// without the prefix, and what to write instead.
+var otherNames = func() map[string]string {
+	names := map[string]string{}
+	for _, n := range []string{"ADDR", "ADDRS", "ADDRESS", "HOST", "HOSTS", "PORT", "NODES", "URI", "DSN", "DB", "DATABASE", "USER", "USERNAME", "PASSWORD",
+		"PASS", "AUTH", "TLS", "SSL"} {
+		names["REDIS_"+n] = Prefix + "REDIS_URL: host, port, user, password, database and TLS all stand in it, redis://user:password@host:6379/0 or rediss://…"
+	}
+	names["REDIS"] = names["REDIS_ADDR"]
+	names["REDIS_PASSWORD_FILE"] = Prefix + "REDIS_URL_FILE, the name of a file with the whole URL, password within"
+	names["SENTINEL_MASTER"] = Prefix + "REDIS_URL with master_name=… in it, and " + Prefix + "REDIS_MODE=sentinel"
+	names["REDIS_MASTER"], names["REDIS_MASTER_NAME"] = names["SENTINEL_MASTER"], names["SENTINEL_MASTER"]
+	names["REDIS_CA"], names["REDIS_CACERT"], names["REDIS_TLS_CA"] = Prefix+"REDIS_CA_FILE", Prefix+"REDIS_CA_FILE", Prefix+"REDIS_CA_FILE"
+	for _, n := range []string{"ADDR", "ADDRESS", "HOST", "PORT", "BIND", "HTTP_ADDR", "HTTP_PORT", "LISTEN_ADDR", "LISTEN_ADDRESS"} {
+		names[n] = Prefix + "LISTEN, such as 127.0.0.1:8080 or :8080"
+	}
+	return names
+}()
 
 // unknown finds variables that nobody reads: most often a name misspelt, whose
 // default would silently hold.
@@ -153,13 +250,33 @@ func (r *reader) unknown(environ []string) {
 		if r.errs.of(list) {
 			continue // with the names put right it may be known
 		}
-		if near := r.nearest(name); near != "" {
+		if meant := r.otherName(name); meant != "" {
+			text = "is not known; want " + meant
+		} else if near := r.nearest(name); near != "" {
 			text = "is not known; did you mean " + near + "?"
 		} else if list != "" {
 			text = "is not known; is its name missing from " + list + "?"
 		}
 		r.add(name, "", text)
 	}
+}
+
+// otherRouteNames are likewise those of a route's variables.
+var otherRouteNames = map[string]string{"URL": "TARGET", "ENDPOINT": "TARGET", "ADDRESS": "TARGET", "WEBHOOK": "TARGET", "LADDER": "RETRY",
+	"RETRIES": "RETRY", "BACKOFF": "RETRY", "DELAYS": "RETRY", "SIGNING_KEY": "SECRET", "SIGNING_SECRET": "SECRET", "RATE_LIMIT": "RATE"}
+
+// otherName is what to write instead of a name that other programs have; empty =
+// it is none of those.
+func (r *reader) otherName(name string) string {
+	if meant, ok := otherNames[strings.TrimPrefix(name, Prefix)]; ok {
+		return meant
+	}
+	for other, ours := range otherRouteNames {
+		if of, ok := strings.CutSuffix(name, "_"+other); ok && r.known[of+"_"+ours] {
+			return of + "_" + ours
+		}
+	}
+	return ""
 }
 
 // listOf is the variable that lists the names of which name holds one.
@@ -173,38 +290,15 @@ func listOf(name string) string {
 	return ""
 }
 
-// nearest is the known variable that differs least, if it differs little.
+// nearest is the known variable that differs least, if it differs little: in at
+// most a third of the letters that it has of its own, and in three.
 func (r *reader) nearest(name string) string {
-	const limit = 4
+	limit := min(4, 1+(len(strings.TrimPrefix(name, Prefix))+1)/3)
 	best, near := limit, ""
 	for known := range r.known {
-		if d := distance(name, known, limit); d < best || d == best && known < near {
+		if d := spelling.Distance(name, known, limit); d < best || d == best && known < near {
 			best, near = d, known
 		}
 	}
 	return near
-}
-
-// distance is the number of letters to change, add or drop between two names,
-// or limit if it is not less.
-func distance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := before
-			if a[i-1] != b[j-1] {
-				cost = 1 + min(before, row[j], row[j-1])
-			}
-			before, row[j] = row[j], cost
-		}
-	}
-	return min(row[len(b)], limit)
 }

@@ -64,7 +64,7 @@ func (r *reader) secret(name string) (string, bool) {
 	}
 	b, err := r.readFile(file)
 	if err != nil {
-		r.add(name+"_FILE", file, "the name of a file that can be read ("+cause(err)+")")
+		r.add(name+"_FILE", file, "want the name of a file that can be read ("+cause(err)+")")
 		return "", false
 	}
 	if v = strings.TrimSpace(string(b)); v == "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"net/netip"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -20,7 +19,6 @@ import (
 var (
 	segment = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}$`)
 	named   = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?$`)
-	host    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
 
 func elem(target any) any { return reflect.ValueOf(target).Elem().Interface() }
@@ -53,11 +51,17 @@ func (r *reader) duration(name, s string, least, most time.Duration) time.Durati
 
 func (r *reader) durationAs(variable, s string, least, most time.Duration) time.Duration {
 	d, err := notice.ParseDuration(s)
-	if err != nil || d < least || d > most {
-		r.add(variable, s, fmt.Sprintf("want a duration from %s to %s, such as 15s, 3m, 1h30m", notice.Short(least), notice.Short(most)))
-		return least
+	if err == nil && d >= least && d <= most {
+		return d
 	}
-	return d
+	text := fmt.Sprintf("want a duration from %s to %s, such as 15s, 3m, 1h30m", notice.Short(least), notice.Short(most))
+	if meant, ok := notice.Respelled(s); err != nil && ok && meant >= least && meant <= most {
+		text = notice.WantDuration(s)
+	} else if notice.Unitless(s) {
+		text += "; a number without a unit is seconds"
+	}
+	r.add(variable, s, text)
+	return least
 }
 
 func (r *reader) boolean(name, s string) bool { return r.booleanAs(Prefix+name, s) }
@@ -119,17 +123,6 @@ func spellSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// parseRate reads 100/s, 600/m, 5000/h as attempts a second.
-func parseRate(s string) (float64, error) {
-	count, unit, _ := strings.Cut(s, "/")
-	per, ok := map[string]float64{"s": 1, "m": 60, "h": 3600}[strings.TrimSpace(unit)]
-	n, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
-	if !ok || err != nil || !(n > 0 && n <= 1e6) {
-		return 0, errors.New("want a rate such as 100/s, 600/m or 5000/h")
-	}
-	return n / per, nil
-}
-
 // parseHeaders reads Name=value,…. Its error says nothing of the values: one may
 // be a password.
 func parseHeaders(s string) ([]notice.Header, error) {
@@ -143,21 +136,6 @@ func parseHeaders(s string) ([]notice.Header, error) {
 		hs = append(hs, notice.Header{Name: name, Value: strings.TrimSpace(value)})
 	}
 	return hs, notice.CheckHeaders(hs)
-}
-
-// parseAllow reads networks, addresses and hosts.
-func parseAllow(s string) ([]string, error) {
-	var out []string
-	for part := range strings.SplitSeq(s, ",") {
-		part = strings.TrimSpace(part)
-		_, neterr := netip.ParsePrefix(part)
-		_, addrerr := netip.ParseAddr(part)
-		if neterr != nil && addrerr != nil && (!host.MatchString(part) || strings.Contains(part, "..")) {
-			return nil, fmt.Errorf("%q is none of: a network such as 10.0.0.0/8, an address, a host's name", part)
-		}
-		out = append(out, part)
-	}
-	return out, nil
 }
 
 // redact is a URL without what may be secret in it: the user's part, and the

@@ -16,12 +16,12 @@ const Prefix = "NOTIFIER_"
 // wants to see all of them.
 
 type serviceVars struct {
-	RedisURL        string `env:"REDIS_URL, default=redis://127.0.0.1:6379/0" secret:"file"`
-	RedisMode       string `env:"REDIS_MODE, default=standalone"`
 	Namespace       string `env:"NAMESPACE, default=notifier"`
-	Shards          string `env:"SHARDS, default=1"`
+	Key             string `env:"KEY" secret:"file"`
+	Shards          string `env:"SHARDS" shown:"1"`
 	Instance        string `env:"INSTANCE"`
 	Listen          string `env:"LISTEN, default=127.0.0.1:8080"`
+	MetricsListen   string `env:"METRICS_LISTEN"`
 	Clients         string `env:"CLIENTS"`
 	Routes          string `env:"ROUTES"`
 	Concurrency     string `env:"CONCURRENCY, default=512"`
@@ -31,13 +31,28 @@ type serviceVars struct {
 	Retain          string `env:"RETAIN, default=100000"`
 	ConfigureRedis  string `env:"CONFIGURE_REDIS, default=true"`
 	ShutdownTimeout string `env:"SHUTDOWN_TIMEOUT, default=25s"`
-	LogLevel        string `env:"LOG_LEVEL, default=info"`
-	LogFormat       string `env:"LOG_FORMAT, default=json"`
+	Takeover        string `env:"TAKEOVER, default=3s"`
+	Limits          string `env:"LIMITS, default=fleet"`
+	UI              string `env:"UI, default=true"`
+	UIBodies        string `env:"UI_BODIES, default=shown"`
+	UIMask          string `env:"UI_MASK"`
+
+	Durability        string `env:"DURABILITY, default=memory"`
+	DurabilityTimeout string `env:"DURABILITY_TIMEOUT, default=1s"`
+	DurabilitySettle  string `env:"DURABILITY_SETTLE, default=memory"`
+
+	HistoryURL     string `env:"HISTORY_URL" secret:"file"`
+	HistoryBodies  string `env:"HISTORY_BODIES, default=keep"`
+	HistoryKeep    string `env:"HISTORY_RETENTION"`
+	HistoryBacklog string `env:"HISTORY_BACKLOG, default=1000000"`
+	LogLevel       string `env:"LOG_LEVEL, default=info"`
+	LogFormat      string `env:"LOG_FORMAT, default=json"`
 }
 
 type clientVars struct {
-	Token  string `env:"TOKEN" secret:"file"`
-	Prefix string `env:"PREFIX"`
+	Token    string `env:"TOKEN" secret:"file"`
+	Prefix   string `env:"PREFIX"`
+	ReadOnly string `env:"READ_ONLY, default=false"`
 }
 
 type routeVars struct {
@@ -51,7 +66,9 @@ type routeVars struct {
 	HostConcurrency string `env:"HOST_CONCURRENCY" shown:"16, or CONCURRENCY if that is less"`
 	Rate            string `env:"RATE"`
 	Secret          string `env:"SECRET" secret:"file"`
+	SignPer         string `env:"SIGN_PER" shown:"route"`
 	Headers         string `env:"HEADERS" secret:"file"`
+	HeadersTo       string `env:"HEADERS_TO"`
 	Allow           string `env:"ALLOW"`
 	HTTPSOnly       string `env:"HTTPS_ONLY, default=false"`
 	CAFile          string `env:"CA_FILE"`
@@ -65,54 +82,92 @@ type routeVars struct {
 
 // texts explains each variable of the table, for docs/configuration.md.
 var texts = map[string]string{
-	"REDIS_URL": "Where Redis is, in go-redis's forms: `redis://user:password@host:6379/0`, `rediss://` for TLS, `unix://` for a " +
-		"socket. More addresses of a cluster or of sentinels as `&addr=host:port`; sentinels need `master_name=`.",
+	"REDIS_URL": "The address of Redis: `redis://user:password@host:6379/0`, `rediss://` for TLS, `unix://` for a socket. Further addresses of a " +
+		"cluster or of sentinels are added as `&addr=host:port`; sentinels also need `master_name=`.",
 	"REDIS_MODE": "`standalone`, `sentinel` or `cluster`.",
-	"NAMESPACE":  "What every key of the service begins with. Two services on one database take two namespaces.",
-	"SHARDS":     "Parts the pending notices are kept in, 1 to 1024; fixed at the first start. More than 1 only pays in a cluster.",
-	"INSTANCE":   "The name of this process in logs and claims. Default: host name and a random end.",
-	"LISTEN":     "Address of the HTTP API. One that is not loopback is refused unless clients are configured.",
-	"CLIENTS":    "Names of those who may call the API, comma-separated. Each has its own variables, below. None: everybody who reaches the address.",
-	"ROUTES":     "Names of the routes, comma-separated: letters, digits, `_` and `-`. Required by `serve`.",
-	"CONCURRENCY": "Handlers that run at one time in this process, over all routes; " +
-		"1 to 100,000.",
-	"GRACE":     "How long the reconciler leaves a due notice to the event path, 1ms to 10s.",
-	"MAX_BODY":  "The longest body a notice may have, to 16MiB.",
-	"RETENTION": "How long a delivered or cancelled notice stays readable; 0 keeps none.",
-	"RETAIN":    "How many settled notices stay readable, for each route and shard.",
-	"CONFIGURE_REDIS": "Whether to add `Ex` (`KEg$x` if a route adopts) to Redis's notify-keyspace-events when it is missing. Flags that are " +
-		"there are kept.",
-	"SHUTDOWN_TIMEOUT": "How long running handlers may take to finish after SIGTERM, to 10m.",
-	"LOG_LEVEL":        "`debug`, `info`, `warn` or `error`.",
-	"LOG_FORMAT":       "`json` or `console`.",
+	"REDIS_CA_FILE": "A file with the authorities (PEM) that sign the certificates of Redis and of sentinels, in place of the system's; for `rediss://`. In a cluster and behind " +
+		"sentinels a certificate must be good for the address by which the nodes announce themselves.",
+	"REDIS_CERT_FILE":   "A file with this service's own certificate (PEM), for a Redis that asks for one; REDIS_KEY_FILE must be set too.",
+	"REDIS_KEY_FILE":    "The file with the private key of REDIS_CERT_FILE (PEM).",
+	"SENTINEL_USERNAME": "The user at the sentinels, where they have users of their own. The user in REDIS_URL is Redis's.",
+	"SENTINEL_PASSWORD": "The password that the sentinels ask for. TLS with them is as with Redis.",
+	"NAMESPACE":         "The first part of the names of all keys of the service. Two services on one database need two namespaces.",
+	"KEY": "32 random bytes in base64 (`head -c 32 /dev/urandom | base64`), the same for all instances. The keys that encrypt cursors are derived " +
+		"from them. Empty: the service makes them itself and keeps them in Redis, at `notifier:key`. Set it if others can read that Redis.",
+	"SHARDS": "The number of parts (shards) in which Redis keeps the notices, 1 to 1024. It is decided at the first start and kept in Redis; afterwards " +
+		"leave it out, or set the same number. More than 1 is useful only in a cluster.",
+	"INSTANCE": "The name of this process in logs and claims. Default: the host name and a random suffix.",
+	"LISTEN":   "The address of the HTTP API. An address that is not loopback is refused unless clients are configured.",
+	"METRICS_LISTEN": "A further address, such as `:9464`, that serves `/metrics` and nothing else, without a token. Only Prometheus should be able to reach " +
+		"it. Empty: there is none. `/metrics` is on LISTEN in any case, for clients without a prefix.",
+	"CLIENTS": "The names of those who may call the API, comma-separated. Each has variables of its own, see below. Empty: everybody who can reach " +
+		"the address may call it.",
+	"ROUTES":      "The names of the routes, comma-separated; a name has letters, digits, `_` and `-`. Required by `serve`.",
+	"CONCURRENCY": "How many handlers may run at a time in this process, for all routes together; 1 to 100,000.",
+	"GRACE":       "How long the reconciler waits for the expired event of a due notice before it claims the notice itself, 1ms to 10s.",
+	"MAX_BODY":    "The longest body that a notice may have, at most 16MiB.",
+	"RETENTION":   "How long a delivered or cancelled notice stays readable; with 0 it is removed at once.",
+	"RETAIN":      "How many delivered and cancelled notices stay readable, for each route and shard.",
+	"CONFIGURE_REDIS": "Whether the service adds `Ex` (`KEg$x` if a route has ADOPT) to Redis's notify-keyspace-events if it is missing. Flags that " +
+		"are set stay set.",
+	"SHUTDOWN_TIMEOUT": "How long running handlers may take to finish after SIGTERM, at most 10m.",
+	"TAKEOVER": "After how long an instance counts as dead that gives no sign of life and has no connection to Redis any more, 1s to 1h. `lease`: " +
+		"it never counts as dead, and the notices that it had claimed are claimed again when their leases end.",
+	"LIMITS": "What RATE and HOST_CONCURRENCY limit: `fleet` (all instances together, which divide the limits among them) or `instance` (each one). " +
+		"CONCURRENCY always limits each instance.",
+	"UI_BODIES": "Whether the pages show notices' bodies and receivers' answers: `shown` or `masked`, which hides the queries of addresses and the values of notices' headers, too. " +
+		"What is masked is masked in downloads of dead letters as well, and `import` refuses it. The API shows all to who has a token.",
+	"UI_MASK": "What is masked in bodies and answers where they are shown: paths of JSON, comma-separated, such as `$.card.number`, `items[*].cvv` or `$..pan` (at any " +
+		"depth). Letter case does not matter. A header and a field of an address's query are members of one object each: `$.token` hides those, too. " +
+		"A body that is neither JSON nor a form is masked whole then.",
+	"UI": "Whether the pages for people are served, under `/ui/` of LISTEN.",
+	"DURABILITY": "What a call waits for that schedules or changes notices, before it answers: `memory` (that Redis has it), `replicas:N` (that N replicas have " +
+		"received it, too) or `fsync` (that it is on Redis's disk; needs Redis 8, or `appendfsync always`). What is not confirmed in time is " +
+		"answered with 503 and the problem type `unconfirmed`; the call is to be repeated.",
+	"DURABILITY_TIMEOUT": "How long a call waits for that, 10ms to 30s.",
+	"DURABILITY_SETTLE": "The same for the end of an attempt: with `replicas:N`, a notice that was delivered is not delivered again after a failover. Until it is confirmed " +
+		"the attempt keeps its slot of CONCURRENCY, at most five times DURABILITY_TIMEOUT.",
+	"HISTORY_URL": "The database that keeps what has ended: `postgres://user:password@host:5432/database`, or `sqlite:///path/to/file` for the instances of one " +
+		"machine. Empty: there is none. See [history.md](history.md).",
+	"HISTORY_BODIES":    "What it keeps of bodies: `keep` (all), `hash` (SHA-256 and size) or `drop` (the size).",
+	"HISTORY_RETENTION": "How long it keeps what has ended, at least `24h`; PostgreSQL drops whole days. Empty: for ever.",
+	"HISTORY_BACKLOG": "How many endings Redis holds at most while the database does not take them, 1,000 to 100,000,000; about 0.5 GB for 1,000,000 with bodies of 200 bytes. " +
+		"Beyond it the oldest get no row.",
+	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
+	"LOG_FORMAT": "`json` or `console`.",
 
-	"CLIENT_<NAME>_TOKEN":  "The client's bearer token, 16 to 512 printable characters. Required.",
-	"CLIENT_<NAME>_PREFIX": "What the client may see and touch: `app`, `app:module` or `app:module:type`. Empty = everything.",
+	"CLIENT_<NAME>_TOKEN":     "The client's bearer token, 16 to 512 printable characters. Required.",
+	"CLIENT_<NAME>_PREFIX":    "The prefix of the keys that the client may read and change: `app`, `app:module` or `app:module:type`. Empty: all keys.",
+	"CLIENT_<NAME>_READ_ONLY": "Whether the client may only look: every call that changes something, and that for receivers' keys, is refused with 403.",
 
-	"ROUTE_<NAME>_PREFIX": "The keys of the route: `app`, `app:module` or `app:module:type`. The longest match wins. Required.",
-	"ROUTE_<NAME>_TARGET": "Where its notices go: `https://…` (one address), `notice` (each notice brings its `url`), `list:<key>`, " +
-		"`stream:<key>`, or `log`. Required.",
-	"ROUTE_<NAME>_RETRY": "The ladder: the delays between attempts. Or a preset, which sets ladder, acknowledgement and timeout " +
-		"together: see below. A notice's own ladder wins.",
-	"ROUTE_<NAME>_JITTER":  "Share by which each step is spread both ways, 0 to 0.5.",
-	"ROUTE_<NAME>_TIMEOUT": "The time one attempt may take, 1ms to 10m.",
-	"ROUTE_<NAME>_ACK": "What acknowledges: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field). Of lists and " +
-		"streams: `report`, a report of the consumer within the timeout; empty = the push itself.",
-	"ROUTE_<NAME>_CONCURRENCY":      "Handlers of the route that run at one time in this process.",
-	"ROUTE_<NAME>_HOST_CONCURRENCY": "Of them, to one destination host and port.",
-	"ROUTE_<NAME>_RATE":             "The most attempts in a time: `100/s`, `600/m`, `5000/h`. Empty = unlimited.",
-	"ROUTE_<NAME>_SECRET":           "Signing secrets, `whsec_` and 24 to 64 bytes in base64; several comma-separated while rotating, each makes a signature.",
-	"ROUTE_<NAME>_HEADERS":          "Headers of each request: `Name=value,…`.",
-	"ROUTE_<NAME>_ALLOW":            "Networks (CIDR), addresses and hosts a `notice` target may reach although private.",
-	"ROUTE_<NAME>_HTTPS_ONLY":       "Whether a plain `http://` address is refused.",
-	"ROUTE_<NAME>_CA_FILE":          "Certificates (PEM) to trust instead of the system's.",
-	"ROUTE_<NAME>_CERT_FILE":        "This service's own certificate (PEM), for receivers that ask for one; with KEY_FILE.",
-	"ROUTE_<NAME>_KEY_FILE":         "The key of CERT_FILE (PEM).",
-	"ROUTE_<NAME>_PROXY":            "An HTTP proxy for the route's calls, `http://user:password@host:3128`.",
-	"ROUTE_<NAME>_METHOD":           "`POST`, `PUT` or `GET`; a notice's own method wins.",
-	"ROUTE_<NAME>_MAXLEN":           "Entries a stream is trimmed to, approximately; 0 = never trimmed.",
-	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are taken over. Needs a retention of `1h` and " +
-		"`10000` at least, and the notify flags `KEg$x`.",
+	"ROUTE_<NAME>_PREFIX": "The prefix of the route's keys: `app`, `app:module` or `app:module:type`. A key belongs to the route with the longest prefix that matches. Required.",
+	"ROUTE_<NAME>_TARGET": "Where its notices go: `https://…` (one address), `notice` (each notice brings its own `url`), `list:<key>` or `stream:<key>` (of the " +
+		"same Redis), or `log` (they are only logged). Required.",
+	"ROUTE_<NAME>_RETRY": "The ladder, which is the list of delays between attempts, or a preset, which sets ladder, acknowledgement and timeout together: see " +
+		"below. A notice may bring a ladder of its own, which then holds instead.",
+	"ROUTE_<NAME>_JITTER":  "The share of each delay by which it is made longer or shorter at random, 0 to 0.5.",
+	"ROUTE_<NAME>_TIMEOUT": "How long one attempt may take, 1ms to 10m.",
+	"ROUTE_<NAME>_ACK": "Which answer acknowledges a notice: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field). For lists " +
+		"and streams: `report` (the consumer reports within the timeout); empty: the push itself acknowledges.",
+	"ROUTE_<NAME>_CONCURRENCY":      "How many handlers of the route may run at a time in this process.",
+	"ROUTE_<NAME>_HOST_CONCURRENCY": "How many calls to one destination (host and port) may run at a time; of all instances together unless LIMITS is `instance`.",
+	"ROUTE_<NAME>_RATE":             "How many attempts may start in a second, minute or hour: `100/s`, `600/m`, `5000/h`; of all instances together unless LIMITS is `instance`. Empty: there is no limit.",
+	"ROUTE_<NAME>_SECRET":           "The signing secret: `whsec_` and 24 to 64 bytes in base64. While it is being replaced, two or more, comma-separated: each makes a signature.",
+	"ROUTE_<NAME>_HEADERS":          "Headers that each request gets: `Name=value,…`. On the target `notice`, only requests to the hosts of HEADERS_TO get them.",
+	"ROUTE_<NAME>_SIGN_PER": "Which keys sign: `route` (the secrets themselves), `host` (a key derived from them for each host that is called), `audience` (a key derived for each audience that notices " +
+		"name), or `host,route` (both signatures, for changing over from `route`). `notifier secret` prints the derived keys to give to a receiver. Default for the target `notice`: `host`.",
+	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS, comma-separated: `shop.example`, `*.shop.example` (all names below it), `*` (all hosts). Only for the " +
+		"target `notice`, and required there if HEADERS is set.",
+	"ROUTE_<NAME>_ALLOW":      "Private addresses that notices' urls may name all the same: networks (CIDR), addresses, hosts and `*.domain`, comma-separated. For the target `notice`.",
+	"ROUTE_<NAME>_HTTPS_ONLY": "Whether a plain `http://` address is refused.",
+	"ROUTE_<NAME>_CA_FILE":    "A file of certificates (PEM) to trust in addition to the system's.",
+	"ROUTE_<NAME>_CERT_FILE":  "A file with this service's own certificate (PEM), for receivers that ask for one; KEY_FILE must be set too.",
+	"ROUTE_<NAME>_KEY_FILE":   "The file with the private key of CERT_FILE (PEM).",
+	"ROUTE_<NAME>_PROXY":      "A proxy for the route's calls: `http://user:password@host:3128`, `https://`, `socks5://` or `socks5h://`. The proxy resolves the names of hosts.",
+	"ROUTE_<NAME>_METHOD":     "`POST`, `PUT` or `GET`. A notice may name a method of its own.",
+	"ROUTE_<NAME>_MAXLEN":     "The approximate number of entries to which a stream is trimmed; 0: it is never trimmed.",
+	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are taken over as notices. Needs RETENTION of at least `1h`, RETAIN of at " +
+		"least `10000`, and the notify flags `KEg$x`.",
 }
 
 // Variable is one row of the table.
@@ -125,7 +180,7 @@ type Variable struct {
 
 // Variables lists the whole table in the order of the documentation.
 func Variables() []Variable {
-	list := rows("", serviceVars{})
+	list := append(rows("", redisVars{}), rows("", serviceVars{})...)
 	list = append(list, rows("CLIENT_<NAME>_", clientVars{})...)
 	return append(list, rows("ROUTE_<NAME>_", routeVars{})...)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"notifier/internal/notice"
 )
 
 // Command runs a shell command for each entry: the body on its standard input,
@@ -22,15 +24,16 @@ type Command struct {
 	Stderr  io.Writer
 }
 
-// putOff is the exit code of a command that wants the notice later: EX_TEMPFAIL
+// exitPutOff is the exit code of a command that wants the notice later: EX_TEMPFAIL
 // of sysexits.h.
-const putOff = 75
+const exitPutOff = 75
 
-// After the end of its time a command has so long to end by itself.
-const mercy = 5 * time.Second
+// killAfter is how long a command that was asked to end has to end by itself.
+const killAfter = 5 * time.Second
 
-// Run runs it once. Exit code 0 is done, 75 is put off, everything else failed.
-func (c *Command) Run(ctx context.Context, e *Entry) Verdict {
+// Run runs it once. Exit code 0 is delivered, 75 is deferred, everything else
+// a retry.
+func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
@@ -44,29 +47,30 @@ func (c *Command) Run(ctx context.Context, e *Entry) Verdict {
 	// A group of its own, so that what the shell started ends with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = mercy
+	cmd.WaitDelay = killAfter
 	err := cmd.Run()
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever did not heed the first
 	}
-	v := Verdict{Response: last.text()}
+	text := last.text()
+	res := notice.Result{Outcome: notice.OutcomeRetry, Response: text}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		v.Kind = Done
+		res.Outcome = notice.OutcomeDelivered
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		v = Verdict{Kind: Failed, Response: fmt.Sprintf("the command took longer than %s. %s", c.Timeout, v.Response)}
+		res.Response = fmt.Sprintf("the command took longer than %s. %s", c.Timeout, text)
 	case ctx.Err() != nil:
-		v = Verdict{Kind: PutOff, Response: "the consumer was stopped"}
-	case errors.As(err, &exit) && exit.ExitCode() == putOff:
-		v.Kind = PutOff
+		res.Outcome, res.Response = notice.OutcomeDeferred, "the consumer was stopped"
+	case errors.As(err, &exit) && exit.ExitCode() == exitPutOff:
+		res.Outcome = notice.OutcomeDeferred
 	case errors.As(err, &exit):
-		v = Verdict{Kind: Failed, Response: fmt.Sprintf("%s. %s", exit, v.Response)}
+		res.Response = fmt.Sprintf("%s. %s", exit, text)
 	default:
-		v = Verdict{Kind: Failed, Response: err.Error()}
+		res.Response = err.Error()
 	}
-	v.Response = strings.TrimSuffix(strings.TrimSpace(v.Response), ".")
-	return v
+	res.Response = strings.TrimSuffix(strings.TrimSpace(res.Response), ".")
+	return res
 }
 
 // tail keeps the end of what is written to it.

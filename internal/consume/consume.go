@@ -11,26 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
-	"notifier/internal/client"
+	"notifier/client"
+	"notifier/internal/notice"
+	"notifier/internal/queue"
 )
 
-// Kind is what came of an entry.
-type Kind int
-
-// The kinds.
-const (
-	Failed Kind = iota // the ladder goes on
-	Done
-	PutOff // it comes again and has used no attempt
-)
-
-// Verdict is what came of an entry, and what to keep of it.
-type Verdict struct {
-	Kind     Kind
-	Response string
-}
-
-// API is where verdicts go; see client.Client.
+// API is where results are reported; see client.Client.
 type API interface {
 	Ack(ctx context.Context, key string, r client.Report) (*client.Notice, error)
 	Nack(ctx context.Context, key string, r client.Report) (*client.Notice, error)
@@ -56,10 +42,12 @@ type Options struct {
 	Concurrency int
 	// Drain is how long a stop waits for running work.
 	Drain time.Duration
-	// After is how long what is put off stays away; empty = as the service
+	// After is how long what is put off stays away; 0 = as the service
 	// likes.
-	After  string
-	Run    func(ctx context.Context, e *Entry) Verdict
+	After time.Duration
+	// Run works on an entry. What it did is delivered, what failed is a retry, and
+	// what is to come again without having used an attempt is deferred.
+	Run    func(ctx context.Context, e *Entry) notice.Result
 	API    API
 	Logger *zap.Logger
 
@@ -70,7 +58,7 @@ type Options struct {
 // Consumer works on entries. Use New.
 type Consumer struct {
 	o    Options
-	work context.Context //nolint:containedctx // the life of all work, which outlives Run's by the drain
+	work context.Context // the life of all work, which outlives Run's by the drain
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 }
@@ -132,55 +120,45 @@ func (c *Consumer) list(ctx context.Context) {
 			continue
 		}
 		p.reset()
-		e, err := fromList(v[1])
+		e, err := queue.ParseEnvelope(v[1])
 		if err != nil {
 			c.o.Logger.Error("an entry cannot be read; it is dropped", zap.String("list", c.o.Key), zap.String("entry", short(v[1])), zap.Error(err))
 			continue
 		}
-		c.one(e)
+		c.one(&Entry{Entry: *e})
 	}
 }
 
 // one works on an entry and reports; false means that no report arrived.
 func (c *Consumer) one(e *Entry) bool {
-	if (e.again || c.o.Report) && !c.stands(e) {
+	if (e.takenOver || c.o.Report) && !c.stands(e) {
 		c.o.Logger.Info("passed over an entry: its attempt is over", zap.String("key", e.Key), zap.Int("attempt", e.Attempt))
 		return true
 	}
 	began := time.Now()
-	v := c.o.Run(c.work, e)
-	c.o.Logger.Info("worked", zap.String("key", e.Key), zap.Int("attempt", e.Attempt), zap.String("verdict", v.Kind.String()),
-		zap.Duration("took", time.Since(began)), zap.String("detail", v.Response))
-	if v.Kind == Done && !c.o.Report {
+	res := c.o.Run(c.work, e)
+	c.o.Logger.Info("worked", zap.String("key", e.Key), zap.Int("attempt", e.Attempt), zap.String("outcome", string(res.Outcome)),
+		zap.Duration("took", time.Since(began)), zap.String("detail", res.Response))
+	if res.Outcome == notice.OutcomeDelivered && !c.o.Report {
 		return true
 	}
-	return c.report(e, v)
-}
-
-func (k Kind) String() string {
-	switch k {
-	case Done:
-		return "done"
-	case PutOff:
-		return "put off"
-	}
-	return "failed"
+	return c.report(e, res)
 }
 
 // report tells the API, again and again while that makes sense.
-func (c *Consumer) report(e *Entry, v Verdict) bool {
+func (c *Consumer) report(e *Entry, res notice.Result) bool {
 	// A stop ends the work and not its report, which is the point of it.
 	limit := max(c.o.Timeout, 10*time.Second)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.work), limit)
 	defer cancel()
-	r := client.Report{Attempt: e.Attempt, Response: v.Response}
+	r := client.Report{Attempt: e.Attempt, ID: e.ID, Response: res.Response}
 	p := pause{}
 	for {
 		var err error
-		switch v.Kind {
-		case Done:
+		switch res.Outcome {
+		case notice.OutcomeDelivered:
 			_, err = c.o.API.Ack(ctx, e.Key, r)
-		case PutOff:
+		case notice.OutcomeDeferred:
 			r.After = c.o.After
 			_, err = c.o.API.Defer(ctx, e.Key, r)
 		default:
@@ -203,7 +181,7 @@ func (c *Consumer) report(e *Entry, v Verdict) bool {
 	}
 }
 
-// stands asks whether an entry's attempt is still to be made: a dead consumer
+// stands reports whether an entry's attempt is still to be made: a dead consumer
 // may have left it, or it may have waited for longer than the timeout. When in
 // doubt it is.
 func (c *Consumer) stands(e *Entry) bool {

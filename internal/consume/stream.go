@@ -3,11 +3,12 @@ package consume
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+
+	"notifier/internal/queue"
 )
 
 // stream takes entries as a member of a group, new ones and those that dead
@@ -20,7 +21,7 @@ func (c *Consumer) stream(ctx context.Context) {
 		if !grouped {
 			// From the beginning: what came before the group was made counts.
 			err := c.o.Redis.XGroupCreateMkStream(ctx, c.o.Key, c.o.Group, "0").Err()
-			if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
+			if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 				c.trouble(ctx, &p, "make the group", err)
 				continue
 			}
@@ -36,14 +37,14 @@ func (c *Consumer) stream(ctx context.Context) {
 		free := int64(cap(slots) - len(slots))
 		var entries []redis.XMessage
 		var err error
-		again := time.Since(looked) > c.o.Idle/2
-		if again {
+		takenOver := time.Since(looked) > c.o.Idle/2
+		if takenOver {
 			if entries, err = c.left(ctx, free); err == nil && len(entries) == 0 {
 				looked = time.Now()
 			}
 		}
 		if err == nil && len(entries) == 0 {
-			again = false
+			takenOver = false
 			entries, err = c.fresh(ctx, free)
 		}
 		switch {
@@ -51,7 +52,7 @@ func (c *Consumer) stream(ctx context.Context) {
 			p.reset()
 			continue
 		case err != nil:
-			if strings.HasPrefix(err.Error(), "NOGROUP") {
+			if redis.HasErrorPrefix(err, "NOGROUP") {
 				grouped = false // a restarted Redis has forgotten it
 			}
 			c.trouble(ctx, &p, "read the stream", err)
@@ -62,7 +63,7 @@ func (c *Consumer) stream(ctx context.Context) {
 			slots <- struct{}{}
 			c.wg.Go(func() {
 				defer func() { <-slots }()
-				c.message(m, again)
+				c.message(m, takenOver)
 			})
 		}
 	}
@@ -87,14 +88,14 @@ func (c *Consumer) left(ctx context.Context, n int64) ([]redis.XMessage, error) 
 }
 
 // message works on one entry of the stream and acknowledges it.
-func (c *Consumer) message(m redis.XMessage, again bool) {
-	e, err := fromStream(m.ID, m.Values)
+func (c *Consumer) message(m redis.XMessage, takenOver bool) {
+	parsed, err := queue.ParseFields(m.Values)
 	if err != nil {
 		c.o.Logger.Error("an entry cannot be read; it is acknowledged unread", zap.String("stream", c.o.Key), zap.String("entry", m.ID), zap.Error(err))
 		c.acknowledge(m.ID)
 		return
 	}
-	e.again = again
+	e := &Entry{Entry: *parsed, takenOver: takenOver}
 	stop := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
@@ -133,7 +134,7 @@ func (c *Consumer) acknowledge(id string) {
 	p := pause{}
 	for {
 		err := c.o.Redis.XAck(ctx, c.o.Key, c.o.Group, id).Err()
-		if err == nil || ctx.Err() != nil || strings.HasPrefix(err.Error(), "NOGROUP") {
+		if err == nil || ctx.Err() != nil || redis.HasErrorPrefix(err, "NOGROUP") {
 			return
 		}
 		c.trouble(ctx, &p, "acknowledge an entry", err)

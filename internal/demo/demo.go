@@ -1,6 +1,3 @@
-// Package demo shows the service at work on a machine that has nothing but this
-// program: a Redis of its own, a receiver that fails at first, and a ladder
-// whose hours are parts of a second.
 package demo
 
 import (
@@ -9,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"notifier/internal/app"
 	"notifier/internal/config"
 	"notifier/internal/embedded"
+	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -54,7 +54,7 @@ var ladder = notice.Ladder{150 * time.Millisecond, 300 * time.Millisecond, 500 *
 // limit is how long the whole may take; it takes about three seconds.
 const limit = 25 * time.Second
 
-// ErrUndelivered: some notice was not delivered within the limit.
+// ErrUndelivered says that some notice was not delivered within the limit.
 var ErrUndelivered = errors.New("not every notice was delivered")
 
 // Run shows it, and returns nil only if every notice was delivered.
@@ -79,7 +79,13 @@ func Run(ctx context.Context, o Options) error {
 	say(o.Out, "redis     %s\nreceiver  %s\nladder    %s (%s) in place of %s (%s)\n", redis.Kind, rcv.url, ladder, ladder.Summary(),
 		notice.DefaultLadder[:4], notice.DefaultLadder[:4].Summary())
 
-	p, err := start(redis.URL, rcv.url, o.Version)
+	dir, err := os.MkdirTemp("", "notifier-demo")
+	if err != nil {
+		return fmt.Errorf("make a directory for the history: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system clears its directory for such files
+	kept := "sqlite://" + filepath.Join(dir, "history.db")
+	p, err := start(addresses{redis.URL, rcv.url, kept}, o.Version)
 	if err != nil {
 		return err
 	}
@@ -103,28 +109,39 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return fmt.Errorf("schedule %s: %w", x.key, err)
 		}
-		rcv.expect(x.key, r.Made)
+		rcv.expect(x.key, r.Made.Time())
 	}
 	say(o.Out, "\nscheduled %d notices; attempts as the receiver sees them:\n\n", len(list))
 	rcv.print(ctx, o.Out)
-	return table(ctx, o.Out, p, list, rcv)
+	if err := table(ctx, o.Out, p, list, rcv); err != nil {
+		return err
+	}
+	return remembered(ctx, o.Out, kept, list)
 }
+
+// addresses are where the process finds what it works with.
+type addresses struct{ redis, target, history string }
 
 func say(w io.Writer, format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) }
 
 // start makes the process: a configuration as the environment would give it.
-func start(redisURL, target, version string) (*app.Process, error) {
+func start(at addresses, version string) (*app.Process, error) {
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
+	to, err := route.ParseTarget(at.target)
+	if err != nil {
+		return nil, err
+	}
 	secret := route.Secret("a secret of the demonstration 32")
-	c := &config.Config{Redis: config.Redis{URL: redisURL, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Instance: "demo",
+	c := &config.Config{Redis: config.Redis{URL: at.redis, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Instance: "demo",
 		Listen: listen.Addr().String(), Concurrency: 64, Grace: 50 * time.Millisecond, MaxBody: 1 << 16, Retention: time.Hour, Retain: 1000,
 		ConfigureRedis: true, ShutdownTimeout: 5 * time.Second,
-		Routes: []*route.Route{{Name: "demo", Prefix: "demo", Target: route.Target{Kind: route.KindFixed, URL: target}, Ladder: ladder,
+		History: config.History{URL: config.Secret(at.history), Bodies: string(history.BodiesKeep), Backlog: 1000},
+		Routes: []*route.Route{{Name: "demo", Prefix: "demo", Target: to, Ladder: ladder,
 			Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 16, HostConcurrency: 16, Secrets: []route.Secret{secret}}}}
-	return app.New(app.Options{Config: c, Version: version, Logger: zap.NewNop(), Listener: listen})
+	return app.New(app.Options{Config: c, Version: version, Logger: zap.NewNop(), Listener: listen, Throwaway: true})
 }
 
 // table is the summary: notice, attempts, lateness of each, outcome.
@@ -155,8 +172,8 @@ func table(ctx context.Context, out io.Writer, p *app.Process, list []order, rcv
 	}
 	_ = w.Flush()
 	if attempts > 0 {
-		say(out, "\n%d attempts, mean %.1f ms late, worst %.1f ms; none may be early\n", attempts,
-			float64(sum.Microseconds())/1000/float64(attempts), float64(worst.Microseconds())/1000)
+		say(out, "\n%d attempts, mean %.1f ms late, worst %.1f ms, from the due instant to the arrival at the receiver; none may be early\n",
+			attempts, float64(sum.Microseconds())/1000/float64(attempts), float64(worst.Microseconds())/1000)
 	}
 	if bad > 0 {
 		return ErrUndelivered

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,67 @@ const (
 	refusal  = notice.ReasonStatus5xx
 	rejected = notice.ReasonRejected
 )
+
+// The rows of Decide's two tables. What it is given stays as it is.
+func TestDecideRowByRow(t *testing.T) {
+	delivered, failed, gone := notice.DeliveredResult(200), notice.RetryResult(refusal, "no"), notice.DeadResult(notice.ReasonGone, "")
+	pushed := notice.Result{Outcome: notice.OutcomeDelivered, Push: &notice.Push{Key: "l", Entry: []string{"x"}}}
+	later := func(reason notice.Reason, d time.Duration) notice.Result { return notice.DeferredResult(reason, d, "") }
+	month := failed
+	month.After = 30 * maxDelay
+	const lock, timeout = 2, 10 * time.Second
+	for _, c := range []struct {
+		name    string
+		made    int  // attempts, the one handed over included
+		awaited bool // the notice's report
+		acks    bool // the route's consumers report
+		res     notice.Result
+		want    Decision
+	}{
+		{"delivered", 0, false, false, delivered, Decision{Ending: store.EndDelivered, Counting: CountAttempt}},
+		{"delivered, pushed", 0, false, false, pushed, Decision{Ending: store.EndDelivered, Counting: CountAttempt, Locked: lock}},
+		{"delivered, pushed, to report", 0, false, true, pushed,
+			Decision{Ending: store.EndHanded, After: timeout, Counting: CountAttempt, Locked: lock}},
+		{"retry, a step is left", 0, false, false, failed, Decision{Ending: store.EndRetry, Step: first, Counting: CountAttempt}},
+		{"retry, the last step", 1, false, false, failed, Decision{Ending: store.EndRetry, Step: second, Counting: CountAttempt}},
+		{"retry, Retry-After", 0, false, false, month, Decision{Ending: store.EndRetry, Step: first, After: maxDelay, Counting: CountAttempt}},
+		{"retry, no step is left", 2, false, false, failed, Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: refusal}},
+		{"dead", 0, false, false, gone, Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: notice.ReasonGone}},
+		{"deferred", 1, false, false, later(notice.ReasonBusy, time.Second),
+			Decision{Ending: store.EndDeferred, After: time.Second, Locked: lock}},
+		{"deferred for no time", 0, false, false, later(notice.ReasonBusy, 0), Decision{Ending: store.EndDeferred, After: minDeferral, Locked: lock}},
+		{"deferred by a shutdown", 0, false, false, later(notice.ReasonShutdown, 0), Decision{Ending: store.EndDeferred, Locked: lock}},
+		{"deferred by a lock", 0, false, false, later(notice.ReasonLocked, time.Second),
+			Decision{Ending: store.EndDeferred, After: time.Second, Locked: lock + 1}},
+
+		{"reported delivered", 1, true, true, delivered, Decision{Ending: store.EndDelivered, Counting: CountReported}},
+		{"reported failed", 1, true, true, failed, Decision{Ending: store.EndRetry, Step: first, Counting: CountReported}},
+		{"reported failed, no step is left", 3, true, true, failed, Decision{Ending: store.EndDead, Counting: CountReported, Reason: refusal}},
+		{"reported dead", 1, true, true, gone, Decision{Ending: store.EndDead, Counting: CountReported, Reason: notice.ReasonGone}},
+		{"report deferred by a lock", 1, true, true, later(notice.ReasonLocked, time.Second),
+			Decision{Ending: store.EndDeferred, After: time.Second, Counting: CountUndone, Locked: lock + 1}},
+	} {
+		r := testRoute("a", 1)
+		r.Ladder, r.Timeout, r.Jitter = notice.Ladder{first, second}, timeout, 0.5
+		if c.acks {
+			r.Ack.Kind = route.AckReport
+		}
+		made := func() *notice.Notice {
+			n := &notice.Notice{Key: "a:b:c:d", AwaitsReport: c.awaited, Locked: lock}
+			for i := range c.made {
+				n.Add(notice.Attempt{Number: i + 1})
+			}
+			return n
+		}
+		n := made()
+		if got := Decide(r, n, c.res); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+		if !reflect.DeepEqual(n, made()) {
+			t.Errorf("%s: the notice was changed: %+v", c.name, n)
+		}
+	}
+}
 
 func TestDecide(t *testing.T) {
 	delivered, failed := notice.DeliveredResult(200), notice.RetryResult(refusal, "no")
@@ -38,15 +100,15 @@ func TestDecide(t *testing.T) {
 		own      notice.Ladder // the notice's
 		res      notice.Result
 
-		ending    store.Ending
-		after     time.Duration
-		untouched bool
-		nowUsed   int
-		kept      int // attempts in the record
-		last      notice.Reason
-		reason    notice.Reason // why dead
-		nowHanded bool
-		nowLocked int
+		ending     store.Ending
+		after      time.Duration
+		keepRecord bool
+		nowUsed    int
+		kept       int // attempts in the record
+		last       notice.Reason
+		reason     notice.Reason // why dead
+		nowHanded  bool
+		nowLocked  int
 	}{
 		{name: "delivered at first", res: delivered, ending: "d", nowUsed: 1, kept: 1},
 		{name: "delivered at last", used: 2, res: delivered, ending: "d", nowUsed: 3, kept: 3},
@@ -68,23 +130,23 @@ func TestDecide(t *testing.T) {
 		{name: "retry-after beyond the step", res: patient(failed, time.Minute), ending: "r", after: time.Minute, nowUsed: 1, kept: 1,
 			last: refusal},
 		{name: "retry-after within the step", res: patient(failed, time.Second), ending: "r", after: first, nowUsed: 1, kept: 1, last: refusal},
-		{name: "retry-after of a month", res: patient(failed, 720*time.Hour), ending: "r", after: maxAfter, nowUsed: 1, kept: 1, last: refusal},
+		{name: "retry-after of a month", res: patient(failed, 720*time.Hour), ending: "r", after: maxDelay, nowUsed: 1, kept: 1, last: refusal},
 		{name: "retry-after before now", res: patient(failed, -time.Hour), ending: "r", after: first, nowUsed: 1, kept: 1, last: refusal},
 		{name: "gone", res: notice.DeadResult(notice.ReasonGone, ""),
 			ending: "x", nowUsed: 1, kept: 1, last: notice.ReasonGone, reason: notice.ReasonGone},
 
-		{name: "put off", res: later(notice.ReasonBusy, time.Second), ending: "f", after: time.Second, untouched: true},
+		{name: "put off", res: later(notice.ReasonBusy, time.Second), ending: "f", after: time.Second, keepRecord: true},
 		{name: "put off amid the ladder", used: 1, res: later(notice.ReasonBreaker, time.Second),
-			ending: "f", after: time.Second, untouched: true, nowUsed: 1, kept: 1},
+			ending: "f", after: time.Second, keepRecord: true, nowUsed: 1, kept: 1},
 		{name: "put off keeps the lapses", lapses: 2, res: later(notice.ReasonBusy, time.Second),
 			ending: "f", after: time.Second, nowUsed: 2, kept: 2,
 			last: notice.ReasonInterrupted},
 		{name: "put off keeps the locks", locked: 2, res: later(notice.ReasonBusy, time.Second),
-			ending: "f", after: time.Second, untouched: true, nowLocked: 2},
-		{name: "put off for a month", res: later(notice.ReasonBusy, 720*time.Hour), ending: "f", after: maxAfter, untouched: true},
-		{name: "put off for no time", res: later(notice.ReasonBusy, 0), ending: "f", after: leastAfter, untouched: true},
-		{name: "put off for less", res: later(notice.ReasonBusy, -time.Second), ending: "f", after: leastAfter, untouched: true},
-		{name: "stopping", res: later(notice.ReasonShutdown, 0), ending: "f", untouched: true},
+			ending: "f", after: time.Second, keepRecord: true, nowLocked: 2},
+		{name: "put off for a month", res: later(notice.ReasonBusy, 720*time.Hour), ending: "f", after: maxDelay, keepRecord: true},
+		{name: "put off for no time", res: later(notice.ReasonBusy, 0), ending: "f", after: minDeferral, keepRecord: true},
+		{name: "put off for less", res: later(notice.ReasonBusy, -time.Second), ending: "f", after: minDeferral, keepRecord: true},
+		{name: "stopping", res: later(notice.ReasonShutdown, 0), ending: "f", keepRecord: true},
 		{name: "locked", locked: 2, res: later(notice.ReasonLocked, time.Second), ending: "f", after: time.Second, nowLocked: 3},
 
 		{name: "pushed", res: pushed, ending: "d", nowUsed: 1, kept: 1},
@@ -114,17 +176,17 @@ func TestDecide(t *testing.T) {
 			if c.report {
 				r.Ack.Kind = route.AckReport
 			}
-			n := &notice.Notice{Key: "a:b:c:d", Redriven: c.redriven, Handed: c.handed, Locked: c.locked, Content: notice.Content{Ladder: c.own}}
+			n := &notice.Notice{Key: "a:b:c:d", Redriven: c.redriven, AwaitsReport: c.handed, Locked: c.locked, Content: notice.Content{Ladder: c.own}}
 			for i := range c.used {
-				n.Add(notice.Attempt{N: i + 1})
+				n.Add(notice.Attempt{Number: i + 1})
 			}
 			claim := &store.Claim{Notice: n, Lapses: c.lapses}
-			countLapses(r, claim)
-			s := Decide(r, claim, c.res, at, time.Second)
-			if s.Ending != c.ending || s.After != c.after || s.Untouched != c.untouched {
-				t.Errorf("%s after %s, untouched %v; want %s after %s, %v", s.Ending, s.After, s.Untouched, c.ending, c.after, c.untouched)
+			countLapses(r, claim, at)
+			s := End(r, claim, c.res, at, time.Second)
+			if s.Ending != c.ending || s.After != c.after || s.KeepRecord != c.keepRecord {
+				t.Errorf("%s after %s, keepRecord %v; want %s after %s, %v", s.Ending, s.After, s.KeepRecord, c.ending, c.after, c.keepRecord)
 			}
-			if n.Used != c.nowUsed || len(n.Attempts) != c.kept || n.Reason != c.reason || n.Handed != c.nowHanded || n.Locked != c.nowLocked {
+			if n.AttemptsMade != c.nowUsed || len(n.Attempts) != c.kept || n.Reason != c.reason || n.AwaitsReport != c.nowHanded || n.Locked != c.nowLocked {
 				t.Errorf("%+v; want used %d, %d attempts, reason %q, handed %v, locked %d", n, c.nowUsed, c.kept, c.reason, c.nowHanded, c.nowLocked)
 			}
 			if k := len(n.Attempts); k > 0 && n.Attempts[k-1].Reason != c.last {
@@ -156,14 +218,14 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 					if report {
 						r.Ack.Kind = route.AckReport
 					}
-					n := &notice.Notice{Key: "a:b:c:d", Handed: handed}
+					n := &notice.Notice{Key: "a:b:c:d", AwaitsReport: handed}
 					for i := range used {
-						n.Add(notice.Attempt{N: i + 1})
+						n.Add(notice.Attempt{Number: i + 1})
 					}
 					c := &store.Claim{Notice: n, Lapses: lapses}
-					countLapses(r, c)
-					before := n.Used
-					s := Decide(r, c, res, time.Now(), time.Second)
+					countLapses(r, c, time.Now())
+					before := n.AttemptsMade
+					s := End(r, c, res, time.Now(), time.Second)
 					name := fmt.Sprintf("%s, used %d, %d lapses, handed %v, report %v", res.Outcome, used, lapses, handed, report)
 					want := before + 1
 					switch {
@@ -172,21 +234,21 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 					case res.Outcome == notice.OutcomeDeferred, handed:
 						want = before
 					}
-					if n.Used != want || len(n.Attempts) > min(want, notice.KeptAttempts) {
-						t.Fatalf("%s: used %d with %d kept, want %d", name, n.Used, len(n.Attempts), want)
+					if n.AttemptsMade != want || len(n.Attempts) > min(want, notice.KeptAttempts) {
+						t.Fatalf("%s: used %d with %d kept, want %d", name, n.AttemptsMade, len(n.Attempts), want)
 					}
 					timed := s.Ending == store.EndRetry || s.Ending == store.EndDeferred || s.Ending == store.EndHanded
-					if !timed && s.After != 0 || s.After < 0 || s.After > maxAfter {
+					if !timed && s.After != 0 || s.After < 0 || s.After > maxDelay {
 						t.Fatalf("%s: %s after %s", name, s.Ending, s.After)
 					}
 					if s.Ending == store.EndRetry && s.After == 0 {
 						t.Fatalf("%s: a retry at once", name)
 					}
-					if s.Untouched && (lapses > 0 || handed || s.Ending != store.EndDeferred) {
+					if s.KeepRecord && (lapses > 0 || handed || s.Ending != store.EndDeferred) {
 						t.Fatalf("%s: the record would not be written", name)
 					}
-					if (s.Ending == store.EndDead) != (n.Reason != "") || (s.Ending == store.EndHanded) != n.Handed {
-						t.Fatalf("%s: %s, dead of %q, handed %v", name, s.Ending, n.Reason, n.Handed)
+					if (s.Ending == store.EndDead) != (n.Reason != "") || (s.Ending == store.EndHanded) != n.AwaitsReport {
+						t.Fatalf("%s: %s, dead of %q, handed %v", name, s.Ending, n.Reason, n.AwaitsReport)
 					}
 					for _, a := range n.Attempts {
 						if len(a.Response) > notice.KeptResponse {
@@ -202,7 +264,7 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 func TestSpent(t *testing.T) {
 	lost := func(from, n int) (list []notice.Attempt) {
 		for i := range n {
-			list = append(list, notice.Attempt{N: from + i, Reason: notice.ReasonInterrupted})
+			list = append(list, notice.Attempt{Number: from + i, Reason: notice.ReasonInterrupted})
 		}
 		return list
 	}
@@ -212,14 +274,14 @@ func TestSpent(t *testing.T) {
 		want bool
 	}{
 		{"new", notice.Notice{}, false},
-		{"the last attempt is to come", notice.Notice{Used: 2}, false},
-		{"none left", notice.Notice{Used: 3}, true},
-		{"redriven", notice.Notice{Used: 3, Redriven: 3}, false},
-		{"lost ones within what is granted", notice.Notice{Used: 5, Attempts: lost(3, 3)}, false},
-		{"lost ones beyond it", notice.Notice{Used: 6, Attempts: lost(3, 4)}, true},
-		{"lost before the redrive", notice.Notice{Used: 6, Redriven: 3, Attempts: lost(1, 3)}, true},
-		{"no ladder", notice.Notice{Used: 1, Content: notice.Content{Ladder: notice.Ladder{}}}, true},
-		{"no ladder, lost", notice.Notice{Used: 1, Attempts: lost(1, 1), Content: notice.Content{Ladder: notice.Ladder{}}}, false},
+		{"the last attempt is to come", notice.Notice{AttemptsMade: 2}, false},
+		{"none left", notice.Notice{AttemptsMade: 3}, true},
+		{"redriven", notice.Notice{AttemptsMade: 3, Redriven: 3}, false},
+		{"lost ones within what is granted", notice.Notice{AttemptsMade: 5, Attempts: lost(3, 3)}, false},
+		{"lost ones beyond it", notice.Notice{AttemptsMade: 6, Attempts: lost(3, 4)}, true},
+		{"lost before the redrive", notice.Notice{AttemptsMade: 6, Redriven: 3, Attempts: lost(1, 3)}, true},
+		{"no ladder", notice.Notice{AttemptsMade: 1, Content: notice.Content{Ladder: notice.Ladder{}}}, true},
+		{"no ladder, lost", notice.Notice{AttemptsMade: 1, Attempts: lost(1, 1), Content: notice.Content{Ladder: notice.Ladder{}}}, false},
 	} {
 		if got := spent(testRoute("a", 1), &c.n); got != c.want {
 			t.Errorf("%s: %v", c.name, got)

@@ -1,49 +1,9 @@
-// Package dispatch claims due notices, runs their handlers and settles what
-// came of them.
-//
-// # Slots
-//
-// Each route has a number of slots, and there is a number in total. A slot is
-// taken before a claim is asked for and freed when the handler has returned, or
-// when the attempt is settled once some hundreds wait for that, so what this
-// process holds is bounded, and a saturated route neither claims what
-// it cannot begin nor keeps others from their slots beyond the total. When the
-// total is used up, what comes free goes first to the waiting route that holds
-// the least of it: one with a backlog cannot keep it all to itself.
-//
-// Nothing is claimed before SetPaused has been called once: a route that was
-// paused stays so while an instance starts.
-//
-// # Two ways to a claim
-//
-// A hint is a key that just expired: it is claimed by name. A sweep claims
-// whatever is overdue. Hints are dropped when there is no room for them; the
-// sweep finds those notices later. Sweeps leave a quarter of a route's slots to
-// hints, as long as some come, and a quarter is theirs though hints come without
-// end: neither way waits for the other. A backlog is swept from its oldest and its
-// newest end in turn, so that a burst for one destination does not hold up
-// what fell due after it.
-//
-// # What may be doubled
-//
-// A notice is handled again only if this process dies, or loses Redis for a
-// whole lease, between the handler's success and the settle. While a settle
-// fails, it is repeated until Redis answers, and the route claims nothing.
-//
-// # What is lost with an instance
-//
-// An attempt that was claimed and never settled counts as one, as interrupted:
-// a notice that kills its process must not do so for ever. But it may never
-// have been begun, since a claim call whose answer is lost leaves the same
-// trace. So some such attempts are granted beyond the ladder, and a notice
-// without a ladder is not dead because Redis was slow once.
 package dispatch
 
 import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -51,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -58,82 +19,118 @@ import (
 
 // Store is what dispatch needs of Redis.
 type Store interface {
-	ClaimKeys(ctx context.Context, prefix string, shard int, token string, lease time.Duration, keys []string) (store.Claimed, error)
-	Sweep(ctx context.Context, prefix string, shard int, token string, lease, grace time.Duration, n int, newest bool) (store.Claimed, error)
-	Recover(ctx context.Context, prefix string, shard int, token string, lease time.Duration, n int, ago time.Duration) (store.Claimed, error)
-	Settle(ctx context.Context, prefix string, shard int, list []store.Settlement) ([]store.Settled, error)
-	Touch(ctx context.Context, keys []string) (int, error)
+	ClaimKeys(ctx context.Context, p keys.Partition, lease store.Lease, ks []string) (store.Claimed, error)
+	Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error)
+	TakeOver(ctx context.Context, p keys.Partition, lease store.Lease, o store.TakeOverOptions) (store.Claimed, error)
+	Recover(ctx context.Context, p keys.Partition, lease store.Lease, n int, ago time.Duration) (store.Claimed, error)
+	Settle(ctx context.Context, p keys.Partition, list []store.Settlement) ([]store.Settled, error)
+	Touch(ctx context.Context, keys []string) (store.Touched, error)
 }
 
-// Handler makes one attempt. It must return soon after ctx ends.
+// Handler makes one attempt. It must return soon after ctx ends, which is with the
+// route's timeout at the latest: the lease is [route.Margin] longer and is not
+// renewed, so that beside a handler which goes on after that, another may begin on the
+// same notice in another process.
 type Handler interface {
 	Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result
 }
 
-// Observer hears what happens; see package metrics. All methods must be quick
-// and safe for concurrent use.
-type Observer interface {
-	Claims(source, result string, n int)
-	Attempt(route string, o notice.Outcome, r notice.Reason)
-	Lateness(route, source string, d time.Duration)
-	HandlerTime(route string, d time.Duration)
-	Unsettled(route string, n int)
+// Fleet is what dispatch needs to know of this instance among others.
+type Fleet interface {
+	// ClaimID begins, with a '-', the token of each claim.
+	ClaimID() string
+	// MayStart reports whether a handler may start for a claim with that token:
+	// not if others may have taken it over.
+	MayStart(token string) bool
 }
 
-// Sources of a claim, for metrics and logs.
-const (
-	SourceEvent = "event"
-	SourceSweep = "sweep"
-)
+// alone is a Fleet of one whose claims nobody takes over.
+type alone string
 
-// batch is the most one claim or settle call carries; senders is how many such
+func (a alone) ClaimID() string      { return string(a) }
+func (a alone) MayStart(string) bool { return true }
+
+// maxBatch is the most one claim or settle call carries; maxCalls is how many such
 // calls of one route may be under way at once, so that Redis works while this
-// process does. The second of a kind waits until it has company to bring: a call
-// costs as much as some ten notices in it, and while there is one under way,
-// nothing is idle.
+// process does. The second of a kind waits until it has so many notices to bring:
+// a call costs as much as some ten notices in it, and while there is one under
+// way, nothing is idle. Nobody waits for a settle, so it waits for more.
 const (
-	batch   = 128
-	senders = 2
-	company = 32
-	// Nobody waits for a settle.
-	settleCompany = 64
+	maxBatch       = 128
+	maxCalls       = 2
+	claimBatchMin  = 32
+	settleBatchMin = 64
 )
 
 // Options of a Dispatcher.
 type Options struct {
-	Store    Store
-	Routes   []*route.Route
-	Shards   int
-	Shard    func(key string) int
-	Handler  func(*route.Route) Handler
-	Total    int           // slots over all routes
-	Instance string        // begins each claim's token
-	Grace    time.Duration // of sweeps
-	Observer Observer
-	Logger   *zap.Logger
-	// Stale, if not nil, hears keys of hints that were no pending notice.
-	Stale func(r *route.Route, keys []string)
+	Store   Store
+	Routes  []*route.Route
+	Shards  int
+	Shard   func(key string) int
+	Handler func(*route.Route) Handler
+	Total   int           // slots over all routes
+	Grace   time.Duration // of sweeps
+	// Fleet may be nil: nobody else takes over what this process has claimed.
+	Fleet  Fleet
+	Logger *zap.Logger
+
+	// What happens, for whoever counts it. Each may be nil; all must be quick and
+	// safe for concurrent use.
+
+	OnClaims    func(source notice.Source, result notice.ClaimResult, n int)
+	OnAttempt   func(route string, o notice.Outcome, r notice.Reason) // an attempt or a deferral ended
+	OnLateness  func(route string, source notice.Source, late time.Duration)
+	OnHandled   func(route string, took time.Duration)
+	OnUnsettled func(route string, n int) // attempts whose settle failed and is repeated
+	// SettleWait is how much longer than others a settle may take, because it waits
+	// until it is confirmed.
+	SettleWait time.Duration
+	// OnStale hears the keys of hints that were no pending notice.
+	OnStale func(r *route.Route, keys []string)
+}
+
+// setDefaults puts a function that does nothing in place of each that is not
+// given.
+func (o *Options) setDefaults() {
+	if o.Fleet == nil {
+		o.Fleet = alone(strconv.FormatUint(rand.Uint64(), 36))
+	}
+	if o.OnClaims == nil {
+		o.OnClaims = func(notice.Source, notice.ClaimResult, int) {}
+	}
+	if o.OnAttempt == nil {
+		o.OnAttempt = func(string, notice.Outcome, notice.Reason) {}
+	}
+	if o.OnLateness == nil {
+		o.OnLateness = func(string, notice.Source, time.Duration) {}
+	}
+	if o.OnHandled == nil {
+		o.OnHandled = func(string, time.Duration) {}
+	}
+	if o.OnUnsettled == nil {
+		o.OnUnsettled = func(string, int) {}
+	}
+	if o.OnStale == nil {
+		o.OnStale = func(*route.Route, []string) {}
+	}
 }
 
 // Dispatcher is safe for concurrent use.
 type Dispatcher struct {
 	o      Options
-	lanes  map[string]*lane
+	queues map[string]*routeQueue
+	total  total
 	tokens atomic.Uint64
-	// tokenPrefix is this process's own, even if two were given one name.
-	tokenPrefix string
-	grace       atomic.Int64
+	grace  atomic.Int64
 
 	jobs chan job // to goroutines that wait for an attempt: see start
 
 	// Handlers run under work, which ends when a shutdown has run out of time.
-	work   context.Context //nolint:containedctx // the life of all handlers, not of one call
-	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup
-
-	mu      sync.Mutex
-	total   int
-	waiting []*lane
+	work    context.Context // the life of all handlers, not of one call
+	cancel  context.CancelCauseFunc
+	wg      sync.WaitGroup // calls and attempts under way
+	workers sync.WaitGroup
 }
 
 // ErrShutdown is the cause with which handlers are ended when a shutdown has
@@ -143,12 +140,14 @@ var ErrShutdown = errors.New("shutting down")
 // New makes a Dispatcher. It claims nothing until SetPaused has been called, and
 // then what it is hinted or told to sweep.
 func New(o Options) *Dispatcher {
-	d := &Dispatcher{o: o, tokenPrefix: o.Instance + "-" + strconv.FormatUint(rand.Uint64(), 36) + "-", lanes: map[string]*lane{}, total: o.Total}
+	o.setDefaults()
+	d := &Dispatcher{o: o, queues: map[string]*routeQueue{}}
 	d.jobs = make(chan job)
+	d.total.free = o.Total
 	d.grace.Store(int64(o.Grace))
 	d.work, d.cancel = context.WithCancelCause(context.Background())
 	for _, r := range o.Routes {
-		d.lanes[r.Prefix] = newLane(d, r)
+		d.queues[r.Prefix] = newRouteQueue(d, r)
 	}
 	return d
 }
@@ -156,57 +155,77 @@ func New(o Options) *Dispatcher {
 // Hint says that the key of route r may be due. It never blocks; false means
 // that there was no room and the hint is dropped.
 func (d *Dispatcher) Hint(r *route.Route, key string) bool {
-	l := d.lanes[r.Prefix]
-	return l != nil && l.hint(key)
+	q := d.queues[r.Prefix]
+	return q != nil && q.hint(key)
 }
 
-// Sweep asks for the overdue notices of a route and shard to be claimed as
-// slots allow. It never blocks.
-func (d *Dispatcher) Sweep(prefix string, shard int) {
-	if l := d.lanes[prefix]; l != nil {
-		l.askSweep(shard, needRipe)
+// Sweep asks for the overdue notices of a partition to be claimed as slots
+// allow. It never blocks.
+func (d *Dispatcher) Sweep(p keys.Partition) {
+	if q := d.queues[p.Prefix]; q != nil {
+		q.askSweep(p.Shard, wantOverdue)
 	}
 }
 
 // SweepDue is Sweep without the grace: for what this instance had no room to
 // be hinted at.
-func (d *Dispatcher) SweepDue(prefix string, shard int) {
-	if l := d.lanes[prefix]; l != nil {
-		l.askSweep(shard, needDue)
+func (d *Dispatcher) SweepDue(p keys.Partition) {
+	if q := d.queues[p.Prefix]; q != nil {
+		q.askSweep(p.Shard, wantDue)
 	}
 }
 
-// Room is how many more notices of a route could begin now.
-func (d *Dispatcher) Room(prefix string) int {
-	l := d.lanes[prefix]
-	if l == nil {
+// TakeOver has what an instance that is surely dead has claimed of a partition
+// claimed anew, as slots allow: all its claims' tokens begin with holder and a
+// '-'. It never blocks.
+func (d *Dispatcher) TakeOver(holder string, p keys.Partition) {
+	if q := d.queues[p.Prefix]; q != nil {
+		q.askTakeover(takeover{holder: holder, shard: p.Shard})
+	}
+}
+
+// Room is how many more notices of a partition could begin now.
+func (d *Dispatcher) Room(p keys.Partition) int {
+	q := d.queues[p.Prefix]
+	if q == nil {
 		return 0
 	}
-	d.mu.Lock()
-	total := d.total
-	d.mu.Unlock()
-	return min(l.room(), total)
+	return min(q.room(p.Shard), d.total.room())
+}
+
+// Awake lets claims and settles that failed be made again at once: a node that did
+// not answer has come back.
+func (d *Dispatcher) Awake() {
+	for _, q := range d.queues {
+		q.awake()
+	}
 }
 
 // SetGrace changes the grace of sweeps: with no events to wait for, it is 0.
 func (d *Dispatcher) SetGrace(g time.Duration) { d.grace.Store(int64(g)) }
 
-// SetPaused says which routes claim nothing.
-func (d *Dispatcher) SetPaused(paused func(prefix string) bool) {
-	for prefix, l := range d.lanes {
-		l.setPaused(paused(prefix))
+// SetSlots changes how many attempts of a route may be under way at once, which is
+// Slots of the route at first. With 0, all its notices are left to other instances.
+func (d *Dispatcher) SetSlots(prefix string, n int) {
+	if q := d.queues[prefix]; q != nil {
+		q.setSlots(n)
+	}
+}
+
+// SetPaused says of which partitions nothing is claimed.
+func (d *Dispatcher) SetPaused(paused func(p keys.Partition) bool) {
+	for _, q := range d.queues {
+		q.setPaused(paused)
 	}
 }
 
 // InFlight is how many attempts of a route are under way, settles included.
 func (d *Dispatcher) InFlight(prefix string) int {
-	l := d.lanes[prefix]
-	if l == nil {
+	q := d.queues[prefix]
+	if q == nil {
 		return 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.running
+	return q.running()
 }
 
 // Drain stops claiming, lets running handlers finish until ctx ends, then ends
@@ -214,8 +233,8 @@ func (d *Dispatcher) InFlight(prefix string) int {
 // end. What was claimed and not begun is given back at once. The number is how
 // many attempts could not be settled; their leases lapse.
 func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
-	for _, l := range d.lanes {
-		l.close()
+	for _, q := range d.queues {
+		q.close()
 	}
 	done := make(chan struct{})
 	go func() {
@@ -232,54 +251,23 @@ func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 		}
 	}
 	left := 0
-	for _, l := range d.lanes {
-		l.abandon()
-		l.mu.Lock()
-		left += l.running
-		l.mu.Unlock()
+	for _, q := range d.queues {
+		q.abandon()
+		left += q.running()
 	}
 	d.cancel(ErrShutdown)
 	if left == 0 {
 		<-done
+		d.workers.Wait()
+		for _, q := range d.queues {
+			for _, l := range q.lanes {
+				l.settles.Wait()
+			}
+		}
 	}
 	return left
 }
 
 func (d *Dispatcher) token() string {
-	return d.tokenPrefix + strconv.FormatUint(d.tokens.Add(1), 36)
-}
-
-// take takes up to n of the total's slots; a lane that gets fewer than it wants
-// is pumped when some come free.
-func (d *Dispatcher) take(l *lane, n int) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	got := min(n, d.total)
-	d.total -= got
-	l.held += got
-	if got < n {
-		for _, w := range d.waiting {
-			if w == l {
-				return got
-			}
-		}
-		d.waiting = append(d.waiting, l)
-	}
-	return got
-}
-
-// give returns a lane's slots to the total and hands back who waited for some,
-// those that hold the fewest first.
-func (d *Dispatcher) give(l *lane, n int) []*lane {
-	if n == 0 {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.total += n
-	l.held -= n
-	w := d.waiting
-	d.waiting = nil
-	slices.SortStableFunc(w, func(a, b *lane) int { return a.held - b.held })
-	return w
+	return d.o.Fleet.ClaimID() + "-" + strconv.FormatUint(d.tokens.Add(1), 36)
 }

@@ -16,7 +16,7 @@ func until(d time.Duration) (context.Context, context.CancelFunc) {
 
 func TestDrainWaitsForHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(7*time.Second)
+		s, w := newFakeStore(), taking(7*time.Second)
 		s.put("a", 0, 20)
 		d := begin(options(s, w, 10, testRoute("a", 8)))
 		synctest.Wait()
@@ -35,7 +35,7 @@ func TestDrainWaitsForHandlers(t *testing.T) {
 
 func TestDrainEndsHandlersAndPutsThemOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newFakeStore()
 		w := newWork(func(ctx context.Context, _ *notice.Notice) notice.Result {
 			<-ctx.Done()
 			return notice.RetryResult(notice.ReasonTimeout, "cut short")
@@ -55,7 +55,7 @@ func TestDrainEndsHandlersAndPutsThemOff(t *testing.T) {
 			t.Errorf("%v, want all put off", s.endings())
 		}
 		for _, e := range s.ended {
-			if e.After != 0 || e.Claim.Used != 0 || !e.Untouched {
+			if e.After != 0 || e.Claim.AttemptsMade != 0 || !e.KeepRecord {
 				t.Errorf("%+v: want due at once, no attempt used", e)
 			}
 		}
@@ -67,7 +67,7 @@ func TestDrainEndsHandlersAndPutsThemOff(t *testing.T) {
 // was not cut short by the stop.
 func TestATimeoutAmidTheDrainIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newFakeStore()
 		w := newWork(func(ctx context.Context, _ *notice.Notice) notice.Result {
 			<-ctx.Done()
 			return notice.RetryResult(notice.ReasonTimeout, "slow")
@@ -85,11 +85,11 @@ func TestATimeoutAmidTheDrainIsAFailure(t *testing.T) {
 
 func TestClaimsNotBegunAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(0)
+		s, w := newFakeStore(), taking(0)
 		s.put("a", 0, 4)
 		s.entries[1].lapses = 1
-		s.entries[2].n.Handed = true
-		s.entries[2].n.Add(notice.Attempt{N: 1})
+		s.entries[2].n.AwaitsReport = true
+		s.entries[2].n.Add(notice.Attempt{Number: 1})
 		lapsed, handed := s.entries[1].n, s.entries[2].n
 		s.slow = make(chan struct{})
 		d := begin(options(s, w, 10, testRoute("a", 8)))
@@ -106,10 +106,10 @@ func TestClaimsNotBegunAreGivenBack(t *testing.T) {
 		if w.calls != 0 || s.endings()[store.EndDeferred] != 3 || s.endings()[store.EndRetry] != 1 {
 			t.Errorf("%d calls, %v", w.calls, s.endings())
 		}
-		if lapsed.Used != 1 || len(lapsed.Attempts) != 1 {
+		if lapsed.AttemptsMade != 1 || len(lapsed.Attempts) != 1 {
 			t.Errorf("the lapse that was found is forgotten: %+v", lapsed)
 		}
-		if handed.Used != 1 || handed.Attempts[0].Reason != notice.ReasonUnreported {
+		if handed.AttemptsMade != 1 || handed.Attempts[0].Reason != notice.ReasonUnreported {
 			t.Errorf("the attempt without a report is forgotten: %+v", handed)
 		}
 		quiet(t, d)
@@ -118,7 +118,7 @@ func TestClaimsNotBegunAreGivenBack(t *testing.T) {
 
 func TestDrainGivesUpSettlesThatRedisDoesNotTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
+		s, w := newFakeStore(), taking(time.Second)
 		s.put("a", 0, 5)
 		d := begin(options(s, w, 10, testRoute("a", 8)))
 		synctest.Wait()
@@ -137,7 +137,7 @@ func TestDrainGivesUpSettlesThatRedisDoesNotTake(t *testing.T) {
 // to later is still settled if Redis lives.
 func TestDrainDoesNotHangOnAHandlerThatDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Hour)
+		s, w := newFakeStore(), taking(time.Hour)
 		s.put("a", 0, 1)
 		d := begin(options(s, w, 10, testRoute("a", 8)))
 		synctest.Wait()

@@ -2,578 +2,162 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"notifier/internal/keys"
+	"notifier/internal/node"
 	"notifier/internal/notice"
-	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
-func TestSlotsAreNeverExceeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
-		s.put("a", 0, 500)
-		s.put("b", 0, 500)
-		d := begin(options(s, w, 12, testRoute("a", 8), testRoute("b", 8)))
-		d.Sweep("a", 0)
-		d.Sweep("b", 0)
-		after(time.Hour)
-		if w.calls != 1000 || w.top != 12 || w.most["a"] > 8 || w.most["b"] > 8 {
-			t.Errorf("%d handled, at most %d at once, of the routes %v; want 1000, 12 and up to 8", w.calls, w.top, w.most)
-		}
-		for k, n := range s.won {
-			if n != 1 {
-				t.Errorf("%s was claimed %d times", k, n)
-			}
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
+// twoShards are the options of two shards, the second of which hangs until the
+// channel is closed.
+func twoShards(s *fakeStore, h Handler, slots int) (Options, chan struct{}) {
+	o := options(s, h, 100, testRoute("a", slots))
+	o.Shards = 2
+	s.slow, s.hangs = make(chan struct{}), 2
+	return o, s.slow
 }
 
-// A route with a backlog holds every slot of the total. Another's notice gets
-// the first that comes free, not the last.
-func TestASaturatedRouteDoesNotKeepTheTotal(t *testing.T) {
+func TestAShardThatHangsHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		first := map[string]time.Duration{}
-		begun := time.Now()
-		mu, turn := make(chan struct{}, 1), 0
-		w := newWork(func(_ context.Context, n *notice.Notice) notice.Result {
-			mu <- struct{}{}
-			if _, ok := first[n.Route]; !ok {
-				first[n.Route] = time.Since(begun)
-			}
-			turn++
-			odd := time.Duration(turn%7) * 130 * time.Millisecond
-			<-mu
-			time.Sleep(time.Second + odd) // slots come free one by one
-			return notice.DeliveredResult(200)
-		})
-		for _, p := range []string{"a", "c"} {
-			s.put(p, 0, 5000)
-		}
-		d := begin(options(s, w, 4, testRoute("a", 64), testRoute("b", 64), testRoute("c", 64)))
-		d.Sweep("a", 0)
-		d.Sweep("c", 0)
-		after(100 * time.Millisecond)
-		s.put("b", 0, 1)
-		d.Sweep("b", 0)
-		after(time.Minute)
-		if at, ok := first["b"]; !ok || at > 3*time.Second {
-			t.Errorf("the other route's notice began after %s (%v), want within some handlers' time", at, ok)
-		}
-		if at := first["c"]; at > 5*time.Second {
-			t.Errorf("the second backlog began after %s", at)
-		}
-		s.do(func() { s.entries = nil })
-		after(time.Minute)
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-func TestHintsBeyondRoomAreDroppedAndSwept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
-		s.put("a", 0, 1000)
-		r := testRoute("a", 4)
-		d := begin(options(s, w, 100, r))
-		synctest.Wait() // the sweep that begins with SetPaused
-		taken := 0
-		for i := range 1000 {
-			if d.Hint(r, fmt.Sprintf("a:m:t:%d", i)) {
-				taken++
-			}
-		}
-		if taken > 4+hintRoom {
-			t.Errorf("%d hints were taken with 4 slots", taken)
-		}
-		after(10 * time.Minute)
-		d.Sweep("a", 0)
-		after(10 * time.Minute)
-		if w.calls != 1000 {
-			t.Errorf("%d of 1000 were handled", w.calls)
-		}
-		if d.Hint(&route.Route{Prefix: "nobody's"}, "x:m:t:1") || d.Room("nobody's") != 0 || d.InFlight("nobody's") != 0 {
-			t.Error("a route that is not there took a hint")
-		}
-		drain(t, d)
-		if d.Hint(r, "a:m:t:1") || d.Room("a") != 0 {
-			t.Error("a hint was taken after the end")
-		}
-	})
-}
-
-func TestAHintThatGetsNoneOfTheTotalIsSwept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
-		a, b := testRoute("a", 4), testRoute("b", 4)
-		d := begin(options(s, w, 4, a, b))
-		synctest.Wait()
-		s.put("a", 0, 4)
-		d.Sweep("a", 0)
-		synctest.Wait() // all four of the total are taken
-		s.put("b", 0, 1)
-		if !d.Hint(b, "b:m:t:4") {
-			t.Error("the route has free slots and refused the hint")
-		}
-		if d.Room("b") != 0 {
-			t.Errorf("room %d, want none while the total is used up", d.Room("b"))
-		}
-		after(time.Minute)
-		if w.calls != 5 {
-			t.Errorf("%d of 5 were handled", w.calls)
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-func TestBacklogIsSweptFromBothEndsInEachShard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
-		for shard := range 2 {
-			s.put("a", shard, 400)
-		}
-		o := options(s, w, 1000, testRoute("a", 1))
-		o.Shards = 2
+		s, w := newFakeStore(), taking(10*time.Millisecond)
+		o, hang := twoShards(s, w, 8)
+		s.put("a", 0, 40)
+		s.put("a", 1, 40)
 		d := begin(o)
-		after(time.Hour)
-		for _, want := range []string{"oldest a/0", "newest a/0", "oldest a/1", "newest a/1"} {
-			n := 0
-			for _, c := range s.calls {
-				if strings.HasPrefix(c, want) {
-					n++
-				}
-			}
-			if n < 10 {
-				t.Errorf("%s was swept %d times of %d", want, n, len(s.calls))
+		after(2 * time.Second) // less than a call may take
+		if w.count() != 40 {
+			t.Errorf("%d of the healthy shard's 40 were handled", w.count())
+		}
+		calls := 0
+		for _, c := range s.calls {
+			if c == "oldest a/1 7" || c == "newest a/1 7" {
+				calls++
 			}
 		}
-		if w.calls != 800 {
-			t.Errorf("%d of 800 handled", w.calls)
+		if calls == 0 || calls > maxCalls {
+			t.Errorf("%d calls wait for the shard that hangs, want %d at most: %v", calls, maxCalls, s.calls)
 		}
-		drain(t, d)
-	})
-}
-
-func TestHintsOfManyShardsAreClaimedShardByShard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
-		s.put("a", 0, 10)
-		s.put("a", 1, 10)
-		r := testRoute("a", 64)
-		o := options(s, w, 1000, r)
-		o.Shards = 2
-		shard := map[string]int{}
-		for _, e := range s.entries {
-			shard[e.n.Key] = e.shard
-			e.at = time.Now() // within the grace: only hints find them
+		if room := d.Room(keys.Partition{Prefix: "a"}); room != 8 {
+			t.Errorf("room for %d, want that for 8: what waits holds no slot", room)
 		}
-		o.Shard = func(k string) int { return shard[k] }
-		d := begin(o)
-		synctest.Wait()
-		for k := range shard {
-			if !d.Hint(r, k) {
-				t.Errorf("%s: no room", k)
-			}
+		close(hang)
+		after(time.Second)
+		if n := s.endings()[store.EndDelivered]; n != 80 {
+			t.Errorf("%d of 80 were delivered, calls %v", n, s.calls)
 		}
-		after(10 * time.Millisecond)
-		if w.count() != 20 {
-			t.Errorf("%d of 20 began", w.count())
-		}
-		after(time.Minute)
 		quiet(t, d)
 		drain(t, d)
 	})
 }
 
-func TestNothingIsClaimedBeforeItIsKnownWhatIsPaused(t *testing.T) {
+// What a call has won that had lent its slots to others waits for slots like
+// everything else.
+func TestALateClaimTakesNoMoreSlotsThanThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Millisecond)
-		s.put("a", 0, 3)
-		s.put("b", 0, 3)
-		a := testRoute("a", 4)
-		d := New(options(s, w, 100, a, testRoute("b", 4)))
-		d.Sweep("a", 0)
-		d.Sweep("b", 0)
-		if d.Hint(a, "a:m:t:0") || d.Room("a") != 0 {
-			t.Error("there is room in a route of which it is not known whether it is paused")
-		}
-		after(time.Minute)
-		if len(s.calls) != 0 {
-			t.Errorf("claimed: %v", s.calls)
-		}
-		d.SetPaused(func(p string) bool { return p == "a" })
-		after(time.Minute)
-		if w.calls != 3 || w.most["a"] != 0 {
-			t.Errorf("%d handled, %v", w.calls, w.most)
-		}
-		drain(t, d)
-	})
-}
-
-func TestPausedClaimsNothingAndResumesWithASweep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
-		a := testRoute("a", 4)
-		d := begin(options(s, w, 100, a))
-		s.put("a", 0, 10)
-		d.Sweep("a", 0)
-		after(500 * time.Millisecond)
-		d.SetPaused(func(string) bool { return true })
-		after(time.Minute)
-		if w.calls != 3 || d.Room("a") != 0 || d.Hint(a, "a:m:t:9") {
-			t.Errorf("%d handled, room %d; want the 3 that had begun, a slot being left to hints", w.calls, d.Room("a"))
-		}
-		before := len(s.calls)
-		d.Sweep("a", 0)
-		after(time.Minute)
-		if len(s.calls) != before {
-			t.Errorf("paused, and claimed: %v", s.calls[before:])
-		}
+		s, w := newFakeStore(), taking(3*time.Second)
+		o, hang := twoShards(s, w, 4)
+		d := New(o)
+		s.put("a", 1, 4)
+		d.SetPaused(func(p keys.Partition) bool { return p.Shard == 0 })
+		after(patience + time.Millisecond)
+		s.put("a", 0, 8)
 		d.SetPaused(none)
-		after(time.Minute)
-		if w.calls != 10 {
-			t.Errorf("%d of 10 after resume", w.calls)
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-func TestClaimErrorsBackOffAndRecover(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Millisecond)
-		s.put("a", 0, 10)
-		s.claim = errDown
-		a := testRoute("a", 64)
-		d := begin(options(s, w, 100, a))
-		for range 600 { // hints and sweeps keep coming
-			d.Hint(a, "a:m:t:1")
-			d.Sweep("a", 0)
-			after(100 * time.Millisecond)
-		}
-		if n := len(s.calls); n > 2*60+20 || n < 30 {
-			t.Errorf("%d claim calls in a minute of errors, want one or two a second", n)
-		}
-		s.do(func() { s.claim = nil })
-		after(2 * time.Second)
-		if w.calls != 10 {
-			t.Errorf("%d of 10 after recovery", w.calls)
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-// The call was made, its answer lost: what it claimed is found by its token and
-// not left until the lease lapses.
-func TestAnswersOfClaimsThatWereLostAreRecovered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Millisecond)
-		s.put("a", 0, 100)
-		s.claim = errUnanswered
-		d := begin(options(s, w, 1000, testRoute("a", 40)))
 		after(time.Millisecond)
-		s.do(func() { s.claim = nil })
-		after(10 * time.Second)
-		if w.calls != 100 || s.endings()[store.EndDelivered] != 100 {
-			t.Errorf("%d of 100, %v, calls %v", w.calls, s.endings(), s.calls)
+		if w.top != 3 { // one slot is left to hints
+			t.Errorf("%d of the healthy shard's run, want 3", w.top)
 		}
-		for k, n := range s.won {
-			if n != 1 {
-				t.Errorf("%s was claimed %d times", k, n)
-			}
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-func TestClaimsThatHangEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Millisecond)
-		s.put("a", 0, 10)
-		s.slow = make(chan struct{})
-		d := begin(options(s, w, 100, testRoute("a", 64)))
-		after(2 * claimTimeout)
-		s.do(func() { s.slow = nil })
-		after(2 * claimTimeout)
-		if w.calls != 10 {
-			t.Errorf("%d of 10", w.calls)
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-func TestSettlesAreRepeatedAndClaimsWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(10*time.Millisecond)
-		s.put("a", 0, 20)
-		d := begin(options(s, w, 1000, testRoute("a", 32), testRoute("b", 32)))
-		synctest.Wait()
-		s.do(func() { s.settle = errDown })
-		after(10 * time.Second)
-		s.put("a", 0, 180) // for which there are slots
-		begun, claims := w.count(), len(s.calls)
-		for range 100 {
-			d.Sweep("a", 0)
-			after(100 * time.Millisecond)
-		}
-		if w.count() != begun || len(s.calls) != claims {
-			t.Errorf("while settles fail %d handlers began, %d claims were made", w.count()-begun, len(s.calls)-claims)
-		}
-		if s.settles > 200 {
-			t.Errorf("%d settle calls in 20 s", s.settles)
-		}
-		s.do(func() { s.settle = nil })
+		close(hang)
 		after(time.Minute)
-		if w.calls != 200 || s.endings()[store.EndDelivered] != 200 {
-			t.Errorf("%d handled, %v", w.calls, s.endings())
+		if n := s.endings(); n[store.EndDelivered] != 12 || n[store.EndDeferred] == 0 {
+			t.Errorf("%v, want 12 delivered, and some given back", n)
 		}
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-func TestPanicIsAnAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		w := newWork(func(_ context.Context, n *notice.Notice) notice.Result {
-			if n.Coming() == 1 {
-				panic("oh")
+		if w.top > 4 {
+			t.Errorf("%d ran at once in 4 slots", w.top)
+		}
+		for _, e := range s.ended {
+			if e.Ending == store.EndDelivered && e.Claim.AttemptsMade != 1 {
+				t.Errorf("%s took %d attempts", e.Claim.Key, e.Claim.AttemptsMade)
 			}
-			return notice.DeliveredResult(200)
-		})
-		s.put("a", 0, 1)
-		n := s.entries[0].n
-		d := begin(options(s, w, 100, testRoute("a", 4)))
-		after(16 * time.Second)
-		d.Sweep("a", 0)
-		after(time.Second)
-		if n.Used != 2 || n.Attempts[0].Reason != notice.ReasonPanic || s.endings()[store.EndDelivered] != 1 {
-			t.Errorf("%+v, %v", n, s.endings())
 		}
 		quiet(t, d)
 		drain(t, d)
 	})
 }
 
-// What is put off leaves its slot before it is written down, and the route goes
-// on to what it can do.
-func TestDeferredLeavesItsSlotEarly(t *testing.T) {
+// A claim call that was never sent has won nothing: it is not looked for, and a
+// shard whose node is back is claimed from at once.
+func TestACallThatWasNotSentIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		w := newWork(func(context.Context, *notice.Notice) notice.Result {
-			return notice.DeferredResult(notice.ReasonBusy, time.Hour, "busy")
-		})
-		s.put("a", 0, 300)
-		r := testRoute("a", 1)
-		d := begin(options(s, w, 1, r))
-		after(time.Second)
-		if w.calls != 300 || w.top != 1 || s.endings()[store.EndDeferred] != 300 {
-			t.Errorf("%d calls, %d at once, %v", w.calls, w.top, s.endings())
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
-}
-
-func TestPutOffWithoutATimeIsNoLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		w := newWork(func(context.Context, *notice.Notice) notice.Result {
-			return notice.DeferredResult(notice.ReasonBusy, 0, "")
-		})
-		s.put("a", 0, 1)
-		d := begin(options(s, w, 10, testRoute("a", 4)))
-		for range 1000 {
-			d.Sweep("a", 0)
-			after(time.Millisecond)
-		}
-		if w.calls > 101 {
-			t.Errorf("%d attempts in a second", w.calls)
-		}
-		drain(t, d)
-	})
-}
-
-// A list that cannot take its entry makes the attempt fail; the others of the
-// batch are settled.
-func TestRefusedPushIsAFailedAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		s.refuse = "WRONGTYPE"
-		w := newWork(func(_ context.Context, n *notice.Notice) notice.Result {
-			res := notice.DeliveredResult(0)
-			if strings.HasSuffix(n.Key, ":0") {
-				res.Push = &notice.Push{Key: "l", Entry: []string{"x"}}
-			}
-			return res
-		})
+		s, w := newFakeStore(), taking(time.Millisecond)
 		s.put("a", 0, 3)
-		n := s.entries[0].n
-		d := begin(options(s, w, 10, testRoute("a", 4)))
+		s.claim = fmt.Errorf("claim: %w", node.ErrAway)
+		d := begin(options(s, w, 100, testRoute("a", 8)))
+		after(10 * time.Second)
+		s.do(func() { s.claim = nil })
+		d.Awake()
+		after(time.Millisecond + time.Millisecond/2)
+		if w.count() != 3 {
+			t.Errorf("%d of 3 began at once", w.count())
+		}
+		for _, c := range s.calls {
+			if c[:7] == "recover" {
+				t.Errorf("%v", s.calls)
+				break
+			}
+		}
 		after(time.Second)
-		if got := s.endings(); got[store.EndDelivered] != 2 || got[store.EndRetry] != 1 {
-			t.Errorf("%v", got)
-		}
-		if n.Used != 1 || len(n.Attempts) != 1 || n.Handed || n.Attempts[0].Reason != notice.ReasonQueue ||
-			n.Attempts[0].Response != "WRONGTYPE" {
-			t.Errorf("%+v", n)
-		}
 		quiet(t, d)
 		drain(t, d)
 	})
 }
 
-func TestLapsesAreInterruptedAttempts(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		ladder notice.Ladder
-		lapses int
-		calls  int
-		ending store.Ending
-		used   int
-	}{
-		{"one lapse", notice.Ladder{time.Second, time.Second}, 1, 1, store.EndDelivered, 2},
-		{"no ladder, Redis was slow once", notice.Ladder{}, 1, 1, store.EndDelivered, 2},
-		{"no ladder, the last that is granted", notice.Ladder{}, granted, 1, store.EndDelivered, granted + 1},
-		{"no ladder, one too many", notice.Ladder{}, granted + 1, 0, store.EndDead, granted + 2},
-		{"ladder used up", notice.Ladder{time.Second}, granted + 2, 0, store.EndDead, granted + 3},
-		{"very many", notice.Ladder{time.Second}, 499, 0, store.EndDead, 500},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, w := newShelf(), taking(0)
-				s.put("a", 0, 1)
-				s.entries[0].lapses = c.lapses
-				n := s.entries[0].n
-				r := testRoute("a", 4)
-				r.Ladder = c.ladder
-				d := begin(options(s, w, 10, r))
-				after(time.Second)
-				if w.calls != c.calls || s.endings()[c.ending] != 1 || n.Used != c.used || len(n.Attempts) > notice.KeptAttempts {
-					t.Errorf("%d calls, %v, used %d", w.calls, s.endings(), n.Used)
-				}
-				if n.Attempts[0].Reason != notice.ReasonInterrupted {
-					t.Errorf("attempts: %+v", n.Attempts)
-				}
-				if c.ending == store.EndDead && n.Reason != notice.ReasonExhausted {
-					t.Errorf("reason %s", n.Reason)
-				}
-				drain(t, d)
-			})
-		})
-	}
-}
-
-func TestNoReportInTimeIsAFailedAttempt(t *testing.T) {
+// A settle that fails keeps its own shard from claiming, and no other.
+func TestASettleThatFailsHoldsUpItsShardAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(0)
-		s.put("a", 0, 1)
-		e := s.entries[0]
-		e.n.Handed, e.lapses = true, 1
-		e.n.Add(notice.Attempt{N: 1})
-		d := begin(options(s, w, 10, testRoute("a", 4)))
-		after(time.Second)
-		if w.calls != 0 || e.n.Used != 1 || len(e.n.Attempts) != 1 || e.n.Attempts[0].Reason != notice.ReasonUnreported || e.n.Handed {
-			t.Errorf("%d calls, %+v", w.calls, e.n)
-		}
-		if after := s.ended[0].After; s.ended[0].Ending != store.EndRetry || after != 15*time.Second {
-			t.Errorf("%s after %s", s.ended[0].Ending, after)
-		}
-		drain(t, d)
-	})
-}
-
-func TestStaleHintsAreTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(0)
-		a := testRoute("a", 4)
-		o := options(s, w, 10, a)
-		var told []string
-		o.Stale = func(_ *route.Route, ks []string) { told = append(told, ks...) }
+		s := newFakeStore()
+		f := &oneSettles{fakeStore: s, shard: 1}
+		w := newWork(func(context.Context, *notice.Notice) notice.Result { return notice.DeliveredResult(200) })
+		o := options(f, w, 100, testRoute("a", 8))
+		o.Shards = 2
+		s.put("a", 1, 1)
 		d := begin(o)
-		synctest.Wait()
-		d.Hint(a, "a:m:t:77")
-		synctest.Wait()
-		if !slices.Equal(told, []string{"a:m:t:77"}) {
-			t.Errorf("%v", told)
+		after(time.Second)
+		s.put("a", 0, 20)
+		s.put("a", 1, 20)
+		d.Sweep(keys.Partition{Prefix: "a"})
+		d.Sweep(keys.Partition{Prefix: "a", Shard: 1})
+		after(time.Second)
+		if w.count() != 21 {
+			t.Errorf("%d were handled, want the first and the healthy shard's 20", w.count())
+		}
+		s.do(func() { f.shard = -1 })
+		d.Awake()
+		after(100 * time.Millisecond)
+		if n := s.endings()[store.EndDelivered]; n != 41 {
+			t.Errorf("%d of 41 delivered", n)
 		}
 		quiet(t, d)
 		drain(t, d)
 	})
 }
 
-// More hints come than there are slots for, without end. What fell due before
-// must not wait for that end.
-func TestABacklogIsWorkedOffUnderAnOverloadOfHints(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, w := newShelf(), taking(time.Second)
-		r := testRoute("a", 8)
-		d := begin(options(s, w, 100, r))
-		synctest.Wait()
-		s.put("a", 0, 50)
-		old := map[string]bool{}
-		for _, e := range s.entries {
-			old[e.n.Key] = true
-		}
-		d.Sweep("a", 0)
-		for i := range 20 * 180 {
-			s.put("a", 0, 1)
-			s.do(func() { s.entries[len(s.entries)-1].at = time.Now() })
-			d.Hint(r, fmt.Sprintf("a:m:t:%d", 50+i))
-			if i%20 == 0 {
-				d.Sweep("a", 0)
-			}
-			after(50 * time.Millisecond)
-		}
-		left := 0
-		s.do(func() {
-			for _, e := range s.entries {
-				if old[e.n.Key] {
-					left++
-				}
-			}
-		})
-		if left > 0 || w.count() < 8*170 {
-			t.Errorf("%d of 50 are left after three minutes, %d were handled", left, w.count())
-		}
-		s.do(func() { s.entries = nil })
-		after(time.Minute)
-		quiet(t, d)
-		drain(t, d)
-	})
+// oneSettles is a store that takes no settle of one shard.
+type oneSettles struct {
+	*fakeStore
+	shard int
 }
 
-// Redis answers claims and no settles: what was handled and is not written down
-// would be handled again if this process died, so there is a bound to it.
-func TestWhatIsNotSettledIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const slots = 16
-		s, w := newShelf(), taking(time.Millisecond)
-		s.put("a", 0, 5000)
-		s.held = make(chan struct{})
-		d := begin(options(s, w, 1000, testRoute("a", slots)))
-		after(time.Minute)
-		if most := unsettled + senders*batch + 2*slots; w.count() > most || d.InFlight("a") > most {
-			t.Errorf("%d handled, %d under way, none settled; want at most %d", w.count(), d.InFlight("a"), most)
-		}
-		close(s.held)
-		after(time.Minute)
-		if w.count() != 5000 || s.endings()[store.EndDelivered] != 5000 {
-			t.Errorf("%d handled, %v", w.count(), s.endings())
-		}
-		quiet(t, d)
-		drain(t, d)
-	})
+func (o *oneSettles) Settle(ctx context.Context, p keys.Partition, list []store.Settlement) ([]store.Settled, error) {
+	var fails bool
+	o.do(func() { fails = p.Shard == o.shard })
+	if fails {
+		return nil, errors.New("no")
+	}
+	return o.fakeStore.Settle(ctx, p, list)
 }

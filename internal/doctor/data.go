@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -26,7 +27,7 @@ type command struct {
 func (r *run) commands() []command {
 	s := r.space
 	const member = "app:module:type:id"
-	zset, hash := s.Shadow(0, "app"), s.Records(0, "app")
+	zset, hash := s.Shadow(keys.Partition{Prefix: "app"}), s.Records(keys.Partition{Prefix: "app"})
 	list := []command{
 		{args: []any{"EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", 1, zset}}, {args: []any{"EVAL", "return 1", 1, zset}},
 		{args: []any{"TIME"}}, {args: []any{"EXISTS", member}}, {args: []any{"DEL", member}}, {args: []any{"SET", member, "1", "PXAT", "1"}},
@@ -41,15 +42,38 @@ func (r *run) commands() []command {
 		{args: []any{"HGET", hash, member}}, {args: []any{"HMGET", hash, member}}, {args: []any{"HGETALL", s.Meta()}},
 		{args: []any{"ZMSCORE", zset, member}}, {args: []any{"MGET", s.ClaimPrefix(0) + member}}, {args: []any{"HDEL", hash, member}}, {args: []any{"HEXISTS",
 			hash, member}},
-		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Routes(), "app"}},
-		{args: []any{"SMEMBERS", s.Routes()}},
+		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"ZSCAN", zset, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Paused(), "app"}},
+		{args: []any{"SMEMBERS", s.Routes()}}, {args: []any{"HGET", s.Layout(0), "state"}}, {args: []any{"ZREMRANGEBYSCORE", s.Serving(), "0", "1"}},
 		{args: []any{"SISMEMBER", s.Paused(), "app"}},
+		{args: []any{"RPUSH", s.Ended(0), "x"}}, {args: []any{"LTRIM", s.Ended(0), "1", "-1"}}, {args: []any{"HINCRBY", s.History(0), "lost", "1"}},
+		{args: []any{"LLEN", s.Ended(0)}}, {args: []any{"LINDEX", s.Ended(0), "0"}}, {args: []any{"LRANGE", s.Ended(0), "0", "1"}},
+		{args: []any{"PUBSUB", "NUMSUB", s.FleetChannel()}, without: "what a dead instance held waits until its leases have lapsed"},
+		{args: []any{"GET", s.Key()}, without: "listings of more than a page are refused"},
+		{args: []any{"EXISTS", s.EndedSession("x")}, without: "nobody can sign in to the pages"},
+		{args: []any{"SET", s.Link("x"), "x", "PX", "1"}, without: "no links to the pages can be made"},
+		{args: []any{"XADD", s.Audit(), "*", "k", "v"}, without: "who changes what is logged only, and not in the audit"},
+		{args: []any{"XREVRANGE", s.Audit(), "+", "-"}, without: "the audit cannot be read"},
 		{args: []any{"PUBLISH", s.Wake(), "x"}}, {args: []any{"SUBSCRIBE", s.Wake()}}, {args: []any{"SUBSCRIBE", keys.Expired(r.conn.DB)}},
+		{args: []any{"PUBLISH", s.FleetChannel(), "x"}}, {args: []any{"SUBSCRIBE", s.InstanceChannel("x"), s.FleetChannel()},
+			without: "an instance that dies is found by its leases only"},
+		{args: []any{"PUBSUB", "NUMSUB", s.InstanceChannel("x")}, without: "an instance that dies is found by its leases only"},
 		{args: []any{"INFO"}, without: "version and memory stay unknown"}, {args: []any{"ROLE"},
 			without: "a master that became a replica is noticed late"},
 		{args: []any{"CONFIG", "GET", "notify-keyspace-events"}, without: "settings stay unknown"},
 		{args: []any{"CONFIG", "SET", "notify-keyspace-events", "Ex"},
 			without: "the service cannot set the notify flags; set them in redis.conf"},
+	}
+	if r.conn.Masters != nil {
+		list = append(list, command{args: []any{"CLUSTER", "SLOTS"}}, command{args: []any{"ASKING"},
+			without: "notices of a slot that is being moved to another node cannot be reached meanwhile"})
+	}
+	for _, d := range []notice.Durability{r.cfg.Durability, r.cfg.DurabilitySettle} {
+		switch {
+		case d.Replicas > 0:
+			list = append(list, command{args: []any{"WAIT", d.Replicas, "1"}, without: "nothing is confirmed, and calls that change notices are answered with 503"})
+		case d.Fsync:
+			list = append(list, command{args: []any{"WAITAOF", "1", "0", "1"}, without: "nothing is confirmed, and calls that change notices are answered with 503"})
+		}
 	}
 	for _, rt := range r.cfg.Routes {
 		timer := rt.Prefix + strings.Repeat(":x", 3-strings.Count(rt.Prefix, ":"))
@@ -57,8 +81,14 @@ func (r *run) commands() []command {
 		switch rt.Target.Kind {
 		case route.KindList:
 			list = append(list, command{args: []any{"RPUSH", rt.Target.Key, "x"}})
+			if r.conn.Masters != nil {
+				list = append(list, command{args: []any{"SET", s.Pushed(rt.Target.Key, "x"), "", "NX", "PX", "1"}})
+			}
 		case route.KindStream:
 			list = append(list, command{args: []any{"XADD", rt.Target.Key, "*", "k", "v"}})
+			if r.conn.Masters != nil {
+				list = append(list, command{args: []any{"SET", s.Pushed(rt.Target.Key, "x"), "", "NX", "PX", "1"}})
+			}
 		}
 		if rt.Adopt {
 			const without = "plain timers are not taken over"
@@ -74,15 +104,18 @@ func (r *run) commands() []command {
 // rights tries each command on paper: ACL DRYRUN runs none of them.
 func (r *run) rights(ctx context.Context) {
 	user, err := r.conn.Do(ctx, "ACL", "WHOAMI").Text()
-	if err != nil {
+	if r.heard(err) != nil {
 		r.add(Finding{Check: "rights", Severity: Info, Message: "ACL WHOAMI is refused, so the rights cannot be looked at",
 			Remedy: "deploy/users.acl lists what is needed"})
 		return
 	}
-	var refused, partly []string
+	var refused, partly, patterns []string
 	for _, c := range r.commands() {
 		reply, err := r.conn.Do(ctx, append([]any{"ACL", "DRYRUN", user}, c.args...)...).Text()
-		if err != nil {
+		if err != nil && strings.Contains(err.Error(), "' not found") {
+			continue // a command that this server does not have
+		}
+		if r.heard(err) != nil {
 			r.add(Finding{Check: "rights", Severity: Info,
 				Message: fmt.Sprintf("ACL DRYRUN is refused or unknown, so the rights of user %s cannot be looked at", user),
 				Remedy:  "deploy/users.acl lists what is needed; Redis 7.0 knows ACL DRYRUN"})
@@ -92,13 +125,16 @@ func (r *run) rights(ctx context.Context) {
 			continue
 		}
 		name := fmt.Sprint(c.args[0])
-		if name == "CONFIG" || name == "SET" || strings.HasSuffix(name, "SUBSCRIBE") || name == "RPUSH" || name == "XADD" || name == "PUBLISH" {
+		if name == "CONFIG" || name == "CLUSTER" || name == "PUBSUB" || name == "SET" || strings.HasSuffix(name, "SUBSCRIBE") || name == "RPUSH" || name == "XADD" || name == "PUBLISH" || name == "PUBSUB" {
 			name += " " + fmt.Sprint(c.args[1])
 		}
 		if c.without == "" {
 			refused = append(refused, name)
 		} else {
 			partly = append(partly, name+" ("+c.without+")")
+			if c.args[0] == "PSUBSCRIBE" {
+				patterns = append(patterns, fmt.Sprint("&", c.args[1]))
+			}
 		}
 	}
 	const remedy = "give the user what deploy/users.acl lists, and the keys of routes and of the namespace"
@@ -107,8 +143,12 @@ func (r *run) rights(ctx context.Context) {
 			", ")), Remedy: remedy})
 	}
 	if len(partly) > 0 {
-		r.add(Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(partly, ", ")),
-			Remedy: remedy})
+		f := Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", user, strings.Join(partly, ", ")), Remedy: remedy}
+		if len(patterns) > 0 {
+			f.Remedy += "; Redis compares patterns to the letter: ACL SETUSER " + user + " " + strings.Join(patterns, " ") +
+				", and the same in the list of users"
+		}
+		r.add(f)
 	}
 	if len(refused)+len(partly) == 0 {
 		r.add(Finding{Check: "rights", Severity: OK, Message: fmt.Sprintf("user %s may do all that is needed", user)})
@@ -118,6 +158,7 @@ func (r *run) rights(ctx context.Context) {
 // layout compares what stands in Redis with what this program writes.
 func (r *run) layout(ctx context.Context) {
 	meta, err := r.conn.HGetAll(ctx, r.space.Meta()).Result()
+	_, warning, derr := store.Discover(ctx, r.conn, keys.Space{Namespace: r.space.Namespace, Shards: r.cfg.Shards}, r.conn.Masters != nil)
 	switch {
 	case err != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("%s cannot be read: %v", r.space.Meta(), err),
@@ -129,10 +170,12 @@ func (r *run) layout(ctx context.Context) {
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has layout %q, this program writes %d", meta["layout"],
 			store.Layout),
 			Remedy: "run the version that wrote it, or choose another NOTIFIER_NAMESPACE"})
-	case meta["shards"] != strconv.Itoa(r.space.Shards):
+	case derr != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has %s shards, NOTIFIER_SHARDS is %d", meta["shards"],
-			r.space.Shards),
-			Remedy: "NOTIFIER_SHARDS=" + meta["shards"]})
+			r.cfg.Shards),
+			Remedy: "NOTIFIER_SHARDS=" + meta["shards"] + ", or remove the variable"})
+	case warning != "":
+		r.add(Finding{Check: "layout", Severity: Warning, Message: warning, Remedy: "NOTIFIER_SHARDS=" + meta["shards"] + ", or remove the variable"})
 	default:
 		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Layout, r.space.Shards)})
 	}
@@ -179,7 +222,7 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 		default:
 			f.Severity = Error
 			f.Message += ", and no route covers it: they are not delivered"
-			f.Remedy = "configure a route with that prefix, or a shorter one"
+			f.Remedy = "configure a route with that prefix, or a shorter one; or cancel what notifier list --prefix " + prefix + " shows"
 		}
 		r.add(f)
 	}
@@ -191,11 +234,11 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 
 func (r *run) count(ctx context.Context, prefix string) (pending, dead int64, err error) {
 	for shard := range max(1, r.space.Shards) {
-		p, err := r.conn.ZCard(ctx, r.space.Shadow(shard, prefix)).Result()
+		p, err := r.conn.ZCard(ctx, r.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return 0, 0, err
 		}
-		d, err := r.conn.ZCard(ctx, r.space.Dead(shard, prefix)).Result()
+		d, err := r.conn.ZCard(ctx, r.space.Dead(keys.Partition{Prefix: prefix, Shard: shard})).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return 0, 0, err
 		}

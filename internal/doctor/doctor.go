@@ -1,23 +1,17 @@
-// Package doctor looks at Redis as it is, says what is wrong with it for this
-// service, how bad that is and what helps, and sets what can be set safely.
-//
-// It changes nothing unless it is asked to, and then only settings that lose no
-// data, cost no restart and can be set back: notify flags, the eviction policy
-// and the subscribers' output buffer.
 package doctor
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/config"
 	"notifier/internal/keys"
-	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -66,15 +60,17 @@ type run struct {
 	table *route.Table
 	space keys.Space
 	found []Finding
+	// unanswered is why a command had no answer, nil if each had one.
+	unanswered error
 }
 
-// patience is how long the whole examination may take.
-const patience = 60 * time.Second
+// examineTimeout is how long the whole examination may take.
+const examineTimeout = 60 * time.Second
 
 // Run examines. Its error means that it could not begin; what is wrong with
 // Redis, even that it is not there, is a finding.
 func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	if o.Now == nil {
 		o.Now = time.Now
@@ -83,21 +79,28 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := store.Open(cfg.Redis.Mode, cfg.Redis.URL)
+	conn, err := store.Open(store.Address{Mode: cfg.Redis.Mode, URL: cfg.Redis.URL, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername, SentinelPassword: string(cfg.Redis.SentinelPassword)})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }() // nothing is pending
 	r := &run{Options: o, cfg: cfg, conn: conn, table: table, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
 	if r.reachable(ctx) {
+		// What is wrong with the count is a finding of layout.
+		if s, _, err := store.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {
+			r.space = s
+		}
 		if err := r.nodes(ctx); err != nil {
 			r.add(Finding{Check: "reachability", Severity: Error, Message: "the nodes cannot be asked: " + err.Error()})
 		}
+		r.durability()
 		r.rights(ctx)
 		r.layout(ctx)
+		r.spread(ctx)
 		r.prefixes(ctx)
+		r.instances(ctx)
+		r.history(ctx)
 	}
-	r.leases()
 	return r.report(), nil
 }
 
@@ -124,7 +127,13 @@ func (r *run) reachable(ctx context.Context) bool {
 	for range pings {
 		began := time.Now()
 		if err := r.conn.Ping(ctx).Err(); err != nil {
-			r.add(Finding{Check: "reachability", Severity: Error, Message: fmt.Sprintf("Redis at %s does not answer: %v", r.cfg.Redis.Where(), err),
+			what := "does not answer"
+			if redis.IsAuthError(err) {
+				what = "refuses the log-in"
+			} else if redis.IsPermissionError(err) {
+				what = "refuses PING"
+			}
+			r.add(Finding{Check: "reachability", Severity: Error, Message: fmt.Sprintf("Redis at %s %s: %v", r.cfg.Redis.Where(), what, err),
 				Remedy: reachRemedy(err)})
 			return false
 		}
@@ -142,15 +151,19 @@ func (r *run) reachable(ctx context.Context) bool {
 }
 
 func reachRemedy(err error) string {
-	text := err.Error()
+	_, moved := redis.IsMovedError(err)
+	var certificate *tls.CertificateVerificationError
+	var noTLS tls.RecordHeaderError
 	switch {
-	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
+	case redis.IsAuthError(err):
 		return "give user and password in NOTIFIER_REDIS_URL: redis://user:password@host:6379/0"
-	case strings.Contains(text, "LOADING"):
+	case redis.IsPermissionError(err):
+		return "give the user what deploy/users.acl lists"
+	case redis.IsLoadingError(err):
 		return "it is reading its file; wait until that is done"
-	case strings.Contains(text, "certificate"), strings.Contains(text, "tls"):
+	case errors.As(err, &certificate), errors.As(err, &noTLS):
 		return "rediss:// needs a certificate that this machine trusts; redis:// speaks without TLS"
-	case strings.Contains(text, "MOVED"), strings.Contains(text, "CLUSTERDOWN"):
+	case moved, redis.IsClusterDownError(err):
 		return "set NOTIFIER_REDIS_MODE=cluster, and wait until the cluster is whole"
 	}
 	return "check NOTIFIER_REDIS_URL and NOTIFIER_REDIS_MODE, that the server runs, and what stands between"
@@ -169,21 +182,4 @@ func (r *run) nodes(ctx context.Context) error {
 		r.node(ctx, c.Options().Addr, c)
 		return nil
 	})
-}
-
-// leases compares each route's lease with what must happen within it.
-func (r *run) leases() {
-	for _, rt := range r.cfg.Routes {
-		spare := rt.Lease() - rt.Timeout
-		if spare < time.Second {
-			r.add(Finding{Check: "lease", Severity: Error,
-				Message: fmt.Sprintf("route %s: the lease of %s leaves %s after the timeout of %s to settle",
-					rt.Name, notice.Short(rt.Lease()), notice.Short(spare), notice.Short(rt.Timeout)), Remedy: "shorten NOTIFIER_ROUTE_…_TIMEOUT"})
-			return
-		}
-	}
-	if len(r.cfg.Routes) > 0 {
-		r.add(Finding{Check: "lease", Severity: OK, Message: fmt.Sprintf("each of %d route(s) has %s after its timeout to settle",
-			len(r.cfg.Routes), notice.Short(route.Margin))})
-	}
 }

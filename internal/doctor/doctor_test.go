@@ -68,8 +68,8 @@ func TestHealthy(t *testing.T) {
 	if r.Errors+r.Warnings > 0 {
 		t.Errorf("a server as deploy/redis.conf has it is found wanting:\n%s", r.text())
 	}
-	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "output buffer", "hz", "clock",
-		"rights", "layout", "prefixes", "lease"} {
+	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "restart", "output buffer", "hz", "clock",
+		"rights", "layout", "prefixes"} {
 		r.says(t, check, OK, "")
 	}
 }
@@ -123,10 +123,84 @@ func TestRights(t *testing.T) {
 	r.says(t, "rights", Warning, "CONFIG SET")
 	r.says(t, "hz", Info, "CONFIG is refused")
 	r = examine(t, configFor("redis://weak:wrong-password@"+s.Addr()+"/0"), Options{})
-	r.says(t, "reachability", Error, "NOTIFIER_REDIS_URL")
+	r.says(t, "reachability", Error, "refuses the log-in")
 	if strings.Contains(r.text(), "wrong-password") {
 		t.Error("the password is shown")
 	}
+	// Who is not let in has learnt nothing of how Redis is set up.
+	conn, err := store.Open(store.Address{URL: "redis://weak:wrong-password@" + s.Addr() + "/0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if found, err := Setup(t.Context(), configFor(""), conn); err == nil || len(found) > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// The list of users that was shipped first: every notice was lost.
+func TestAUserDefaultThatMayNotReadTheFileBack(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	do := func(args ...any) {
+		t.Helper()
+		if err := s.Client().Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("ACL", "SETUSER", "svc", "on", ">password", "~*", "&*", "+@all")
+	cfg := configFor("redis://svc:password@" + s.Addr() + "/0")
+	cfg.Routes = append(cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "todo"}, Timeout: time.Second})
+	examine(t, cfg, Options{}).says(t, "restart", OK, "")
+
+	do("ACL", "SETUSER", "default", "resetkeys", "-@all", "+ping", "+acl", "+config", "+role", "+info")
+	r := examine(t, cfg, Options{})
+	for _, words := range []string{"loses every notice", "ZADD notifier:{0}:shadow:app", "HSET", "RPUSH todo", "SET app1:orders:x:x",
+		"ACL SETUSER default off ~* &* +@all"} {
+		r.says(t, "restart", Error, words)
+	}
+	r.says(t, "rights", OK, "")
+
+	do("ACL", "SETUSER", "svc", "-acl|dryrun")
+	examine(t, cfg, Options{}).says(t, "restart", Info, "user default off ~* &* +@all")
+
+	do("CONFIG", "SET", "appendonly", "no")
+	if r := examine(t, cfg, Options{}); strings.Contains(r.text(), "restart:") {
+		t.Errorf("without a file nothing is read back:\n%s", r.text())
+	}
+}
+
+// Which commands Redis writes to its file is its own to say.
+func TestReplayedAreTheWrites(t *testing.T) {
+	s := redistest.Start(t)
+	cfg := configFor("")
+	cfg.Routes = append(cfg.Routes, &route.Route{Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "q"}, Adopt: true},
+		&route.Route{Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "s"}})
+	r := &run{cfg: cfg, conn: &store.Conn{}, space: keys.Space{Namespace: "n", Shards: 1}}
+	info, err := s.Client().Command(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.commands() {
+		name := fmt.Sprint(c.args[0])
+		writes := slices.Contains(info[strings.ToLower(name)].Flags, "write")
+		if writes != slices.Contains(replayed, name) {
+			t.Errorf("%s: written to the file: %v", name, writes)
+		}
+	}
+}
+
+func TestAPatternThatIsNotGrantedIsNamed(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	if err := s.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">password", "~*", "&notifier:*", "&__keyevent@*__:expired",
+		"&__keyspace@0__:old:*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := configFor("redis://svc:password@" + s.Addr() + "/0")
+	for _, p := range []string{"old", "app2"} {
+		cfg.Routes = append(cfg.Routes, &route.Route{Name: p, Prefix: p, Target: route.Target{Kind: route.KindLog}, Timeout: time.Second, Adopt: true})
+	}
+	r := examine(t, cfg, Options{})
+	r.says(t, "rights", Warning, "ACL SETUSER svc &__keyspace@0__:app2:*, and the same")
 }
 
 func anys(s []string) []any {
@@ -140,7 +214,6 @@ func anys(s []string) []any {
 func TestUnreachable(t *testing.T) {
 	r := examine(t, configFor("redis://127.0.0.1:1/0"), Options{})
 	r.says(t, "reachability", Error, "does not answer")
-	r.says(t, "lease", OK, "")
 }
 
 func TestData(t *testing.T) {
@@ -159,7 +232,8 @@ func TestData(t *testing.T) {
 	examine(t, cfg, Options{}).says(t, "layout", Error, `layout "99"`)
 	must(c.HSet(ctx, "notifier:meta", "layout", 1, "shards", 1).Err())
 
-	must(c.SAdd(ctx, "notifier:routes", "app1:orders", "app1:orders:old", "gone:away", "empty:one").Err())
+	must(c.SAdd(ctx, "notifier:routes", "app1:orders", "app1:orders:old", "gone:away", "empty:one", "done:with").Err())
+	must(c.ZAdd(ctx, "notifier:{0}:settled:done:with", redis.Z{Score: 1, Member: "k"}).Err())
 	for _, prefix := range []string{"app1:orders:old", "gone:away", "app1:orders"} {
 		must(c.ZAdd(ctx, "notifier:{0}:shadow:"+prefix, redis.Z{Score: 1, Member: "k"}).Err())
 	}
@@ -168,8 +242,8 @@ func TestData(t *testing.T) {
 	r.says(t, "prefixes", Info, "moves them to route orders")
 	r.says(t, "prefixes", Error, "gone:away")
 	r.says(t, "prefixes", Warning, "notifier resume orders")
-	if strings.Contains(r.text(), "empty:one") {
-		t.Errorf("a prefix that holds nothing is reported:\n%s", r.text())
+	if strings.Contains(r.text(), "empty:one") || strings.Contains(r.text(), "done:with") {
+		t.Errorf("a prefix that holds nothing, or what is settled, is reported:\n%s", r.text())
 	}
 }
 

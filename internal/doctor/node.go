@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/notice"
 )
 
 // node examines one server.
@@ -18,6 +20,8 @@ func (r *run) node(ctx context.Context, name string, c redis.UniversalClient) {
 	n.notify(ctx)
 	n.memory(ctx)
 	n.persistence(ctx)
+	n.replay(ctx)
+	n.durability(ctx)
 	n.buffers(ctx)
 	n.hz(ctx)
 	n.clock(ctx)
@@ -38,7 +42,7 @@ func (n *node) add(f Finding) {
 func (n *node) readInfo(ctx context.Context) {
 	n.info = map[string]string{}
 	text, err := n.c.Info(ctx).Result()
-	if err != nil {
+	if n.heard(err) != nil {
 		n.add(Finding{Check: "version", Severity: Info, Message: "INFO is refused, so version, memory and persistence are unknown: " +
 			err.Error()})
 		return
@@ -54,7 +58,7 @@ func (n *node) readInfo(ctx context.Context) {
 func (n *node) setting(ctx context.Context, name string) (value string, ok bool) {
 	m, err := n.c.ConfigGet(ctx, name).Result()
 	value, ok = m[name]
-	return value, err == nil && ok
+	return value, n.heard(err) == nil && ok
 }
 
 // fix sets one CONFIG value if that is wanted, and marks the finding.
@@ -267,7 +271,7 @@ func (n *node) clock(ctx context.Context) {
 	before := n.Now()
 	theirs, err := n.c.Time(ctx).Result()
 	after := n.Now()
-	if err != nil {
+	if n.heard(err) != nil {
 		n.add(Finding{Check: "clock", Severity: Error, Message: "TIME is refused: " + err.Error(), Remedy: "allow TIME; all times come from it"})
 		return
 	}
@@ -279,7 +283,12 @@ func (n *node) clock(ctx context.Context) {
 	case slip > 500*time.Millisecond:
 		f.Severity = Warning
 	}
-	if f.Severity != OK {
+	switch {
+	case theirs.Before(notice.Earliest()):
+		f.Severity = Error
+		f.Message = fmt.Sprintf("Redis's clock says %s: notices can neither be scheduled nor adopted", theirs.UTC().Format(time.RFC3339))
+		f.Remedy = "set the clock of the machine that Redis runs on; timers and leases that end before the right time are over at once then"
+	case f.Severity != OK:
 		f.Message += ": notices with a due time come by Redis's clock, and receivers refuse signatures that are minutes off"
 		f.Remedy = "let NTP set both clocks"
 	}

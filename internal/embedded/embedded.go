@@ -1,7 +1,3 @@
-// Package embedded runs a Redis for demonstrations and development: a
-// redis-server found on PATH, in a folder that is thrown away, or else an
-// emulation within this process. Neither keeps anything; payments need a real
-// Redis.
 package embedded
 
 import (
@@ -24,7 +20,7 @@ type Server struct {
 	// Kind says what it is: "redis-server 7.0.15 (/usr/bin/redis-server)" or
 	// "emulated in this process".
 	Kind string
-	// Emulated tells whether it is the emulation.
+	// Emulated reports whether it is the emulation.
 	Emulated bool
 
 	close func()

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 
@@ -64,5 +65,56 @@ func TestEachExpiresOnTimeAndSaysSo(t *testing.T) {
 				t.Errorf("the key is still there: %d, %v", n, err)
 			}
 		})
+	}
+}
+
+// A script sets its timers some time after the clock last moved: that made
+// events come as much too early, and an event that comes early is spent.
+func TestAnEventOfAScriptsTimerIsNotEarly(t *testing.T) {
+	s, err := StartEmulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := context.Background()
+	c := open(t, s)
+	ps := c.Subscribe(ctx, keys.Expired(0))
+	defer func() { _ = ps.Close() }()
+	if _, err := ps.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const script = `
+local function now() local t = redis.call('TIME'); return t[1] * 1000 + t[2] / 1000 end
+local begun = now()
+while now() < begun + 3 do end
+redis.call('SET', KEYS[1], 1, 'PXAT', ARGV[1])
+if ARGV[3] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[3]) end
+redis.call('SET', KEYS[2], 1, 'PX', ARGV[2])
+return 1`
+	for i := range 10 {
+		due, moved := time.Now().Add(40*time.Millisecond).Truncate(time.Millisecond), ""
+		first := due
+		if i%2 == 1 { // as a reschedule does it
+			due = due.Add(20 * time.Millisecond)
+			moved = strconv.FormatInt(due.UnixMilli()-1, 10)
+		}
+		k := "a:b:c:" + strconv.Itoa(i)
+		if err := c.Eval(ctx, script, []string{k, "claim:" + k}, first.UnixMilli()-1, 10, moved).Err(); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for len(seen) < 2 {
+			m, err := ps.ReceiveMessage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[m.Payload] {
+				t.Errorf("a second event of %s", m.Payload)
+			}
+			seen[m.Payload] = true
+			if early := time.Until(due); m.Payload == k && early > 0 {
+				t.Errorf("the event of %s came %s early", k, early)
+			}
+		}
 	}
 }

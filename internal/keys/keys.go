@@ -1,13 +1,3 @@
-// Package keys is the one place that knows how a notice key is spelt and what
-// every Redis key of this service is called.
-//
-// A notice key is app:module:type:id. Three segments of 1 to 64 characters and
-// an id of 1 to 128, each of letters, digits, '_', '.', '~' and '-'. Anything
-// else that a channel may bring is somebody else's key and no error.
-//
-// All keys of one notice share the hash tag {shard}, so that each script runs
-// within one slot of a cluster. The timer is the exception: its name is the
-// user's own, and it carries no tag.
 package keys
 
 import (
@@ -44,7 +34,7 @@ func Parse(s string) (Key, error) {
 	}
 	parts := strings.Split(s, ":")
 	if len(parts) != 4 {
-		return Key{}, fmt.Errorf("%w: %q has %d segments, want 4: app:module:type:id", ErrNotKey, s, len(parts))
+		return Key{}, fmt.Errorf("%w: %q has %s, want 4: app:module:type:id", ErrNotKey, s, segments(len(parts)))
 	}
 	names := [4]string{"app", "module", "type", "id"}
 	for i, p := range parts {
@@ -59,7 +49,14 @@ func Parse(s string) (Key, error) {
 	return Key{parts[0], parts[1], parts[2], parts[3]}, nil
 }
 
-// Valid tells whether s is a notice key, without allocating: it is asked for
+func segments(n int) string {
+	if n == 1 {
+		return "1 segment"
+	}
+	return strconv.Itoa(n) + " segments"
+}
+
+// Valid reports whether s is a notice key, without allocating: it is asked for
 // every key that expires in the whole database.
 func Valid(s string) bool {
 	if len(s) > MaxKey {
@@ -121,7 +118,7 @@ func CheckPrefix(s string) error {
 	return nil
 }
 
-// HasPrefix tells whether key lies under prefix at a segment's border:
+// HasPrefix reports whether key lies under prefix at a segment's border:
 // "app1" covers "app1:a:b:c" and not "app12:a:b:c". An empty prefix covers all.
 func HasPrefix(key, prefix string) bool {
 	if prefix == "" {
@@ -134,6 +131,38 @@ func HasPrefix(key, prefix string) bool {
 type Space struct {
 	Namespace string
 	Shards    int
+	// Tags are the shards' hash tags; none = each shard's number.
+	Tags []string
+}
+
+// Tag is the hash tag of a shard.
+func (s Space) Tag(shard int) string {
+	if shard < len(s.Tags) {
+		return s.Tags[shard]
+	}
+	return strconv.Itoa(shard)
+}
+
+// ParseTags reads the tags of n shards, comma-separated; the empty text is none.
+func ParseTags(text string, n int) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	tags := strings.Split(text, ",")
+	if len(tags) != n {
+		return nil, fmt.Errorf("%d tags for %d shards", len(tags), n)
+	}
+	seen := make(map[string]bool, n)
+	for _, t := range tags {
+		if err := checkSegment(t, MaxSegment); err != nil {
+			return nil, fmt.Errorf("a tag %w", err)
+		}
+		if seen[t] {
+			return nil, fmt.Errorf("the tag %s twice", t)
+		}
+		seen[t] = true
+	}
+	return tags, nil
 }
 
 // Shard is the shard a notice key lives in: FNV-1a of the key, its halves
@@ -149,21 +178,36 @@ func (s Space) Shard(key string) int {
 	return int((h ^ h>>16 ^ h>>8) % uint32(s.Shards))
 }
 
-func (s Space) tagged(shard int, kind, rest string) string {
-	return s.Namespace + ":{" + strconv.Itoa(shard) + "}:" + kind + ":" + rest
+// Partition is what most of the service works on at a time: the notices of one
+// route in one shard. They have one shadow, one hash of records, one zset of dead
+// letters and one of settled notices, all in one slot of a cluster.
+type Partition struct {
+	Prefix string // of the route
+	Shard  int
 }
 
+// Under is the partition of the same shard and another prefix.
+func (p Partition) Under(prefix string) Partition { return Partition{prefix, p.Shard} }
+
+// Partition is where a notice of a route lies.
+func (s Space) Partition(prefix, key string) Partition { return Partition{prefix, s.Shard(key)} }
+
+// Base begins the name of each key of a shard.
+func (s Space) Base(shard int) string { return s.Namespace + ":{" + s.Tag(shard) + "}:" }
+
+func (s Space) tagged(shard int, kind, rest string) string { return s.Base(shard) + kind + ":" + rest }
+
 // Shadow is the zset of notice keys by next attention.
-func (s Space) Shadow(shard int, prefix string) string { return s.tagged(shard, "shadow", prefix) }
+func (s Space) Shadow(p Partition) string { return s.tagged(p.Shard, "shadow", p.Prefix) }
 
 // Records is the hash of records by notice key.
-func (s Space) Records(shard int, prefix string) string { return s.tagged(shard, "records", prefix) }
+func (s Space) Records(p Partition) string { return s.tagged(p.Shard, "records", p.Prefix) }
 
 // Dead is the zset of dead letters by time of death.
-func (s Space) Dead(shard int, prefix string) string { return s.tagged(shard, "dead", prefix) }
+func (s Space) Dead(p Partition) string { return s.tagged(p.Shard, "dead", p.Prefix) }
 
 // Settled is the zset of delivered and cancelled notices by time.
-func (s Space) Settled(shard int, prefix string) string { return s.tagged(shard, "settled", prefix) }
+func (s Space) Settled(p Partition) string { return s.tagged(p.Shard, "settled", p.Prefix) }
 
 // ClaimPrefix is what stands before the notice key in a claim's name.
 func (s Space) ClaimPrefix(shard int) string { return s.tagged(shard, "claim", "") }
@@ -174,14 +218,86 @@ func (s Space) Claim(key string) string { return s.ClaimPrefix(s.Shard(key)) + k
 // Meta is the hash with layout version and shard count.
 func (s Space) Meta() string { return s.Namespace + ":meta" }
 
-// Routes is the set of prefixes that ever held notices.
+// Routes is the set of prefixes that any configuration ever had.
 func (s Space) Routes() string { return s.Namespace + ":routes" }
 
 // Paused is the set of paused prefixes.
 func (s Space) Paused() string { return s.Namespace + ":paused" }
 
+// Key is the service's own key: see package keyring.
+func (s Space) Key() string { return s.Namespace + ":key" }
+
+// Audit is the stream of what operators have done: see package audit.
+func (s Space) Audit() string { return s.Namespace + ":audit" }
+
+// Of the pages: who has signed out, and which links are good. They share the tag
+// {pages}, so that in a cluster one node is asked for both.
+
+// EndedSession stands for a session that has been ended before its time.
+func (s Space) EndedSession(id string) string { return s.Namespace + ":{pages}:ended:" + id }
+
+// Link stands for a link that is good.
+func (s Space) Link(id string) string { return s.Namespace + ":{pages}:link:" + id }
+
+// Layout is a shard's copy of Meta, and the state of all that scripts compare.
+func (s Space) Layout(shard int) string { return s.Base(shard) + "layout" }
+
+// ShardRoutes is a shard's copy of Routes.
+func (s Space) ShardRoutes(shard int) string { return s.Base(shard) + "routes" }
+
+// Confirmed is what is written before the writes of a shard are waited for: see
+// package store.
+func (s Space) Confirmed(shard int) string { return s.Base(shard) + "confirmed" }
+
+// Serving is the zset of which instance has a route for which prefix, by the time
+// it last said so.
+func (s Space) Serving() string { return s.Base(0) + "serving" }
+
+// Ended is the list of what has ended and history has not confirmed.
+func (s Space) Ended(shard int) string { return s.Base(shard) + "ended" }
+
+// History is the hash of who brings that to history, when somebody last did, and
+// how much the bound has dropped.
+func (s Space) History(shard int) string { return s.Base(shard) + "history" }
+
+// Replay is the hash of how far a replay has got in a shard, and of what came of
+// each item: see package replay.
+func (s Space) Replay(shard int, id string) string { return s.Base(shard) + "replay:" + id }
+
+// Pushed is the marker of a push into a list or stream, in the same slot.
+func (s Space) Pushed(target, mark string) string {
+	return s.Namespace + ":pushed:{" + slotTag(target) + "}:" + mark
+}
+
+// ShardPaused is a shard's copy of Paused.
+func (s Space) ShardPaused(shard int) string { return s.Base(shard) + "paused" }
+
 // Wake is the pub/sub channel that tells of a notice earlier than the head.
 func (s Space) Wake() string { return s.Namespace + ":wake" }
+
+// Of the fleet: who lives. Its keys and channels share the tag {fleet}, so that
+// in a cluster they lie at one node.
+
+// FleetSigns is the zset of instances by their last sign of life.
+func (s Space) FleetSigns() string { return s.fleet("signs") }
+
+// FleetAbout is the hash of what instances tell of themselves.
+func (s Space) FleetAbout() string { return s.fleet("about") }
+
+// FleetEnded is the zset of instances that left or were counted out, by time.
+func (s Space) FleetEnded() string { return s.fleet("ended") }
+
+// FleetMinutes is the stream of what instances have done, minute by minute.
+func (s Space) FleetMinutes() string { return s.fleet("minutes") }
+
+// FleetChannel is the pub/sub channel that all instances hear.
+func (s Space) FleetChannel() string { return s.fleet("all") }
+
+// InstanceChannel is the pub/sub channel of one instance. That somebody is
+// subscribed to it says that the instance has a connection.
+func (s Space) InstanceChannel(id string) string { return s.fleet("instance:") + id }
+
+func (s Space) fleet(kind string) string { return s.Namespace + ":{fleet}:" + kind }
 
 // Expired is the channel on which Redis tells of expired keys of database db.
 func Expired(db int) string { return "__keyevent@" + strconv.Itoa(db) + "__:expired" }
@@ -200,4 +316,22 @@ func KeyspaceKey(channel string) (key string, ok bool) {
 	}
 	_, key, ok = strings.Cut(rest, "__:")
 	return key, ok
+}
+
+// wordFor begins a message on the channel of wakes.
+const wordFor = "for "
+
+// ForText is a message that the next n events of notices under a prefix are for the
+// instance of an id.
+func ForText(id string, n int, prefix string) string {
+	return wordFor + id + " " + strconv.Itoa(n) + " " + prefix
+}
+
+// ParseFor is the inverse of ForText.
+func ParseFor(text string) (id string, n int, prefix string, ok bool) {
+	rest, ok := strings.CutPrefix(text, wordFor)
+	id, rest, some := strings.Cut(rest, " ")
+	count, prefix, more := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(count)
+	return id, n, prefix, ok && some && more && err == nil && n > 0
 }

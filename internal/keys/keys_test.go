@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	bad := map[string]string{
-		"":                                  "1 segments",
+		"":                                  "has 1 segment,",
 		"session:1":                         "2 segments",
 		"a:b:c:d:e":                         "5 segments",
 		"a:b:c:":                            "segment id is empty",
@@ -105,17 +105,23 @@ func TestHasPrefix(t *testing.T) {
 func TestNames(t *testing.T) {
 	s := Space{Namespace: "notifier", Shards: 1}
 	for got, want := range map[string]string{
-		s.Shadow(0, "app1:trans"):  "notifier:{0}:shadow:app1:trans",
-		s.Records(3, "app1"):       "notifier:{3}:records:app1",
-		s.Dead(0, "app1"):          "notifier:{0}:dead:app1",
-		s.Settled(0, "app1"):       "notifier:{0}:settled:app1",
-		s.Claim("a:b:c:d"):         "notifier:{0}:claim:a:b:c:d",
-		s.Meta():                   "notifier:meta",
-		s.Routes():                 "notifier:routes",
-		s.Paused():                 "notifier:paused",
-		s.Wake():                   "notifier:wake",
-		Expired(0):                 "__keyevent@0__:expired",
-		Keyspace(2, "app1:orders"): "__keyspace@2__:app1:orders:*",
+		s.Shadow(Partition{Prefix: "app1:trans"}):      "notifier:{0}:shadow:app1:trans",
+		s.Records(Partition{Prefix: "app1", Shard: 3}): "notifier:{3}:records:app1",
+		s.Dead(Partition{Prefix: "app1"}):              "notifier:{0}:dead:app1",
+		s.Settled(Partition{Prefix: "app1"}):           "notifier:{0}:settled:app1",
+		s.Claim("a:b:c:d"):                             "notifier:{0}:claim:a:b:c:d",
+		s.Meta():                                       "notifier:meta",
+		s.Routes():                                     "notifier:routes",
+		s.Paused():                                     "notifier:paused",
+		s.Wake():                                       "notifier:wake",
+		s.FleetSigns():                                 "notifier:{fleet}:signs",
+		s.FleetAbout():                                 "notifier:{fleet}:about",
+		s.FleetEnded():                                 "notifier:{fleet}:ended",
+		s.FleetChannel():                               "notifier:{fleet}:all",
+		s.InstanceChannel("abc"):                       "notifier:{fleet}:instance:abc",
+		s.Key():                                        "notifier:key",
+		Expired(0):                                     "__keyevent@0__:expired",
+		Keyspace(2, "app1:orders"):                     "__keyspace@2__:app1:orders:*",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -138,6 +144,17 @@ func TestShardsSpread(t *testing.T) {
 	for i, n := range count {
 		if n < 800 || n > 1200 {
 			t.Errorf("shard %d holds %d of 8,000", i, n)
+		}
+	}
+}
+
+func TestForText(t *testing.T) {
+	if id, n, prefix, ok := ParseFor(ForText("aaaaaaaaaaaa", 7, "app1:m")); id != "aaaaaaaaaaaa" || n != 7 || prefix != "app1:m" || !ok {
+		t.Errorf("%s, %d, %s, %t", id, n, prefix, ok)
+	}
+	for _, text := range []string{"", "for", "for ", "for a", "for a 1", "for a x app1", "for a 0 app1", "for a -1 app1", "1 0 app1", "paused app1", "fora 1 app1"} {
+		if id, n, prefix, ok := ParseFor(text); ok {
+			t.Errorf("%q: %s, %d, %s", text, id, n, prefix)
 		}
 	}
 }

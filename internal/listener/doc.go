@@ -17,6 +17,17 @@
 // seconds after, the node's role and its notify flags are looked at: flags are
 // per node, neither persisted nor replicated.
 //
-// The reader of the connection never blocks: it hands each event over and goes
+// Keyspace events of routes that adopt plain timers have a connection of their
+// own: Redis compares their patterns with the user's rights to the letter, and one
+// that is not granted must not cost the other routes their expired events. It
+// lives as long as the first one, and PINGs in the place of beats.
+//
+// An instance that touches several timers at once says right before, on the wake
+// channel of the same node, which instance their events are for: that one claims and
+// settles them together. The message and the events come over one connection, in
+// order, so all who hear them agree; who does not goes by each notice's key. It is a
+// hint about hints: where it is wrong, a notice is claimed a grace later.
+//
+// The reader of a connection never blocks: it hands each event over and goes
 // on. Who takes it over drops it when there is no room.
 package listener

@@ -13,7 +13,7 @@ import (
 var errNotMaster = errors.New("not a master any more")
 
 // check looks at a node's role and at its notify flags, and adds what is
-// missing if that is wanted and allowed. Added tells that it did: events have
+// missing if that is wanted and allowed. Added reports that it did: events have
 // been missed.
 func (l *Listener) check(ctx context.Context, c *redis.Client) (added bool, err error) {
 	if role, err := c.Do(ctx, "ROLE").Slice(); err == nil && len(role) > 0 && role[0] != "master" {
@@ -53,14 +53,13 @@ func (l *Listener) check(ctx context.Context, c *redis.Client) (added bool, err 
 	return true, nil
 }
 
-// refused tells an answer of Redis from a failure to reach it.
+// refused reports whether err is an answer of Redis, not a failure to reach it.
 func refused(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		return false
 	}
-	text := err.Error()
-	return !strings.HasPrefix(text, "LOADING") && !strings.HasPrefix(text, "MASTERDOWN") && !strings.HasPrefix(text, "CLUSTERDOWN")
+	return !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) && !redis.IsClusterDownError(err)
 }
 
 // Missing is which of the needed notify flags are not among those set; A
@@ -84,24 +83,56 @@ func (l *Listener) events(c *redis.Client, ok bool, why string, err error) {
 	// All under the lock, so that of two nodes' findings the last is told last.
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.flags[c.Options().Addr] = ok
+	remedy, addr := "set notify-keyspace-events to "+l.needs+" in redis.conf", c.Options().Addr
+	if l.shut[addr] { // flags or not
+		ok, remedy = false, grant(c, l.channels)
+	}
+	l.flags[addr] = ok
 	all := true
 	for _, f := range l.flags {
 		all = all && f
 	}
-	if !ok && !l.said {
+	if !ok && !l.warned {
 		l.o.Logger.Warn("no expired events: the sweep alone delivers, up to the grace later",
-			zap.String("why", why), zap.String("remedy", "set notify-keyspace-events to "+l.needs+" in redis.conf"), zap.Error(err))
+			zap.String("why", why), zap.String("remedy", remedy), zap.Error(err))
 	}
-	l.said = !all
-	if l.o.Events != nil {
-		l.o.Events(all)
+	l.warned = !all
+	if l.o.OnEvents != nil {
+		l.o.OnEvents(all)
 	}
+}
+
+// refuse notes that a node refuses the channels, so that nothing waits for
+// events. admit notes that it does not, and reports whether it did before.
+func (l *Listener) refuse(c *redis.Client, err error) {
+	l.mu.Lock()
+	l.shut[c.Options().Addr] = true
+	l.mu.Unlock()
+	l.events(c, false, "the user may not subscribe to the channels", err)
+}
+
+func (l *Listener) admit(c *redis.Client) (before bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before = l.shut[c.Options().Addr]
+	delete(l.shut, c.Options().Addr)
+	return before
+}
+
+// grant is what gives a client's user the right to channels.
+func grant(c *redis.Client, channels []string) string {
+	user := c.Options().Username
+	if user == "" {
+		user = "default"
+	}
+	return "ACL SETUSER " + user + " &" + strings.Join(channels, " &") + ", and the same in the list of users (deploy/users.acl)"
 }
 
 // forget drops what is known of a node that is no longer followed.
 func (l *Listener) forget(c *redis.Client) {
 	l.mu.Lock()
 	delete(l.flags, c.Options().Addr)
+	delete(l.shut, c.Options().Addr)
+	delete(l.keyspace, c.Options().Addr)
 	l.mu.Unlock()
 }

@@ -14,35 +14,37 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ear notes all that a Listener tells.
-type ear struct {
+// recorder notes all that a Listener reports.
+type recorder struct {
 	mu       sync.Mutex
-	counts   map[string]int
+	counts   map[notice.EventResult]int
 	hints    []string
 	wakes    []string
 	paused   int
 	begun    int
 	events   []bool
 	keyspace []string
+	adopting []bool
 	full     bool // hints are not taken
 }
 
-func (e *ear) do(f func()) {
+func (e *recorder) do(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f()
 }
 
-func (e *ear) Event(result string) { e.do(func() { e.counts[result]++ }) }
-func (e *ear) Subscription()       { e.do(func() { e.counts["subscriptions"]++ }) }
+func (e *recorder) Event(result notice.EventResult) { e.do(func() { e.counts[result]++ }) }
+func (e *recorder) Subscription()                   { e.do(func() { e.counts["subscriptions"]++ }) }
 
 // until waits until what f looks at under the lock is so.
-func (e *ear) until(t *testing.T, what string, f func() bool) {
+func (e *recorder) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	limit := time.Now().Add(30 * time.Second)
 	for {
@@ -71,12 +73,12 @@ func routes(t testing.TB, adopt bool) *route.Table {
 	return rs
 }
 
-func newListener(t testing.TB, c *redis.Client, namespace string, change func(*Options)) (*Listener, *ear, *observer.ObservedLogs) {
+func newListener(t testing.TB, c *redis.Client, namespace string, change func(*Options)) (*Listener, *recorder, *observer.ObservedLogs) {
 	t.Helper()
-	e := &ear{counts: map[string]int{}}
+	e := &recorder{counts: map[notice.EventResult]int{}}
 	core, logs := observer.New(zapcore.DebugLevel)
 	o := Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 2}, Routes: routes(t, false), Configure: true,
-		Hint: func(r *route.Route, key string) bool {
+		OnExpired: func(r *route.Route, key string) bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			if e.full {
@@ -85,16 +87,17 @@ func newListener(t testing.TB, c *redis.Client, namespace string, change func(*O
 			e.hints = append(e.hints, r.Name+" "+key)
 			return true
 		},
-		Wake: func(shard int, prefix string, due time.Time) {
-			e.do(func() { e.wakes = append(e.wakes, fmt.Sprintf("%d %s %d", shard, prefix, due.UnixMilli())) })
+		OnWake: func(p keys.Partition, due time.Time) {
+			e.do(func() { e.wakes = append(e.wakes, fmt.Sprintf("%d %s %d", p.Shard, p.Prefix, due.UnixMilli())) })
 		},
-		Paused: func() { e.do(func() { e.paused++ }) },
-		Begun:  func() { e.do(func() { e.begun++ }) },
-		Events: func(ok bool) { e.do(func() { e.events = append(e.events, ok) }) },
-		Keyspace: func(r *route.Route, key, event string) {
+		OnPaused:     func() { e.do(func() { e.paused++ }) },
+		OnSubscribed: func() { e.do(func() { e.begun++ }) },
+		OnEvents:     func(ok bool) { e.do(func() { e.events = append(e.events, ok) }) },
+		OnKeyspace: func(r *route.Route, key, event string) {
 			e.do(func() { e.keyspace = append(e.keyspace, r.Name+" "+key+" "+event) })
 		},
-		Observer: e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Silence: 20 * time.Second}
+		OnAdopting: func(ok bool) { e.do(func() { e.adopting = append(e.adopting, ok) }) },
+		Observer:   e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Silence: 20 * time.Second}
 	if c != nil {
 		o.DB = c.Options().DB
 	}

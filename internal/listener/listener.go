@@ -14,22 +14,15 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 )
 
 // Observer hears what happens.
 type Observer interface {
-	Event(result string)
+	Event(result notice.EventResult)
 	Subscription()
 }
-
-// Results of an event, for metrics.
-const (
-	Dispatched = "dispatched" // handed over
-	Unrouted   = "unrouted"   // a notice key that no route covers
-	Foreign    = "foreign"    // somebody else's key
-	Dropped    = "dropped"    // no room; the sweep finds it
-)
 
 // Options of a Listener. The functions must not block.
 type Options struct {
@@ -41,20 +34,30 @@ type Options struct {
 	Routes  *route.Table
 	// Configure: add Ex (and what adoption needs) to notify-keyspace-events.
 	Configure bool
-	// Hint hands over a key that has expired; false if there is no room.
-	Hint func(r *route.Route, key string) bool
-	// Wake tells that a notice of a shard and prefix is due at an instant
-	// that may be earlier than what was known.
-	Wake func(shard int, prefix string, due time.Time)
-	// Paused tells that the set of paused routes has changed.
-	Paused func()
-	// Keyspace, if not nil, hears of events on keys of routes that adopt.
-	Keyspace func(r *route.Route, key, event string)
-	// Begun tells that a subscription has begun, or that flags which had gone
+	// OnExpired takes a key that has expired; false if there is no room.
+	OnExpired func(r *route.Route, key string) bool
+	// Leaves, if not nil, reports whether a key that has expired is left to another
+	// instance.
+	Leaves func(r *route.Route, key string) bool
+	// Mine, if not nil, reports whether the events of a route that are said to be for
+	// the instance of an id are to be taken; ok is false where that does not count, and
+	// Leaves decides.
+	Mine func(r *route.Route, id string) (mine, ok bool)
+	// OnWake hears that a notice of a partition is due at an instant that may be
+	// earlier than what was known.
+	OnWake func(p keys.Partition, due time.Time)
+	// OnPaused hears that the set of paused routes has changed.
+	OnPaused func()
+	// OnKeyspace, if not nil, hears of events on keys of routes that adopt.
+	OnKeyspace func(r *route.Route, key, event string)
+	// OnAdopting, if not nil, hears whether those events come from now on (true: they
+	// may have been missed before), or that some do not.
+	OnAdopting func(ok bool)
+	// OnSubscribed hears that a subscription has begun, or that flags which had gone
 	// are back: everything may have been missed before.
-	Begun func()
-	// Events tells whether events are known to come (true) or known not to.
-	Events   func(ok bool)
+	OnSubscribed func()
+	// OnEvents hears whether events are known to come (true) or known not to.
+	OnEvents func(ok bool)
 	Observer Observer
 	Logger   *zap.Logger
 
@@ -73,13 +76,18 @@ type Listener struct {
 	alive    atomic.Int32
 	mu       sync.Mutex
 	flags    map[string]bool // address → events come
-	said     bool            // that they do not
+	warned   bool            // that they do not
+	unfit    unfit
+	shut     map[string]bool // address → the channels of events are refused
+	keyspace map[string]bool // address → those of routes that adopt come
+	denied   bool            // that some are refused has been said
 }
 
 // New makes a Listener.
 func New(o Options) *Listener {
 	o.Beat, o.Silence, o.Check = orElse(o.Beat, time.Second), orElse(o.Silence, 3*time.Second), orElse(o.Check, 5*time.Second)
-	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flags: map[string]bool{}}
+	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flags: map[string]bool{},
+		shut: map[string]bool{}, keyspace: map[string]bool{}}
 	for _, r := range o.Routes.All() {
 		if r.Adopt {
 			l.patterns = append(l.patterns, keys.Keyspace(o.DB, r.Prefix))
@@ -171,18 +179,21 @@ func (l *Listener) runCluster(ctx context.Context) error {
 // follow keeps a subscription on one node until ctx ends.
 func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 	defer l.forget(c)
-	wait, said := time.Duration(0), false
+	wait, logged := time.Duration(0), false
 	for {
-		err := l.subscribe(ctx, c, func() { wait, said = 0, false })
+		err := l.subscribe(ctx, c, func() { wait, logged = 0, false })
 		if ctx.Err() != nil {
 			return
 		}
+		if redis.IsPermissionError(err) {
+			l.refuse(c, err)
+		}
 		wait = min(max(2*wait, 50*time.Millisecond), time.Second)
 		level := zap.WarnLevel
-		if said { // once for each time it is away, not once a second
+		if logged { // once for each time it is away, not once a second
 			level = zap.DebugLevel
 		}
-		said = true
+		logged = true
 		l.o.Logger.Log(level, "subscription ended; it is made anew", zap.String("redis", c.Options().Addr), zap.Error(err))
 		select {
 		case <-ctx.Done():
@@ -203,11 +214,6 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 	}
 	ps := c.Subscribe(ctx, l.channels...)
 	defer func() { _ = ps.Close() }()
-	if len(l.patterns) > 0 {
-		if err := ps.PSubscribe(ctx, l.patterns...); err != nil {
-			return err
-		}
-	}
 	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
 	heard := &echo{from: time.Now()}
 
@@ -222,10 +228,13 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 		<-ctx.Done()
 		_ = ps.Close()
 	})
+	if len(l.patterns) > 0 {
+		wg.Go(func() { l.followPatterns(ctx, c) })
+	}
 	defer wg.Wait()
 	defer cancel(nil)
 
-	confirmed, up := 0, false
+	confirmed, up, next := 0, false, group{}
 	defer func() {
 		if up {
 			l.alive.Add(-1)
@@ -241,25 +250,30 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 		}
 		switch m := m.(type) {
 		case *redis.Subscription:
-			if confirmed++; confirmed == len(l.channels)+len(l.patterns) {
+			if confirmed++; confirmed == len(l.channels) {
 				up = true
+				if l.admit(c) {
+					if _, err := l.check(ctx, c); err != nil {
+						return err
+					}
+				}
 				l.alive.Add(1)
 				l.o.Observer.Subscription()
 				l.o.Logger.Info("subscribed", zap.String("redis", c.Options().Addr))
 				begun()
-				l.o.Begun()
+				l.o.OnSubscribed()
 			}
 		case *redis.Message:
 			if m.Payload == beat {
 				heard.now()
 				continue
 			}
-			l.message(m)
+			l.message(m, &next)
 		}
 	}
 }
 
-var ids atomic.Uint64 //nolint:gochecknoglobals // tells this process's subscriptions apart
+var ids atomic.Uint64 // tells this process's subscriptions apart
 
 // echo notes when a subscription heard its beat last, by the clock that never
 // jumps: a wall clock that is set back would make silence look short.
@@ -299,24 +313,35 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 				return err
 			}
 			if added {
-				l.o.Begun()
+				l.o.OnSubscribed()
 			}
 		}
 	}
 }
 
+// group are events that are said to come next, and whom they are for. It is
+// forgotten with the connection.
+type group struct {
+	id, prefix string
+	left       int
+}
+
 // message hands one message over.
-func (l *Listener) message(m *redis.Message) {
+func (l *Listener) message(m *redis.Message, next *group) {
 	switch {
 	case m.Pattern != "":
 		key, ok := keys.KeyspaceKey(m.Channel)
-		if r := l.routeOf(key); ok && r != nil && r.Adopt && l.o.Keyspace != nil {
-			l.o.Keyspace(r, key, m.Payload)
+		if r := l.routeOf(key); ok && r != nil && r.Adopt && l.o.OnKeyspace != nil {
+			l.o.OnKeyspace(r, key, m.Payload)
 		}
 	case m.Channel == l.o.Space.Wake():
+		if id, n, prefix, ok := keys.ParseFor(m.Payload); ok {
+			*next = group{id, prefix, n}
+			return
+		}
 		l.wake(m.Payload)
 	default:
-		l.expired(m.Payload)
+		l.expired(m.Payload, next)
 	}
 }
 
@@ -327,20 +352,40 @@ func (l *Listener) routeOf(key string) *route.Route {
 	return l.o.Routes.Match(key)
 }
 
-func (l *Listener) expired(key string) {
-	if !keys.Valid(key) || keys.HasPrefix(key, l.o.Space.Namespace) {
-		l.o.Observer.Event(Foreign)
+func (l *Listener) expired(key string, next *group) {
+	if keys.HasPrefix(key, l.o.Space.Namespace) {
+		l.o.Observer.Event(notice.EventForeign)
+		return
+	}
+	if !keys.Valid(key) {
+		l.unfit.tell(l.o.Routes, key, l.o.Logger)
+		l.o.Observer.Event(notice.EventForeign)
 		return
 	}
 	r := l.o.Routes.Match(key)
 	switch {
 	case r == nil:
-		l.o.Observer.Event(Unrouted)
-	case l.o.Hint(r, key):
-		l.o.Observer.Event(Dispatched)
+		l.o.Observer.Event(notice.EventUnrouted)
+	case l.leaves(r, key, next):
+		l.o.Observer.Event(notice.EventLeft)
+	case l.o.OnExpired(r, key):
+		l.o.Observer.Event(notice.EventDispatched)
 	default:
-		l.o.Observer.Event(Dropped)
+		l.o.Observer.Event(notice.EventDropped)
 	}
+}
+
+// leaves reports whether an event is left to another instance.
+func (l *Listener) leaves(r *route.Route, key string, next *group) bool {
+	if next.left > 0 && next.prefix == r.Prefix {
+		next.left--
+		if l.o.Mine != nil {
+			if mine, ok := l.o.Mine(r, next.id); ok {
+				return !mine
+			}
+		}
+	}
+	return l.o.Leaves != nil && l.o.Leaves(r, key)
 }
 
 // wake reads "<due ms> <shard> <prefix>" and "paused <prefix>". Others are
@@ -348,7 +393,7 @@ func (l *Listener) expired(key string) {
 func (l *Listener) wake(text string) {
 	first, rest, _ := strings.Cut(text, " ")
 	if first == "paused" {
-		l.o.Paused()
+		l.o.OnPaused()
 		return
 	}
 	ms, err := strconv.ParseInt(first, 10, 64)
@@ -360,5 +405,5 @@ func (l *Listener) wake(text string) {
 	if err != nil || n < 0 || n >= max(l.o.Space.Shards, 1) {
 		return
 	}
-	l.o.Wake(n, prefix, time.UnixMilli(ms))
+	l.o.OnWake(keys.Partition{Prefix: prefix, Shard: n}, time.UnixMilli(ms))
 }

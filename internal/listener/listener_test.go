@@ -15,7 +15,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/route"
 )
 
 func TestExpiredKeysAreHandedOverAndCounted(t *testing.T) {
@@ -37,7 +39,9 @@ func TestExpiredKeysAreHandedOverAndCounted(t *testing.T) {
 	}
 	claim := keys.Space{Namespace: srv.Namespace(), Shards: 1}.Claim("app1:m:t:1")
 	expire("app1:m:t:1", "nobody:m:t:1", "session:1", "app1:m:t:", srv.Namespace()+":m:t:1", claim)
-	e.until(t, "all events", func() bool { return e.counts[Dispatched] == 1 && e.counts[Unrouted] == 1 && e.counts[Foreign] == 4 })
+	e.until(t, "all events", func() bool {
+		return e.counts[notice.EventDispatched] == 1 && e.counts[notice.EventUnrouted] == 1 && e.counts[notice.EventForeign] == 4
+	})
 	e.do(func() {
 		if !slices.Equal(e.hints, []string{"app1 app1:m:t:1"}) {
 			t.Errorf("hints %v", e.hints)
@@ -45,7 +49,7 @@ func TestExpiredKeysAreHandedOverAndCounted(t *testing.T) {
 		e.full = true
 	})
 	expire("app1:m:t:2")
-	e.until(t, "the drop", func() bool { return e.counts[Dropped] == 1 })
+	e.until(t, "the drop", func() bool { return e.counts[notice.EventDropped] == 1 })
 }
 
 func TestWakeChannel(t *testing.T) {
@@ -71,7 +75,7 @@ func TestKeyspaceEventsOfRoutesThatAdopt(t *testing.T) {
 	srv := redistest.Start(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Routes = routes(t, true) })
 	run(t, l)
-	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	e.until(t, "the subscription", func() bool { return e.begun == 1 && slices.Contains(e.adopting, true) })
 	for _, k := range []string{"app1:m:t:1", "old:m:t:1", "old:m:t", "oldest:m:t:1"} {
 		if err := srv.Client().Set(context.Background(), k, "1", time.Hour).Err(); err != nil {
 			t.Fatal(err)
@@ -331,19 +335,62 @@ func TestNeedsMastersInACluster(t *testing.T) {
 	_ = l.o.Client.Close()
 }
 
+// Events that are said to be for one instance are that one's, as many as were said and of
+// that route; all others go by their keys, and so do these where it does not count.
+func TestGroupsOfEventsAreForOneInstance(t *testing.T) {
+	counts := true
+	l, e, _ := newListener(t, nil, "notifier", func(o *Options) {
+		o.Leaves = func(_ *route.Route, key string) bool { return strings.HasSuffix(key, "theirs") }
+		o.Mine = func(_ *route.Route, id string) (bool, bool) { return id == "me", counts }
+	})
+	next := &group{}
+	said := func(text string) { l.message(&redis.Message{Channel: l.o.Space.Wake(), Payload: text}, next) }
+	taken := func(key string) bool {
+		e.do(func() { e.hints = nil })
+		l.message(&redis.Message{Channel: keys.Expired(0), Payload: key}, next)
+		return len(e.hints) == 1
+	}
+	const mine, theirs = "app1:m:t:mine", "app1:m:t:theirs"
+	check := func(what, key string, want bool) {
+		t.Helper()
+		if taken(key) != want {
+			t.Errorf("%s: taken %t, want %t", what, !want, want)
+		}
+	}
+	said("for me 2 app1")
+	check("the first of two", theirs, true)
+	check("another route's in between", "old:m:t:theirs", false)
+	check("somebody's else in between", "session", false)
+	check("the second", mine, true)
+	check("a third", theirs, false)
+	said("for you 2 app1")
+	check("for another", mine, false)
+	said("for me 1 app1")
+	check("the last word counts", theirs, true)
+	check("and is spent", theirs, false)
+	said("for you 1 app1")
+	counts = false
+	check("where it does not count", mine, true)
+	check("then it is spent all the same", mine, true)
+	l.o.Mine = nil
+	said("for you 1 app1")
+	check("for who does not know of groups", mine, true)
+}
+
 func FuzzMessage(f *testing.F) {
 	for _, s := range []string{"1763740800000 0 app1",
 		"paused app1", "beat x", "-9223372036854775808 0 app1", "1 -1 app1", "1 2 app1", "1 0", " ",
-		"1 0 ", "9999999999999999999999 0 app1", "1  0 app1", "\x00", "paused", "app1:m:t:1", "1 1 \xff"} {
+		"for aaaaaaaaaaaa 3 app1", "for a -1 app1", "for a 1", "1 0 ", "9999999999999999999999 0 app1", "1  0 app1", "\x00", "paused", "app1:m:t:1", "1 1 \xff"} {
 		f.Add(s)
 	}
 	l, e, _ := newListener(f, nil, "notifier", nil)
 	f.Fuzz(func(t *testing.T, s string) {
-		e.do(func() { e.wakes, e.hints, e.counts = nil, nil, map[string]int{} })
-		l.message(&redis.Message{Channel: l.o.Space.Wake(), Payload: s})
-		l.message(&redis.Message{Channel: keys.Expired(0), Payload: s})
-		l.message(&redis.Message{Channel: s, Pattern: "__keyspace@0__:old:*", Payload: "set"})
-		if len(e.wakes) > 1 || e.counts[Dispatched]+e.counts[Unrouted]+e.counts[Foreign] != 1 || len(e.keyspace) != 0 {
+		e.do(func() { e.wakes, e.hints, e.counts = nil, nil, map[notice.EventResult]int{} })
+		next := &group{}
+		l.message(&redis.Message{Channel: l.o.Space.Wake(), Payload: s}, next)
+		l.message(&redis.Message{Channel: keys.Expired(0), Payload: s}, next)
+		l.message(&redis.Message{Channel: s, Pattern: "__keyspace@0__:old:*", Payload: "set"}, next)
+		if len(e.wakes) > 1 || e.counts[notice.EventDispatched]+e.counts[notice.EventUnrouted]+e.counts[notice.EventForeign] != 1 || len(e.keyspace) != 0 {
 			t.Errorf("%q: wakes %v, counts %v, keyspace %v", s, e.wakes, e.counts, e.keyspace)
 		}
 		if len(e.wakes) == 1 && !strings.HasPrefix(e.wakes[0], "0 ") && !strings.HasPrefix(e.wakes[0], "1 ") {

@@ -10,13 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// patience is how long a scrape waits for what Redis holds. Prometheus itself
+// scrapeTimeout is how long a scrape waits for what Redis holds. Prometheus itself
 // waits 10 s by default.
-const patience = 5 * time.Second
+const scrapeTimeout = 5 * time.Second
 
 // Gauges is what stands at one moment, as far as it is known.
 type Gauges struct {
 	Routes []RouteGauges
+	// History is nil where nothing is handed over.
+	History *HistoryGauges
 	// Orphaned notices lie under a prefix that no route has.
 	Orphaned int64
 	// Subscribed: expired events arrive. Without them the reconciler works
@@ -33,6 +35,7 @@ type RouteGauges struct {
 	Settled  int64
 	InFlight int64 // in this process
 	Paused   bool
+	Waiting  int // hosts whose slots are all taken
 }
 
 type observer struct {
@@ -57,6 +60,7 @@ var (
 	deadDesc       = desc("notifier_dead", "Dead letters.", "route")
 	settledDesc    = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
 	inflightDesc   = desc("notifier_inflight", "Handlers that run in this process.", "route")
+	waitingDesc    = desc("notifier_hosts_waiting", "Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
 	pausedDesc     = desc("notifier_paused", "Whether the route is paused.", "route")
 )
 
@@ -77,28 +81,30 @@ func (m *Metrics) Page() http.Handler {
 // gatherer puts the gauges of this moment beside what was counted.
 func (m *Metrics) gatherer(ctx context.Context) prometheus.Gatherer {
 	now := prometheus.NewRegistry()
-	now.MustRegister(m.moment(ctx))
+	now.MustRegister(m.ask(ctx))
 	return prometheus.Gatherers{m.registry, now}
 }
 
-// moment asks for the gauges, once.
-func (m *Metrics) moment(ctx context.Context) snapshot {
+// ask has the gauges of this moment, once.
+func (m *Metrics) ask(ctx context.Context) snapshot {
 	ask := m.observe.ask.Load()
 	if ask == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
 	g, err := (*ask)(ctx)
 	if err != nil {
 		m.RedisError("stats")
 		return snapshot{value(upDesc, 0)}
 	}
-	s := snapshot{value(upDesc, 1), value(subscribedDesc, truth(g.Subscribed)), value(orphanedDesc, float64(g.Orphaned))}
+	s := snapshot{value(upDesc, 1), value(subscribedDesc, boolValue(g.Subscribed)), value(orphanedDesc, float64(g.Orphaned))}
+	s = append(s, g.History.gauges()...)
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
 			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
-			value(inflightDesc, float64(r.InFlight), r.Route), value(pausedDesc, truth(r.Paused), r.Route))
+			value(inflightDesc, float64(r.InFlight), r.Route), value(pausedDesc, boolValue(r.Paused), r.Route),
+			value(waitingDesc, float64(r.Waiting), r.Route))
 	}
 	return s
 }
@@ -107,7 +113,7 @@ func value(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -120,7 +126,7 @@ type snapshot []prometheus.Metric
 // Describe promises the gauges, whether or not they could be had.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{upDesc, subscribedDesc, orphanedDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, inflightDesc,
-		pausedDesc} {
+		pausedDesc, waitingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}
 }

@@ -1,43 +1,17 @@
-// Package metrics counts what the service does, for Prometheus.
-//
-// Every label has a closed set of values, and every series that can be foreseen
-// exists from the start with 0: an alert on a rate sees the first failure too.
-// A label of a route is the route's name. A nil *Metrics counts nothing, so
-// that nobody needs to ask whether there is one.
-//
-// What Redis holds is not counted but asked for, when somebody scrapes: see
-// [Metrics.Observe].
 package metrics
 
 import (
+	"cmp"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"notifier/internal/notice"
-)
-
-// Sources of a claim: who found the notice due.
-const (
-	Event = "event" // the expired event of its timer
-	Sweep = "sweep" // the reconciler
-)
-
-// Results of a claim.
-const (
-	Won   = "won"
-	Lost  = "lost"  // another instance was first
-	Stale = "stale" // it is not due any more: settled, cancelled or rescheduled
-)
-
-// Results of an expired event.
-const (
-	Dispatched = "dispatched"
-	Unrouted   = "unrouted" // a notice key that no route covers
-	Foreign    = "foreign"  // somebody else's key
-	Dropped    = "dropped"  // the queue was full; the reconciler finds the notice
+	"notifier/internal/route"
 )
 
 // other stands for a value outside its closed set: there should be none, and if
@@ -45,23 +19,28 @@ const (
 const other = "other"
 
 var (
-	sources = []string{Event, Sweep}
-	results = []string{Won, Lost, Stale}
-	events  = []string{Dispatched, Unrouted, Foreign, Dropped}
-
-	// deferrals are the reasons of an attempt that was put off.
-	deferrals = []notice.Reason{notice.ReasonBusy, notice.ReasonBreaker, notice.ReasonShutdown, notice.ReasonLocked}
-
 	latenessBuckets = []float64{.0005, .001, .002, .003, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}
 	handlerBuckets  = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
 // operations are what commands are for whose errors are counted: the steps that
-// the store names, the subscription, and the scrape's own question.
+// the store names, and the scrape's own question.
 var operations = []string{
-	"schedule", "arm", "find", "amend", "claim", "settle", "push", "look", "touch", "page", "trim", "rehome", "counts", "kept",
-	"peek", "adopt", "unknown", "scan", "meta", "register", "routes", "forget", "pause", "resume", "paused", "publish", "info", "subscribe", "stats",
+	"schedule", "arm", "find", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "rehome", "counts", "kept",
+	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "publish", "info", "key",
+	"locate", "mark", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
+	"ship", "shed", "endings", "backlog", "history", "forget", "replay",
+	"audit", "session", "endsession", "link",
 }
+
+// essential are the operations whose errors count from the start.
+var essential = []string{"schedule", "claim", "settle", "look"}
+
+// confirmable are the operations that may wait until they are confirmed.
+var confirmable = []string{"schedule", "amend", "restore", "settle", "replay"}
+
+// unreadable are the reasons of NotifierRecordsUnreadable.
+var unreadable = []notice.Reason{notice.ReasonUnreadable, notice.ReasonMissing}
 
 // Metrics counts. Its methods may be called at the same time.
 type Metrics struct {
@@ -70,6 +49,7 @@ type Metrics struct {
 
 	scheduled *prometheus.CounterVec
 	attempts  *prometheus.CounterVec
+	reasons   *prometheus.CounterVec
 	claims    *prometheus.CounterVec
 	lateness  *prometheus.HistogramVec
 	handler   *prometheus.HistogramVec
@@ -77,21 +57,38 @@ type Metrics struct {
 	subs      prometheus.Counter
 	redis     *prometheus.CounterVec
 	unsettled *prometheus.CounterVec
+	short     *prometheus.CounterVec
 	bodies    *prometheus.CounterVec
+	setup     *prometheus.GaugeVec
+
+	historyRows     prometheus.Counter
+	historyFailures *prometheus.CounterVec
+	replayed        *prometheus.CounterVec
 
 	observe observer
+	fleet   fleet
 }
 
 // routeMetrics holds the series of one route that are written most often.
 type routeMetrics struct {
 	scheduled prometheus.Counter
-	handler   prometheus.Observer
-	lateness  map[string]prometheus.Observer // by source
-	delivered prometheus.Counter
+	handler   func() prometheus.Observer
+	lateness  map[notice.Source]prometheus.Observer
+	late      *durations // all sources, for Stats
+	attempts  map[notice.Outcome]prometheus.Counter
 }
 
-// New makes the metrics of a process that serves the routes of these names.
-func New(version string, routes []string) *Metrics {
+// Options of New.
+type Options struct {
+	// Version and Revision are those of the program; empty = unknown.
+	Version, Revision string
+	Routes            []*route.Route
+	// History: this process brings what ends to a history.
+	History bool
+}
+
+// New makes the metrics of a process.
+func New(o Options) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -99,8 +96,10 @@ func New(version string, routes []string) *Metrics {
 		registry:  prometheus.NewRegistry(),
 		routes:    map[string]*routeMetrics{},
 		scheduled: counter("notifier_scheduled_total", "Notices accepted.", "route"),
-		attempts:  counter("notifier_attempts_total", "Attempts, by what they came to and why.", "route", "outcome", "reason"),
-		claims:    counter("notifier_claims_total", "Claims, by who found the notice due and whether the claim was won.", "source", "result"),
+		attempts:  counter("notifier_attempts_total", "Attempts, by what they came to; handed to a consumer is followed by what came of it.", "route", "outcome"),
+		reasons: counter("notifier_attempt_reasons_total", "Attempts that had a reason not to end in delivered, by outcome and reason; a reason appears with its first attempt.",
+			"route", "outcome", "reason"),
+		claims: counter("notifier_claims_total", "Claims, by who found the notice due and whether the claim was won.", "source", "result"),
 		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_lateness_seconds", Buckets: latenessBuckets,
 			Help: "From the due time to the handler's start."}, []string{"route", "source"}),
 		handler: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_handler_seconds", Buckets: handlerBuckets,
@@ -109,42 +108,60 @@ func New(version string, routes []string) *Metrics {
 		subs: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_subscriptions_total",
 			Help: "Subscriptions made to expired events; each beyond the first means that one was lost."}),
 		unsettled: counter("notifier_unsettled_total", "Attempts whose settle Redis did not take at once; it is repeated.", "route"),
-		bodies:    counter("notifier_bodies_lost_total", "Plain timers that expired before they were adopted, or were too long: their notices have no body.", "route"),
-		redis:     counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for.", "op"),
+		short: counter("notifier_unconfirmed_total", "Notices whose write is in Redis and was not confirmed as durable as it should be, by what it was for; "+
+			"an attempt's end is settled again, at most five times.", "op"),
+		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before they were adopted, or were too long: their notices have no body.", "route"),
+		redis:  counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for; what is rare appears with its first error.", "op"),
+		setup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "notifier_redis_misconfigured",
+			Help: "Whether notifier doctor would call this check of how Redis is set up an error; absent until it was looked at."}, []string{"check"}),
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; the version is a label.",
-		ConstLabels: prometheus.Labels{"version": version}})
+	m.historyRows = prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_history_rows_total", Help: "Rows that this process has brought to the history."})
+	m.historyFailures = counter("notifier_history_failures_total", "What failed on the way to the history, by kind; with row, entry and memory something is lost.", "kind")
+	m.replayed = counter("notifier_replayed_total", "Notices of replays that this process has scheduled again (sent), or skipped, by why.", "result")
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; what runs is in the labels.",
+		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.bodies, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.foresee(routes)
+	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.setup, &m.fleet,
+		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.register(o.Routes)
+	if o.History {
+		m.registry.MustRegister(m.historyRows, m.historyFailures, m.replayed)
+		for _, result := range ReplayResults {
+			m.replayed.WithLabelValues(result)
+		}
+		for _, kind := range HistoryFailures {
+			m.historyFailures.WithLabelValues(kind)
+		}
+	}
 	return m
 }
 
-// foresee makes the series that are known beforehand.
-func (m *Metrics) foresee(routes []string) {
+// register makes the series that count from the start.
+func (m *Metrics) register(routes []*route.Route) {
 	for _, r := range routes {
-		m.routes[r] = m.route(r)
-		m.bodies.WithLabelValues(r)
-		for _, reason := range notice.Reasons {
-			outcomes := []notice.Outcome{notice.OutcomeRetry, notice.OutcomeDead}
-			if slices.Contains(deferrals, reason) {
-				outcomes = []notice.Outcome{notice.OutcomeDeferred}
-			}
-			for _, o := range outcomes {
-				m.attempts.WithLabelValues(r, string(o), string(reason))
-			}
+		m.routes[r.Name] = m.route(r.Name)
+		for _, o := range notice.Outcomes {
+			m.routes[r.Name].attempts[o] = m.attempts.WithLabelValues(r.Name, string(o))
+		}
+		for _, reason := range unreadable {
+			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDead), string(reason))
+		}
+		if r.Adopt {
+			m.bodies.WithLabelValues(r.Name)
 		}
 	}
-	for _, s := range sources {
-		for _, r := range results {
-			m.claims.WithLabelValues(s, r)
+	for _, s := range notice.ClaimSources {
+		for _, r := range notice.ClaimResults {
+			m.claims.WithLabelValues(string(s), string(r))
 		}
 	}
-	for _, e := range events {
-		m.events.WithLabelValues(e)
+	for _, e := range notice.EventResults {
+		m.events.WithLabelValues(string(e))
 	}
-	for _, op := range operations {
+	for _, op := range confirmable {
+		m.short.WithLabelValues(op)
+	}
+	for _, op := range essential {
 		m.redis.WithLabelValues(op)
 	}
 }
@@ -152,19 +169,21 @@ func (m *Metrics) foresee(routes []string) {
 func (m *Metrics) route(name string) *routeMetrics {
 	r := &routeMetrics{
 		scheduled: m.scheduled.WithLabelValues(name),
-		handler:   m.handler.WithLabelValues(name),
-		lateness:  map[string]prometheus.Observer{},
-		delivered: m.attempts.WithLabelValues(name, string(notice.OutcomeDelivered), ""),
+		// No alert goes by it, so that it appears with the first attempt.
+		handler:  sync.OnceValue(func() prometheus.Observer { return m.handler.WithLabelValues(name) }),
+		lateness: map[notice.Source]prometheus.Observer{},
+		late:     &durations{},
+		attempts: map[notice.Outcome]prometheus.Counter{},
 	}
-	for _, s := range sources {
-		r.lateness[s] = m.lateness.WithLabelValues(name, s)
+	for _, s := range notice.ClaimSources {
+		r.lateness[s] = m.lateness.WithLabelValues(name, string(s))
 	}
 	return r
 }
 
-// of finds a route's series; a route that is not configured has them under
+// series finds a route's series; a route that is not configured has them under
 // another name, together with all its kind.
-func (m *Metrics) of(route string) (*routeMetrics, string) {
+func (m *Metrics) series(route string) (*routeMetrics, string) {
 	if r := m.routes[route]; r != nil {
 		return r, route
 	}
@@ -176,7 +195,7 @@ func (m *Metrics) Scheduled(route string, n int) {
 	if m == nil || n <= 0 {
 		return
 	}
-	r, _ := m.of(route)
+	r, _ := m.series(route)
 	r.scheduled.Add(float64(n))
 }
 
@@ -185,7 +204,7 @@ func (m *Metrics) BodiesLost(route string, n int) {
 	if m == nil || n <= 0 {
 		return
 	}
-	_, name := m.of(route)
+	_, name := m.series(route)
 	m.bodies.WithLabelValues(name).Add(float64(n))
 }
 
@@ -194,39 +213,44 @@ func (m *Metrics) Attempt(route string, o notice.Outcome, reason notice.Reason) 
 	if m == nil {
 		return
 	}
-	r, name := m.of(route)
-	if o == notice.OutcomeDelivered && reason == "" {
-		r.delivered.Inc()
-		return
-	}
+	r, name := m.series(route)
 	if !slices.Contains(notice.Outcomes, o) {
 		o = other
 	}
-	if reason != "" && !slices.Contains(notice.Reasons, reason) {
+	if c := r.attempts[o]; c != nil {
+		c.Inc()
+	} else {
+		m.attempts.WithLabelValues(name, string(o)).Inc()
+	}
+	if reason == "" {
+		return
+	}
+	if !slices.Contains(notice.Reasons, reason) {
 		reason = other
 	}
-	m.attempts.WithLabelValues(name, string(o), string(reason)).Inc()
+	m.reasons.WithLabelValues(name, string(o), string(reason)).Inc()
 }
 
 // Claim counts claims tried.
-func (m *Metrics) Claim(source, result string, n int) {
+func (m *Metrics) Claim(source notice.Source, result notice.ClaimResult, n int) {
 	if m == nil || n <= 0 {
 		return
 	}
-	m.claims.WithLabelValues(within(sources, source), within(results, result)).Add(float64(n))
+	m.claims.WithLabelValues(oneOf(notice.ClaimSources, source), oneOf(notice.ClaimResults, result)).Add(float64(n))
 }
 
 // Lateness takes the time from the due time to the handler's start.
-func (m *Metrics) Lateness(route, source string, d time.Duration) {
+func (m *Metrics) Lateness(route string, source notice.Source, d time.Duration) {
 	if m == nil {
 		return
 	}
-	r, name := m.of(route)
+	r, name := m.series(route)
 	o := r.lateness[source]
 	if o == nil {
 		o = m.lateness.WithLabelValues(name, other)
 	}
 	o.Observe(max(d, 0).Seconds())
+	r.late.add(d)
 }
 
 // Handler takes how long a handler took.
@@ -234,16 +258,16 @@ func (m *Metrics) Handler(route string, d time.Duration) {
 	if m == nil {
 		return
 	}
-	r, _ := m.of(route)
-	r.handler.Observe(d.Seconds())
+	r, _ := m.series(route)
+	r.handler().Observe(d.Seconds())
 }
 
 // Event counts an expired event.
-func (m *Metrics) Event(result string) {
+func (m *Metrics) Event(result notice.EventResult) {
 	if m == nil {
 		return
 	}
-	m.events.WithLabelValues(within(events, result)).Inc()
+	m.events.WithLabelValues(oneOf(notice.EventResults, result)).Inc()
 }
 
 // Subscription counts a subscription made.
@@ -259,8 +283,16 @@ func (m *Metrics) Unsettled(route string, n int) {
 	if m == nil {
 		return
 	}
-	_, name := m.of(route)
+	_, name := m.series(route)
 	m.unsettled.WithLabelValues(name).Add(float64(n))
+}
+
+// Unconfirmed counts notices whose write was not confirmed in time.
+func (m *Metrics) Unconfirmed(op string, n int) {
+	if m == nil {
+		return
+	}
+	m.short.WithLabelValues(oneOf(confirmable, op)).Add(float64(n))
 }
 
 // RedisError counts a command that failed.
@@ -268,13 +300,21 @@ func (m *Metrics) RedisError(op string) {
 	if m == nil {
 		return
 	}
-	m.redis.WithLabelValues(within(operations, op)).Inc()
+	m.redis.WithLabelValues(oneOf(operations, op)).Inc()
 }
 
-// within keeps a label's set closed.
-func within(set []string, s string) string {
-	if slices.Contains(set, s) {
-		return s
+// Misconfigured reports whether a check of how Redis is set up found an error.
+func (m *Metrics) Misconfigured(check string, wrong bool) {
+	if m == nil {
+		return
+	}
+	m.setup.WithLabelValues(check).Set(boolValue(wrong))
+}
+
+// oneOf keeps a label's set closed.
+func oneOf[T ~string](set []T, v T) string {
+	if slices.Contains(set, v) {
+		return string(v)
 	}
 	return other
 }

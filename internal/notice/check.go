@@ -2,11 +2,15 @@ package notice
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Check tells what is wrong with what a producer gave; its errors wrap
+// Methods are those a callback may have; the first is the default.
+var Methods = []string{"POST", "PUT", "GET"}
+
+// Check returns what is wrong with what a producer gave; its errors wrap
 // ErrInvalid and name the field in the API's words.
 func (c *Content) Check() error {
 	if c.URL != "" {
@@ -14,9 +18,10 @@ func (c *Content) Check() error {
 			return err
 		}
 	}
-	switch c.Method {
-	case "", "POST", "PUT", "GET":
-	default:
+	if err := CheckAudience(c.Audience); err != nil {
+		return err
+	}
+	if c.Method != "" && !slices.Contains(Methods, c.Method) {
 		return invalid("method %q; want POST, PUT or GET", c.Method)
 	}
 	if c.ContentType != "" && (len(c.ContentType) > 256 || !printable(c.ContentType)) {
@@ -31,7 +36,20 @@ func (c *Content) Check() error {
 	return c.Ladder.Check()
 }
 
-// CheckURL tells what is wrong with a target's address.
+// CheckAudience reports what is wrong with the name of whom a notice is for; an
+// empty one is none.
+func CheckAudience(s string) error {
+	if len(s) > MaxAudience || strings.ContainsFunc(s, notSegment) {
+		return invalid("audience %.80q is not 1 to %d letters, digits, '_', '.', '~' or '-'", s, MaxAudience)
+	}
+	return nil
+}
+
+func notSegment(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.~-", r))
+}
+
+// CheckURL returns what is wrong with a target's address.
 func CheckURL(s string) error {
 	if len(s) > MaxURL {
 		return invalid("url is %d bytes long, at most %d are allowed", len(s), MaxURL)
@@ -43,13 +61,21 @@ func CheckURL(s string) error {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return invalid("url must be absolute, http or https, and name a host")
 	}
+	if _, err := Host(u.Hostname()); err != nil {
+		return invalid("url names the host %.80q, which is no name on the internet", u.Hostname())
+	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return invalid("url holds a control character")
 	}
 	return nil
 }
 
-// CheckHeaders tells what is wrong with headers given by a producer or by the
+// HTTPS reports whether an address is an https one.
+func HTTPS(address string) bool {
+	return len(address) > 6 && strings.EqualFold(address[:6], "https:")
+}
+
+// CheckHeaders returns what is wrong with headers given by a producer or by the
 // configuration: names that are no token, values with control characters (an
 // injection), names that are reserved.
 func CheckHeaders(hs []Header) error {

@@ -71,14 +71,14 @@ func ParseLadder(s string) (Ladder, error) {
 	for i, p := range parts {
 		d, err := ParseDuration(p)
 		if err != nil {
-			return nil, fmt.Errorf("step %d: %w", i+1, err)
+			return nil, invalid("step %d: %s", i+1, strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "))
 		}
 		l[i] = d
 	}
 	return l, l.Check()
 }
 
-// Check tells what is wrong with a ladder.
+// Check returns what is wrong with a ladder.
 func (l Ladder) Check() error {
 	if len(l) > MaxSteps {
 		return invalid("%d steps, at most %d are allowed", len(l), MaxSteps)
@@ -102,7 +102,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, invalid("%q is no duration; want one such as 15s, 3m, 1h30m, or a number of seconds", s)
+		return 0, invalid("%.80q is no duration; %s", s, WantDuration(s))
 	}
 	if d < 0 || d > MaxHorizon {
 		return 0, invalid("%q is not from 0 to %s", s, Short(MaxHorizon))

@@ -1,8 +1,3 @@
-// Package notice holds the vocabulary of this service: the notice, its state,
-// the attempts made, the ladder of delays, and what an attempt comes to.
-//
-// It does no I/O and imports nothing of this module: everything above it may
-// speak these words.
 package notice
 
 import (
@@ -14,81 +9,6 @@ import (
 	"time"
 )
 
-// State is where a notice stands. It is not stored: it follows from which zset
-// holds the notice and from the score it has there.
-//
-//	scheduled → claimed → delivered | scheduled (retry) | dead
-//	scheduled | claimed → cancelled;  dead → scheduled (redrive)
-type State string
-
-// The states.
-const (
-	Scheduled State = "scheduled"
-	Claimed   State = "claimed"
-	Delivered State = "delivered"
-	Cancelled State = "cancelled"
-	Dead      State = "dead"
-)
-
-// States lists every state.
-var States = []State{Scheduled, Claimed, Delivered, Cancelled, Dead}
-
-// Outcome is what an attempt comes to.
-type Outcome string
-
-// The outcomes. Deferred uses no attempt.
-const (
-	OutcomeDelivered Outcome = "delivered"
-	OutcomeRetry     Outcome = "retry"
-	OutcomeDead      Outcome = "dead"
-	OutcomeDeferred  Outcome = "deferred"
-)
-
-// Outcomes lists every outcome.
-var Outcomes = []Outcome{OutcomeDelivered, OutcomeRetry, OutcomeDead, OutcomeDeferred}
-
-// Reason says why an attempt was no delivery, from a closed set: it is a
-// metric label and a filter of the API. It is empty for a plain delivery.
-type Reason string
-
-// The reasons.
-const (
-	ReasonDNS         Reason = "dns"          // the host's name was not found
-	ReasonConnect     Reason = "connect"      // no connection: refused, unreachable
-	ReasonTLS         Reason = "tls"          // handshake or certificate
-	ReasonTimeout     Reason = "timeout"      // no whole answer within the route's timeout
-	ReasonReset       Reason = "reset"        // the connection broke amid the exchange
-	ReasonProtocol    Reason = "protocol"     // the answer was no valid HTTP
-	ReasonStatus4xx   Reason = "status_4xx"   // refused with a 4xx
-	ReasonStatus5xx   Reason = "status_5xx"   // refused with a 5xx
-	ReasonStatus      Reason = "status"       // any other status that does not acknowledge
-	ReasonAckMismatch Reason = "ack_mismatch" // a status that would do, a body that does not
-	ReasonRedirect    Reason = "redirect"     // a 3xx; redirects are not followed
-	ReasonTooLarge    Reason = "too_large"    // more answer than is read, where the ack needs it all
-	ReasonBlocked     Reason = "blocked"      // the target's address may not be called
-	ReasonInvalid     Reason = "invalid"      // the notice cannot be sent as it is: no url, bad header
-	ReasonGone        Reason = "gone"         // 410: the receiver wants it no more
-	ReasonAborted     Reason = "aborted"      // webhook-delivery: abort-message
-	ReasonPanic       Reason = "panic"        // the handler panicked
-	ReasonInterrupted Reason = "interrupted"  // the instance died, or lost Redis for a whole lease
-	ReasonExhausted   Reason = "exhausted"    // attempts were lost until none was left
-	ReasonRejected    Reason = "rejected"     // a consumer reported failure
-	ReasonUnreported  Reason = "unreported"   // a consumer took it and reported nothing in time
-	ReasonQueue       Reason = "queue"        // the list or stream could not take it
-	ReasonLocked      Reason = "locked"       // 423, or a consumer's exit code 75: put off
-	ReasonBusy        Reason = "busy"         // deferred: host or rate limit
-	ReasonBreaker     Reason = "breaker"      // deferred: the host's breaker is open
-	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
-)
-
-// Reasons lists the closed set.
-var Reasons = []Reason{
-	ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonReset, ReasonProtocol, ReasonStatus4xx, ReasonStatus5xx,
-	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
-	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonQueue,
-	ReasonLocked, ReasonBusy, ReasonBreaker, ReasonShutdown,
-}
-
 // Limits of what is kept.
 const (
 	KeptAttempts = 20  // the last attempts of a notice
@@ -97,9 +17,9 @@ const (
 
 // Attempt is one try that was made and what it came to.
 type Attempt struct {
-	N        int           // 1, 2, …; of all attempts, not of those kept
+	Number   int           // 1, 2, …; of all attempts, not of those kept
 	At       time.Time     // when the handler began
-	Duration time.Duration // how long it took, kept to the millisecond
+	Duration time.Duration // how long it took, kept to the microsecond
 	Status   int           // HTTP status, 0 = none came
 	Reason   Reason        // empty = delivered
 	Response string        // the response's beginning, or the error's text; at most KeptResponse bytes
@@ -111,13 +31,17 @@ type Header struct{ Name, Value string }
 // Content is what the producer asked to be sent, and to where. It never
 // changes after the schedule call; a replace makes a new notice.
 type Content struct {
-	URL         string
+	URL string
+	// Audience names whom the notice is for, where a route signs for each audience.
+	Audience    string
 	ContentType string // empty = application/json for a JSON body, none otherwise
 	Body        []byte
 	Headers     []Header
 	Ladder      Ladder // nil = the route's
 	Method      string // empty = POST
 	Traceparent string
+	// Adopted marks the notice of a plain timer: a client's DEL of that cancels it.
+	Adopted bool
 	// Lost marks an adopted timer that expired before its value could be read.
 	Lost bool
 }
@@ -126,22 +50,33 @@ type Content struct {
 type Notice struct {
 	Key    string
 	Route  string // the route's prefix in Redis
-	Made   time.Time
+	Made   Made
 	Due    time.Time // when the coming (or last) attempt is (was) due
 	Locked int       // times put off because of a lock, since the last attempt
-	// Handed: a list or stream has it, and its consumer's report is awaited.
-	Handed bool
+	// AwaitsReport: its entry was handed to a list or stream, and the consumer has
+	// not reported yet.
+	AwaitsReport bool
 
 	Content
 
-	// Used is the number of attempts made. Attempts holds the last of them.
-	Used     int
-	Attempts []Attempt
+	// AttemptsMade counts the attempts made; it is the number of the last one.
+	// Attempts holds the last KeptAttempts of them.
+	AttemptsMade int
+	Attempts     []Attempt
 	// Redriven is the number of attempts made before the last redrive: the
 	// ladder begins there.
 	Redriven int
+	// Endings is how often it has ended before: it was dead and was redriven, or
+	// delivered until its consumer refused it.
+	Endings int
+	// Replay is the id of the replay that scheduled it again from the history, if
+	// one did.
+	Replay string
 	// Reason is why it is dead; empty otherwise.
 	Reason Reason
+	// Raw is what stood in the record's place where that could not be read: see
+	// Unread. Nil otherwise.
+	Raw []byte
 
 	// kept is the content as it stood in the record this was read from. A
 	// notice's content never changes.
@@ -157,24 +92,74 @@ const StampLayout = "2006-01-02T15:04:05.000Z"
 // Stamp writes a time after StampLayout.
 func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
 
-// Coming is the number of the coming attempt, from 1.
-func (n *Notice) Coming() int { return n.Used + 1 }
+// NextAttempt is the number of the coming attempt, from 1.
+func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
+
+// Made is when a notice was made, as a number that no two notices of one key
+// share: µs since the start of 2020, which Redis's clock tells apart where one
+// script follows another. Records written before that hold Unix ms, and keep
+// the number they have: the webhook-id is made of it.
+type Made int64
+
+// madeEpoch is where the numbers of a Made begin. Since 2020 and not since 1970,
+// because that is a digit shorter: a record with a body of 200 bytes just fits
+// Redis's allocation class of 256. Smaller numbers than leastMicros are Unix ms.
+const (
+	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
+	leastMicros = 10_000_000_000_000
+)
+
+// Earliest is when the first notice can be made that this tells from one of Unix ms.
+// Redis's clock stands before that only if nobody has set it; the scripts refuse then.
+func Earliest() time.Time { return time.UnixMicro(leastMicros + madeEpoch).UTC() }
+
+// MadeAt is the Made of a notice made at t.
+func MadeAt(t time.Time) Made { return Made(t.UnixMicro() - madeEpoch) }
+
+// Time is when the notice was made.
+func (m Made) Time() time.Time {
+	if m < leastMicros {
+		return time.UnixMilli(int64(m)).UTC()
+	}
+	return time.UnixMicro(int64(m) + madeEpoch).UTC()
+}
 
 // ID is the webhook-id: the same for every attempt and redrive of a notice,
 // different for another notice under the same key. It holds no dot.
 func (n *Notice) ID() string {
-	sum := sha256.Sum256(strconv.AppendInt(append([]byte(n.Key), '|'), n.Made.UnixMilli(), 10))
+	sum := sha256.Sum256(strconv.AppendInt(append([]byte(n.Key), '|'), int64(n.Made), 10))
 	return "msg_" + hex.EncodeToString(sum[:13])
+}
+
+// MadeOf is the Made of the notice under a key that was made within the
+// millisecond at and has the webhook-id id; ok is false if there is none.
+func MadeOf(key, id string, at time.Time) (m Made, ok bool) {
+	fits := func(m Made) bool { return (&Notice{Key: key, Made: m}).ID() == id }
+	if m = Made(at.UnixMilli()); fits(m) { // of a record from before Made was in µs
+		return m, true
+	}
+	first := MadeAt(at.Truncate(time.Millisecond))
+	for m = first; m < first+1000; m++ {
+		if fits(m) {
+			return m, true
+		}
+	}
+	return 0, false
 }
 
 // Step is the delay before the attempt after the coming one, and false when
 // the ladder, counted from the last redrive, is used up.
 func (n *Notice) Step(route Ladder) (time.Duration, bool) {
+	return n.StepAfter(n.NextAttempt(), route)
+}
+
+// StepAfter is the delay after the attempt of a number: see Step.
+func (n *Notice) StepAfter(attempt int, route Ladder) (time.Duration, bool) {
 	l := route
 	if n.Ladder != nil {
 		l = n.Ladder
 	}
-	i := n.Used - n.Redriven
+	i := attempt - 1 - n.Redriven
 	if i < 0 || i >= len(l) {
 		return 0, false
 	}
@@ -183,7 +168,7 @@ func (n *Notice) Step(route Ladder) (time.Duration, bool) {
 
 // Add counts an attempt and keeps the last KeptAttempts.
 func (n *Notice) Add(a Attempt) {
-	n.Used = a.N
+	n.AttemptsMade = a.Number
 	n.Attempts = append(n.Attempts, a)
 	if over := len(n.Attempts) - KeptAttempts; over > 0 {
 		n.Attempts = n.Attempts[over:]
@@ -196,6 +181,9 @@ func (c *Content) Diff(other *Content) []string {
 	var d []string
 	if c.URL != other.URL {
 		d = append(d, "url")
+	}
+	if c.Audience != other.Audience {
+		d = append(d, "audience")
 	}
 	if string(c.Body) != string(other.Body) {
 		d = append(d, "body")
@@ -247,6 +235,16 @@ type Result struct {
 	Push *Push
 }
 
+// Report is what a consumer says of a notice that it took from a list or a
+// stream: the result of an attempt that this service cannot see.
+type Report struct {
+	// ID is the notice's and Attempt the attempt's, from the entry: the report
+	// concerns no other, whatever the key holds by now.
+	ID      string
+	Attempt int
+	Result
+}
+
 // Push is an entry that the settle hands to a list or stream in the same
 // script.
 type Push struct {
@@ -255,7 +253,33 @@ type Push struct {
 	MaxLen int64 // of a stream, approximate; 0 = unbounded
 	// Entry is the list's element, or field, value, … of a stream's entry.
 	Entry []string
+	// Mark names this push, whoever makes it: another push of the same mark is the same
+	// one. InPlaceOf are the marks of pushes that nobody knows to have been made, and of
+	// which this one takes the place.
+	Mark      string
+	InPlaceOf []string
 }
+
+// PushMark is the mark of the push of the coming attempt, and inPlaceOf are those of the
+// attempts right before it that were interrupted or had no answer. A deferral by a
+// consumer, after which the same attempt is pushed again, is counted in Locked.
+func (n *Notice) PushMark() (mark string, inPlaceOf []string) {
+	id, locked := n.ID(), ":"+strconv.Itoa(n.Locked)
+	of := func(attempt int) string { return id + ":" + strconv.Itoa(attempt) + locked }
+	for i := len(n.Attempts) - 1; i >= 0; i-- {
+		a := n.Attempts[i]
+		if a.Reason != ReasonInterrupted && a.Reason != ReasonQueue {
+			break
+		}
+		inPlaceOf = append(inPlaceOf, of(a.Number))
+	}
+	return of(n.NextAttempt()), inPlaceOf
+}
+
+// ErrUnanswered says that a push has no answer that tells what became of it. The answer was lost, so
+// that the entry may be there, or the node takes nothing at the moment. The same push
+// may be made again.
+var ErrUnanswered = errors.New("the push has no answer")
 
 // DeliveredResult is a plain acknowledged delivery.
 func DeliveredResult(status int) Result { return Result{Outcome: OutcomeDelivered, Status: status} }
@@ -297,6 +321,7 @@ const (
 	MaxHeaders     = 32
 	MaxHeaderBytes = 8 << 10
 	MaxURL         = 2048
+	MaxAudience    = 128
 )
 
 // ErrInvalid is what errors about a producer's input wrap.

@@ -13,16 +13,20 @@ import (
 
 // The record is one JSON object that a person can read with redis-cli:
 //
-//	{"due":1763740800000,"made":1763740785000,"url":"https://…","json":{"paid":true},"n":1,"attempts":[…]}
+//	{"due":1763740800000,"made":185903985000123,"url":"https://…","json":{"paid":true},"n":1,"attempts":[…]}
 //
-// Its head, due and made, is written by the scripts, because times come from
-// Redis; they splice it without reading the rest. What Go writes is the tail,
+// Its head, due (Unix ms) and made (a Made), is written by the scripts, because
+// times come from Redis; they splice it without reading the rest. What Go writes is the tail,
 // from the comma after made (or the closing brace) on. A redrive appends
-// "again" before the closing brace; the next settle writes it as "redriven". Defaults are left out
-// and the key is not repeated.
+// "again" before the closing brace; the next settle writes it as "redriven" and one more in "endings". Defaults are left out
+// and the key is not repeated. A notice that a replay scheduled again has the "made" that it had, and so its webhook-id,
+// and the replay's id under "replay"; versions before that read it as any other and forget "replay" at their settle.
 //
 // The body stands under "json" when it is JSON, byte for byte as it came, under
 // "text" when it is UTF-8 and under "base64" otherwise.
+//
+// A notice whose record could not be read dies with what stood there under "raw",
+// in base64. If it is redriven, that is tried again: a later version may read it.
 
 // AppendTail appends the record without its head.
 func (n *Notice) AppendTail(b []byte) []byte {
@@ -31,17 +35,27 @@ func (n *Notice) AppendTail(b []byte) []byte {
 	} else {
 		b = n.Content.append(b)
 	}
+	if n.Raw != nil {
+		b = append(b, `,"raw":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, n.Raw), '"')
+	}
 	if n.Locked > 0 {
 		b = appendInt(b, "locked", int64(n.Locked))
 	}
-	if n.Handed {
+	if n.AwaitsReport {
 		b = append(b, `,"handed":true`...)
 	}
-	if n.Used > 0 {
-		b = appendInt(b, "n", int64(n.Used))
+	if n.AttemptsMade > 0 {
+		b = appendInt(b, "n", int64(n.AttemptsMade))
 	}
 	if n.Redriven > 0 {
 		b = appendInt(b, "redriven", int64(n.Redriven))
+	}
+	if n.Endings > 0 {
+		b = appendInt(b, "endings", int64(n.Endings))
+	}
+	if n.Replay != "" {
+		b = appendString(b, "replay", n.Replay)
 	}
 	if n.Reason != "" {
 		b = appendString(b, "reason", string(n.Reason))
@@ -62,6 +76,9 @@ func (n *Notice) AppendTail(b []byte) []byte {
 func (c *Content) append(b []byte) []byte {
 	if c.URL != "" {
 		b = appendString(b, "url", c.URL)
+	}
+	if c.Audience != "" {
+		b = appendString(b, "audience", c.Audience)
 	}
 	if c.Method != "" && c.Method != "POST" {
 		b = appendString(b, "method", c.Method)
@@ -100,13 +117,16 @@ func (c *Content) append(b []byte) []byte {
 	if c.Traceparent != "" {
 		b = appendString(b, "trace", c.Traceparent)
 	}
+	if c.Adopted {
+		b = append(b, `,"adopted":true`...)
+	}
 	if c.Lost {
 		b = append(b, `,"lost":true`...)
 	}
 	return b
 }
 
-// InlineJSON tells whether the body may stand in another JSON text as it is: a
+// InlineJSON reports whether the body may stand in another JSON text as it is: a
 // JSON value without white space around it, which a decoder would strip, in
 // UTF-8, and not so deep that the text around it passes a decoder's limit.
 func (c *Content) InlineJSON() bool { return inlineJSON(c.Body) }
@@ -146,9 +166,12 @@ func depth(valid []byte) int {
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 func (a *Attempt) append(b []byte) []byte {
-	b = append(append(b, `{"n":`...), strconv.Itoa(a.N)...)
+	b = append(append(b, `{"n":`...), strconv.Itoa(a.Number)...)
 	b = appendInt(b, "at", a.At.UnixMilli())
 	b = appendInt(b, "ms", a.Duration.Milliseconds())
+	if us := a.Duration.Microseconds() % 1000; us != 0 {
+		b = appendInt(b, "us", us) // beside the whole ms, which are all that another version may read
+	}
 	if a.Status != 0 {
 		b = appendInt(b, "status", int64(a.Status))
 	}
@@ -219,8 +242,9 @@ func quote(b []byte, s string) []byte {
 
 type record struct {
 	Due      int64           `json:"due"`
-	Made     int64           `json:"made"`
+	Made     Made            `json:"made"`
 	URL      string          `json:"url"`
+	Audience string          `json:"audience"`
 	Method   string          `json:"method"`
 	Type     string          `json:"type"`
 	JSON     json.RawMessage `json:"json"`
@@ -229,17 +253,22 @@ type record struct {
 	Headers  [][2]string     `json:"headers"`
 	Retry    *string         `json:"retry"`
 	Trace    string          `json:"trace"`
+	Adopted  bool            `json:"adopted"`
 	Lost     bool            `json:"lost"`
+	Raw      []byte          `json:"raw"`
 	Locked   int             `json:"locked"`
 	Handed   bool            `json:"handed"`
 	N        int             `json:"n"`
 	Redriven int             `json:"redriven"`
+	Endings  int             `json:"endings"`
 	Again    bool            `json:"again"` // appended by the redrive script
+	Replay   string          `json:"replay"`
 	Reason   Reason          `json:"reason"`
 	Attempts []struct {
 		N        int    `json:"n"`
 		At       int64  `json:"at"`
 		MS       int64  `json:"ms"`
+		US       int64  `json:"us"` // beside MS
 		Status   int    `json:"status"`
 		Reason   Reason `json:"reason"`
 		Response string `json:"response"`
@@ -263,10 +292,22 @@ func decode(key, route, data string) (*Notice, error) {
 	if err := json.Unmarshal([]byte(data), &r); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrRecord, key, err)
 	}
+	if r.Due <= 0 || r.Made <= 0 {
+		return nil, fmt.Errorf("%w: %s: due or made is missing", ErrRecord, key)
+	}
+	if r.N < 0 || r.N > maxCount || r.Redriven < 0 || r.Redriven > r.N || r.Locked < 0 || r.Locked > maxCount {
+		return nil, fmt.Errorf("%w: %s: no notice has made %d attempts, %d of them before it was redriven, and met %d locks", ErrRecord, key, r.N, r.Redriven, r.Locked)
+	}
+	if r.Raw != nil && r.Again {
+		if n, err := Decode(key, route, string(r.Raw)); err == nil && n.Raw == nil {
+			n.Due, n.Redriven, n.Endings, n.Reason = time.UnixMilli(r.Due).UTC(), n.AttemptsMade, r.Endings+1, ""
+			return n, nil
+		}
+	}
 	n := &Notice{
-		Key: key, Route: route, Made: time.UnixMilli(r.Made).UTC(), Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, Handed: r.Handed,
-		Used: r.N, Redriven: r.Redriven, Reason: r.Reason,
-		Content: Content{URL: r.URL, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Lost: r.Lost},
+		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
+		AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Replay: r.Replay, Reason: r.Reason, Raw: r.Raw,
+		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Adopted: r.Adopted, Lost: r.Lost},
 	}
 	switch {
 	case r.JSON != nil:
@@ -291,16 +332,61 @@ func decode(key, route, data string) (*Notice, error) {
 		n.Ladder = l
 	}
 	if r.Again {
-		n.Redriven, n.Reason = n.Used, ""
+		n.Redriven, n.Reason = n.AttemptsMade, ""
+		n.Endings++
 	}
 	if len(r.Attempts) > 0 {
 		n.Attempts = make([]Attempt, len(r.Attempts), len(r.Attempts)+1)
 		for i, a := range r.Attempts {
-			n.Attempts[i] = Attempt{N: a.N, At: time.UnixMilli(a.At).UTC(), Duration: time.Duration(a.MS) * time.Millisecond,
+			n.Attempts[i] = Attempt{Number: a.N, At: time.UnixMilli(a.At).UTC(), Duration: time.Duration(a.MS)*time.Millisecond + time.Duration(a.US)*time.Microsecond,
 				Status: a.Status, Reason: a.Reason, Response: a.Response}
 		}
 	}
 	return n, nil
+}
+
+// Unread is the notice of a key whose record Decode cannot read: all that is
+// known is what stands there, and what of due and made can be made out.
+func Unread(key, route, data string) *Notice {
+	n := &Notice{Key: key, Route: route, Raw: []byte(data)}
+	n.Reason = n.Unreadable()
+	if ms := number(data, `"due":`); ms > 0 {
+		n.Due = time.UnixMilli(ms).UTC()
+	}
+	n.Made = Made(number(data, `"made":`))
+	return n
+}
+
+// number reads the digits behind the first occurrence of name, as the scripts
+// do; 0 if there are none.
+func number(s, name string) int64 {
+	_, s, _ = strings.Cut(s, name)
+	end := 0
+	for end < len(s) && s[end] >= '0' && s[end] <= '9' {
+		end++
+	}
+	v, err := strconv.ParseInt(s[:end], 10, 64)
+	if err != nil || v > maxNumber {
+		return 0
+	}
+	return v
+}
+
+// maxCount is more than a notice can count.
+const maxCount = 1 << 30
+
+// maxNumber is what a script's numbers hold exactly.
+const maxNumber = 1 << 53
+
+// Unreadable says why the notice's record could not be read; "" = it could.
+func (n *Notice) Unreadable() Reason {
+	switch {
+	case n.Raw == nil:
+		return ""
+	case len(n.Raw) == 0:
+		return ReasonMissing
+	}
+	return ReasonUnreadable
 }
 
 // EffectiveType is the content type a callback carries: the one given, else
@@ -323,7 +409,7 @@ func (n *Notice) EffectiveType() string {
 	return n.Content.EffectiveType()
 }
 
-// Reserved tells whether a producer may not set a header of this name: the
+// Reserved reports whether a producer may not set a header of this name: the
 // ones that frame the exchange, and those this service speaks for itself.
 func Reserved(name string) bool {
 	switch l := strings.ToLower(name); l {

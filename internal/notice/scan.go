@@ -1,9 +1,11 @@
 package notice
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // scan reads the records that are read most: those of a first attempt, written
@@ -15,8 +17,9 @@ import (
 func scan(key, route, s string) (*Notice, bool) {
 	c := cursor{s: s}
 	due, made := c.number(`{"due":`), c.number(`,"made":`)
-	n := &Notice{Key: key, Route: route, Due: time.UnixMilli(due).UTC(), Made: time.UnixMilli(made).UTC()}
+	n := &Notice{Key: key, Route: route, Due: time.UnixMilli(due).UTC(), Made: Made(made)}
 	from := c.at
+	c.bad = c.bad || due <= 0 || made <= 0
 	for !c.bad {
 		if c.at == len(s)-1 && s[c.at] == '}' {
 			n.kept = s[from:c.at]
@@ -25,6 +28,8 @@ func scan(key, route, s string) (*Notice, bool) {
 		switch c.name() {
 		case "url":
 			n.URL = c.text()
+		case "audience":
+			n.Audience = c.text()
 		case "method":
 			n.Method = c.text()
 		case "type":
@@ -33,6 +38,9 @@ func scan(key, route, s string) (*Notice, bool) {
 			n.Traceparent = c.text()
 		case "text":
 			n.Body = []byte(c.text())
+		case "adopted":
+			c.take("true")
+			n.Adopted = true
 		case "json":
 			n.Body, n.inline = []byte(c.value()), true
 		default:
@@ -66,7 +74,7 @@ func (c *cursor) number(before string) int64 {
 		end++
 	}
 	v, err := strconv.ParseInt(c.s[c.at:end], 10, 64)
-	c.bad, c.at = err != nil, end
+	c.bad, c.at = err != nil || c.s[c.at] == '0' && end > c.at+1, end
 	return v
 }
 
@@ -97,11 +105,20 @@ func (c *cursor) text() string {
 	}
 	text := c.s[c.at : c.at+end]
 	c.at += end + 1
+	for i := range len(text) {
+		if text[i] < ' ' {
+			c.bad = true
+		}
+	}
+	c.bad = c.bad || !utf8.ValidString(text)
 	return text
 }
 
-// value is a JSON value as it stands. It was valid when it was written.
+// value is a JSON value as it stands.
 func (c *cursor) value() string {
+	if c.bad {
+		return ""
+	}
 	depth := 0
 	for i := c.at; i < len(c.s); i++ {
 		switch ch := c.s[i]; ch {
@@ -116,7 +133,7 @@ func (c *cursor) value() string {
 			if depth == 0 {
 				v := c.s[c.at:i]
 				c.at = i
-				c.bad = v == ""
+				c.bad = !json.Valid([]byte(v))
 				return v
 			}
 			if ch != ',' {

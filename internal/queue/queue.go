@@ -1,19 +1,9 @@
-// Package queue hands due notices to Redis lists and streams.
-//
-// The handler does not push: it says what is to be pushed, and the settle does
-// it, in the same script that ends the claim. So an entry is there exactly if
-// its notice is settled. In a cluster the list may lie in another slot than the
-// notice; then the push comes first and the settle after it, and a crash
-// between the two doubles the entry, never loses it.
 package queue
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"strconv"
+	"errors"
 	"time"
-	"unicode/utf8"
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -22,8 +12,9 @@ import (
 // Handler makes the entries. Push, if not nil, is called to push at once, for
 // targets that lie in another slot.
 type Handler struct {
-	// Push is store.Store's Push in a cluster, nil otherwise.
-	Push func(ctx context.Context, p *notice.Push) error
+	// Push is store.Push in a cluster, nil otherwise. It leaves a marker for as long
+	// as keep, by which the same push does nothing when it is made again.
+	Push func(ctx context.Context, p *notice.Push, keep time.Duration) error
 }
 
 // Handle makes the entry of one attempt.
@@ -36,7 +27,15 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	}
 	res := notice.Result{Outcome: notice.OutcomeDelivered, Push: p}
 	if h.Push != nil {
-		if err := h.Push(ctx, p); err != nil {
+		p.Mark, p.InPlaceOf = n.PushMark()
+		if r.Ack.Kind == route.AckReport {
+			p.InPlaceOf = nil // a report on those would not be one on this attempt
+		}
+		switch err := h.push(ctx, p, markers(r)); {
+		case errors.Is(err, notice.ErrUnanswered):
+			// No attempt is used: the push of the next claim is the same one.
+			return notice.DeferredResult(notice.ReasonQueue, unanswered, err.Error())
+		case err != nil:
 			return notice.RetryResult(notice.ReasonQueue, err.Error())
 		}
 		res.Push.Entry = nil // it is done
@@ -44,45 +43,31 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	return res
 }
 
-// Envelope is a list's element: {"id","key","attempt","due","content_type",
-// "body"}. The body stands byte for byte as it is when it is JSON, as a string
-// when it is text of another type, and under "body_base64" otherwise.
-func Envelope(n *notice.Notice) []byte {
-	e := struct {
-		ID         string          `json:"id"`
-		Key        string          `json:"key"`
-		Attempt    int             `json:"attempt"`
-		Due        string          `json:"due"`
-		Type       string          `json:"content_type,omitempty"`
-		Body       json.RawMessage `json:"body,omitempty"`
-		BodyBase64 string          `json:"body_base64,omitempty"`
-		Lost       bool            `json:"body_lost,omitempty"`
-	}{ID: n.ID(), Key: n.Key, Attempt: n.Coming(), Due: notice.Stamp(n.Due), Type: n.EffectiveType(), Lost: n.Lost}
-	switch {
-	case len(n.Body) == 0:
-	case n.EffectiveType() == "application/json" && n.InlineJSON():
-		// Marshal would write it anew: without blanks, < and > escaped.
-		b, _ := json.Marshal(e)
-		b = append(append(b[:len(b)-1], `,"body":`...), n.Body...)
-		return append(b, '}')
-	case utf8.Valid(n.Body) && e.Type != "application/json":
-		e.Body, _ = json.Marshal(string(n.Body))
-	default:
-		e.BodyBase64 = base64.StdEncoding.EncodeToString(n.Body)
-	}
-	b, _ := json.Marshal(e)
-	return b
-}
+// unanswered is how long a notice is put off whose push had no answer.
+const unanswered = time.Second
 
-// Fields are a stream's entry: the same facts, the body byte for byte.
-func Fields(n *notice.Notice) []string {
-	f := []string{"id", n.ID(), "key", n.Key, "attempt", strconv.Itoa(n.Coming()), "due", notice.Stamp(n.Due),
-		"content_type", n.EffectiveType(), "body", string(n.Body)}
-	if n.Lost {
-		f = append(f, "body_lost", "1")
-	}
-	return f
-}
+// markers is how long the marker of a push stays: longer than it takes until the
+// notice is claimed and pushed again that an instance could not settle.
+func markers(r *route.Route) time.Duration { return 2*r.Lease() + 30*time.Second }
 
-// Report is how long a consumer's own deferral lasts when it names no time.
-const Report = 5 * time.Second
+// push pushes, again and again once an answer was lost, for as long as the attempt may
+// take. An error that is no ErrUnanswered means that the entry is not there.
+func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) error {
+	var lost error
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := h.Push(ctx, p, keep)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, notice.ErrUnanswered):
+			lost = err
+		case lost == nil:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return lost
+		case <-time.After(wait):
+		}
+	}
+}

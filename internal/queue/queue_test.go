@@ -3,9 +3,11 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"notifier/internal/notice"
@@ -13,7 +15,7 @@ import (
 )
 
 func sample(body, typ string) *notice.Notice {
-	return &notice.Notice{Key: "app1:trans:notice:1", Made: time.UnixMilli(1763740785000), Due: time.UnixMilli(1763740800123),
+	return &notice.Notice{Key: "app1:trans:notice:1", Made: 1763740785000, Due: time.UnixMilli(1763740800123),
 		Content: notice.Content{Body: []byte(body), ContentType: typ}}
 }
 
@@ -34,7 +36,7 @@ func TestEnvelope(t *testing.T) {
 		}
 	}
 	n := sample("", "")
-	n.Lost, n.Used = true, 2
+	n.Lost, n.AttemptsMade = true, 2
 	if got := string(Envelope(n)); !strings.Contains(got, `"attempt":3`) || !strings.HasSuffix(got, `,"body_lost":true}`) {
 		t.Errorf("lost: %s", got)
 	}
@@ -58,7 +60,10 @@ func TestPushesAtOnceIntoAnotherSlot(t *testing.T) {
 	n := sample("x", "")
 	var pushed []notice.Push
 	var answer error
-	h := Handler{Push: func(_ context.Context, p *notice.Push) error {
+	h := Handler{Push: func(_ context.Context, p *notice.Push, keep time.Duration) error {
+		if keep <= 2*r.Lease() {
+			t.Errorf("the marker stays for %s, and a lease is %s", keep, r.Lease())
+		}
 		pushed = append(pushed, *p)
 		return answer
 	}}
@@ -73,4 +78,69 @@ func TestPushesAtOnceIntoAnotherSlot(t *testing.T) {
 	if res = h.Handle(context.Background(), r, n); res.Outcome != notice.OutcomeRetry || res.Reason != notice.ReasonQueue || res.Push != nil {
 		t.Fatalf("%+v: want a retry", res)
 	}
+}
+
+// A push whose answer is lost is made again under the same mark, now and after the
+// next claim, and uses no attempt.
+func TestAPushWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &route.Route{Timeout: 10 * time.Second, Target: route.Target{Kind: route.KindList, Key: "l"}}
+		n := sample("x", "")
+		lost, down := fmt.Errorf("push: %w: i/o timeout", notice.ErrUnanswered), errors.New("connection refused")
+		for _, c := range []struct {
+			answers []error // the last one again and again
+			want    notice.Outcome
+		}{
+			{[]error{nil}, notice.OutcomeDelivered},
+			{[]error{lost, nil}, notice.OutcomeDelivered},
+			{[]error{lost, down, lost, nil}, notice.OutcomeDelivered},
+			{[]error{lost}, notice.OutcomeDeferred},
+			{[]error{lost, down}, notice.OutcomeDeferred}, // the first may be there
+			{[]error{down, nil}, notice.OutcomeRetry},     // it is not there
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), r.Timeout)
+			var marks []string
+			h := Handler{Push: func(_ context.Context, p *notice.Push, _ time.Duration) error {
+				marks = append(marks, p.Mark)
+				return c.answers[min(len(marks), len(c.answers))-1]
+			}}
+			res := h.Handle(ctx, r, n)
+			if res.Outcome != c.want || res.Outcome == notice.OutcomeDeferred && res.After <= 0 {
+				t.Errorf("%v: %+v", c.answers, res)
+			}
+			if len(slices.Compact(marks)) != 1 || len(marks) > 30 {
+				t.Errorf("%v: pushed as %v", c.answers, marks)
+			}
+			cancel()
+		}
+	})
+}
+
+func TestMarksTellPushesApart(t *testing.T) {
+	n := sample("x", "")
+	seen := map[string]bool{}
+	next := func(what string, inPlaceOf int) {
+		t.Helper()
+		mark, earlier := n.PushMark()
+		if seen[mark] || len(earlier) != inPlaceOf {
+			t.Errorf("%s: %s, in place of %v", what, mark, earlier)
+		}
+		for _, e := range earlier {
+			if !seen[e] {
+				t.Errorf("%s: in place of %s, which no push was", what, e)
+			}
+		}
+		seen[mark] = true
+	}
+	next("the first", 0)
+	n.Add(notice.Attempt{Number: 1, Reason: notice.ReasonInterrupted})
+	next("after one that was interrupted", 1)
+	n.Add(notice.Attempt{Number: 2, Reason: notice.ReasonQueue})
+	next("after one that had no answer", 2)
+	n.Add(notice.Attempt{Number: 3, Reason: notice.ReasonRejected})
+	next("after one that its consumer refused", 0)
+	n.Locked++
+	next("after its consumer has put it off", 0)
+	n.Made++
+	next("another notice under the key", 0)
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
+	"notifier/internal/keys"
 	"notifier/internal/store"
 )
 
@@ -35,9 +37,12 @@ type sim struct {
 	trip   time.Duration // one way
 	down   error
 	room   int
-	deaf   bool // events are lost
-	off    bool // events are known not to come
-	dead   bool // no subscription
+	deaf   bool     // events are lost
+	off    bool     // events are known not to come
+	dead   bool     // no subscription
+	groups []string // that were touched together
+	group  int
+	rank   int // how many other instances come first
 
 	list    []pending
 	looks   int
@@ -83,7 +88,7 @@ func (s *sim) claim(pick func(p pending) bool) {
 	})
 }
 
-func (s *sim) Look(_ context.Context, _ string, _ int, grace, ahead time.Duration, n int) (store.View, error) {
+func (s *sim) Look(_ context.Context, l store.Look, _ bool) (store.View, error) {
 	time.Sleep(s.trip)
 	defer time.Sleep(s.trip)
 	s.mu.Lock()
@@ -94,18 +99,18 @@ func (s *sim) Look(_ context.Context, _ string, _ int, grace, ahead time.Duratio
 	}
 	v := store.View{Now: s.now()}
 	for _, p := range s.list {
-		beyond := p.at.After(v.Now.Add(ahead))
+		beyond := p.at.After(v.Now.Add(l.Ahead))
 		switch {
-		case !p.at.After(v.Now.Add(-grace)):
+		case !p.at.After(v.Now.Add(-l.Grace)):
 			v.Overdue++
-		case len(v.Near) < n:
-			v.Near = append(v.Near, store.Timer{Key: p.key, At: p.at, Bare: p.bare})
+		case len(v.Near) < l.Limit:
+			v.Near = append(v.Near, store.Timer{Key: p.key, At: p.at, NoTimer: p.bare})
 		}
 		if beyond {
 			break
 		}
 	}
-	v.Cut = len(v.Near) >= n
+	v.Cut = len(v.Near) >= l.Limit
 	if s.inLook != nil {
 		f := s.inLook
 		s.inLook = nil
@@ -116,13 +121,25 @@ func (s *sim) Look(_ context.Context, _ string, _ int, grace, ahead time.Duratio
 	return v, nil
 }
 
-func (s *sim) Touch(_ context.Context, ks []string) (int, error) {
+func (s *sim) TouchGroups(ctx context.Context, prefix string, list []store.TouchGroup) (left int, err error) {
+	for _, g := range list {
+		s.do(func() { s.groups = append(s.groups, fmt.Sprint(prefix, " ", g.For, " ", g.Keys)) })
+		got, err := s.Touch(ctx, g.Keys)
+		if err != nil {
+			return 0, err
+		}
+		left += got.Left
+	}
+	return left, nil
+}
+
+func (s *sim) Touch(_ context.Context, ks []string) (store.Touched, error) {
 	time.Sleep(s.trip)
 	defer time.Sleep(s.trip)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down != nil {
-		return 0, s.down
+		return store.Touched{}, s.down
 	}
 	s.most = max(s.most, len(ks))
 	left := 0
@@ -134,10 +151,10 @@ func (s *sim) Touch(_ context.Context, ks []string) (int, error) {
 			s.claim(func(p pending) bool { return p.key == k })
 		}
 	}
-	return left, nil
+	return store.Touched{Left: left}, nil
 }
 
-func (s *sim) Sweep(string, int) {
+func (s *sim) Sweep(keys.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	grace := testGrace
@@ -147,13 +164,13 @@ func (s *sim) Sweep(string, int) {
 	s.claim(func(p pending) bool { return !p.at.After(s.now().Add(-grace)) || p.bare && !p.at.After(s.now()) })
 }
 
-func (s *sim) SweepDue(string, int) {
+func (s *sim) SweepDue(keys.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claim(func(p pending) bool { return !p.at.After(s.now()) })
 }
 
-func (s *sim) Room(string) int {
+func (s *sim) Room(keys.Partition) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.room
@@ -192,8 +209,16 @@ func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 				return !*b
 			}
 		}
-		w := NewSweeper(s, s, "a", 0, testGrace, flag(&s.dead), flag(&s.off), zap.NewNop())
-		w.alarm = alarm.NewTimer
+		w := NewSweeper(SweeperOptions{Store: s, Dispatch: s, Partition: keys.Partition{Prefix: "a"}, Grace: testGrace,
+			Subscribed: flag(&s.dead), Events: flag(&s.off), Rank: func() int {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.rank
+			}, Group: func() int {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.group
+			}, Owner: func(key string) string { return "who gets " + key }, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

@@ -3,55 +3,98 @@ package reconcile
 import (
 	"context"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
+	"notifier/internal/keys"
 	"notifier/internal/store"
 )
 
-// Store is what a Sweeper needs of Redis.
-type Store interface {
-	Look(ctx context.Context, prefix string, shard int, grace, ahead time.Duration, n int) (store.View, error)
-	Touch(ctx context.Context, keys []string) (int, error)
+// Looker looks for what is due, and makes Redis expire it. *[Looks] is one.
+type Looker interface {
+	// Look looks at one partition. One that is patient may wait for a call that
+	// others share, which takes about as long again.
+	Look(ctx context.Context, l store.Look, patient bool) (store.View, error)
+	Touch(ctx context.Context, keys []string) (store.Touched, error)
+	// TouchGroups touches, and says before each group whom its events are for.
+	TouchGroups(ctx context.Context, prefix string, list []store.TouchGroup) (int, error)
 }
 
-// Dispatch is who claims.
-type Dispatch interface {
-	Sweep(prefix string, shard int)
-	SweepDue(prefix string, shard int)
-	Room(prefix string) int
+// Claimer claims what is overdue, as it has room for it.
+type Claimer interface {
+	Sweep(p keys.Partition)
+	SweepDue(p keys.Partition)
+	Room(p keys.Partition) int
 }
 
 // The intervals of a Sweeper.
 const (
-	ahead      = 5 * time.Millisecond   // how far a look sees; schedules within it send a wake
-	lookAtMost = 512                    // keys of one look
-	idleAlive  = 10 * time.Second       // between looks at an idle route while a subscription lives
-	idleDead   = time.Second            // and while none does
-	retouch    = 300 * time.Microsecond // after a touch that came too early
-	backlog    = 100 * time.Millisecond // between looks at a backlog, which dispatch works off by itself
-	callLimit  = 3 * time.Second        // one call
+	ahead            = 5 * time.Millisecond   // how far a look sees; schedules within it send a wake
+	lookAtMost       = 512                    // keys of one look
+	idleSubscribed   = 10 * time.Second       // between looks at an idle route while a subscription lives
+	idleUnsubscribed = time.Second            // and while none does
+	retouch          = 300 * time.Microsecond // after a touch that came too early
+	backlog          = 100 * time.Millisecond // between looks at a backlog, which dispatch works off by itself
+	callLimit        = 3 * time.Second        // one call
+	longestRest      = 250 * time.Millisecond // after a call that failed
+
+	// Of an instance that is not preferred for the partition: the time between
+	// looks at an idle route, and how long after the graces it looks, so that
+	// whoever is preferred comes first, and the others one after another.
+	idleOthers   = time.Minute
+	helpEarliest = 5 * time.Millisecond
+	helpSpread   = 10 * time.Millisecond
+	leastTouched = 16 // at a time, for each instance that hears events: it may have slots though this one has none
 )
 
-// Sweeper keeps one route and shard punctual. One goroutine runs it; Wake and
+// SweeperOptions of a Sweeper.
+type SweeperOptions struct {
+	Store     Looker
+	Dispatch  Claimer
+	Partition keys.Partition
+	// Grace is how long a notice that is due is left to its event.
+	Grace time.Duration
+	// Subscribed reports whether a subscription lives.
+	Subscribed func() bool
+	// Events reports whether events are known to come.
+	Events func() bool
+	// Rank is how many other instances come before this one to look: the one
+	// whose rank is 0 looks and touches, the next ones leave what is due for as
+	// many graces; nil = always 0.
+	Rank func() int
+	// Living is how many instances take events; nil = one.
+	Living func() int
+	// Group is how many notices that fall due together may be for one instance, and
+	// Owner the id of the one that is preferred for a notice; nil = each goes by its
+	// own key.
+	Group func() int
+	Owner func(key string) string
+	// Begun is when idle looks are counted from. Sweepers that have the same look
+	// at the same instants, and share calls; zero = when this one was made.
+	Begun time.Time
+	// Alarm makes what it sleeps with; nil = alarm.New.
+	Alarm  func() alarm.Alarm
+	Logger *zap.Logger
+}
+
+// Sweeper keeps one partition punctual. One goroutine runs it; Wake and
 // Now may be called from anywhere.
 type Sweeper struct {
-	store    Store
-	dispatch Dispatch
-	prefix   string
-	shard    int
-	grace    time.Duration
-	alive    func() bool // a subscription lives
-	events   func() bool // events are known to come
-	logger   *zap.Logger
+	o SweeperOptions
 
-	wake  chan struct{}
-	known atomic.Int64 // Unix µs by Redis's clock, up to which all that is due is known
-	alarm func() alarm.Alarm
+	wake   chan struct{}
+	urgent atomic.Bool   // a wake is for a look at once
+	asked  atomic.Bool   // a wake is for a look that may share a call
+	heard  atomic.Int64  // else the earliest due time that wakes told of, in Unix µs; 0 = none
+	known  atomic.Int64  // Unix µs by Redis's clock, up to which all that is due is known
+	spread time.Duration // what is added to the graces that others' notices are left for
 
+	patient bool // nothing that is known of asks for the coming look
 	clock   clock
 	near    []store.Timer       // what the last look saw, not yet due
 	reach   time.Time           // how far it saw; the last of near may lie beyond
@@ -59,22 +102,56 @@ type Sweeper struct {
 }
 
 // NewSweeper makes a Sweeper. Run starts it.
-func NewSweeper(
-	s Store, d Dispatch, prefix string, shard int, grace time.Duration, alive, events func() bool, logger *zap.Logger,
-) *Sweeper {
-	return &Sweeper{store: s, dispatch: d, prefix: prefix, shard: shard, grace: grace, alive: alive, events: events, logger: logger,
-		wake: make(chan struct{}, 1), alarm: alarm.New, touched: map[string]struct{}{}}
+func NewSweeper(o SweeperOptions) *Sweeper {
+	if o.Rank == nil {
+		o.Rank = func() int { return 0 }
+	}
+	if o.Living == nil {
+		o.Living = func() int { return 1 }
+	}
+	if o.Alarm == nil {
+		o.Alarm = alarm.New
+	}
+	if o.Begun.IsZero() {
+		o.Begun = time.Now()
+	}
+	return &Sweeper{o: o, spread: helpEarliest + rand.N(helpSpread), wake: make(chan struct{}, 1), touched: map[string]struct{}{}, patient: true}
 }
 
 // Wake tells of a notice that is due at an instant.
 func (s *Sweeper) Wake(due time.Time) {
-	if due.UnixMicro() < s.known.Load() {
-		s.Now()
+	at := due.UnixMicro()
+	rank := s.o.Rank()
+	if rank == 0 {
+		if at < s.known.Load() {
+			s.urgent.Store(true)
+			s.signal()
+		}
+		return
+	}
+	if at+s.help(rank).Microseconds() >= s.known.Load() {
+		return
+	}
+	at = max(at, 1)
+	for {
+		h := s.heard.Load()
+		if h != 0 && h <= at {
+			return
+		}
+		if s.heard.CompareAndSwap(h, at) {
+			s.signal()
+			return
+		}
 	}
 }
 
-// Now lets it look at once.
+// Now lets it look at once, with others that are told so too.
 func (s *Sweeper) Now() {
+	s.asked.Store(true)
+	s.signal()
+}
+
+func (s *Sweeper) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -83,7 +160,7 @@ func (s *Sweeper) Now() {
 
 // Run sweeps until ctx ends, and returns nil.
 func (s *Sweeper) Run(ctx context.Context) error {
-	a := s.alarm()
+	a := s.o.Alarm()
 	defer a.Close()
 	failures := 0
 	for ctx.Err() == nil {
@@ -96,9 +173,12 @@ func (s *Sweeper) Run(ctx context.Context) error {
 				return nil
 			}
 			if failures++; failures == 1 {
-				s.logger.Warn("sweep failed; it is repeated", zap.String("prefix", s.prefix), zap.Int("shard", s.shard), zap.Error(err))
+				s.o.Logger.Warn("sweep failed; it is repeated", zap.String("prefix", s.o.Partition.Prefix), zap.Int("shard", s.o.Partition.Shard), zap.Error(err))
 			}
-			next = min(10*time.Millisecond<<min(failures, 7), time.Second)
+			if next = 10 * time.Millisecond << min(failures, 7); next > longestRest {
+				next = s.idle(longestRest)
+			}
+			s.patient = true
 		} else {
 			failures = 0
 		}
@@ -106,21 +186,63 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		// what lies between them must bring one.
 		s.known.Store(max(s.clock.now().Add(next).UnixMicro(), s.reach.UnixMicro()))
 		a.Set(next)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.C():
-		case <-s.wake:
-			s.near = nil // look before anything else
+		for look := false; !look; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-a.C():
+				look = true
+			case <-s.wake:
+				if look = s.woken(); look {
+					s.near = nil // look before anything else
+					continue
+				}
+				a.Set(s.clock.until(time.UnixMicro(s.known.Load())))
+			}
 		}
 	}
 	return nil
+}
+
+// woken takes what wakes have told, and reports whether to look at once; if
+// not, it is known when.
+func (s *Sweeper) woken() bool {
+	heard, urgent, asked := s.heard.Swap(0), s.urgent.Swap(false), s.asked.Swap(false)
+	rank := s.o.Rank()
+	if urgent || asked || rank == 0 {
+		s.patient = asked && !urgent
+		return true
+	}
+	if heard != 0 {
+		s.patient = false
+		s.known.Store(min(s.known.Load(), heard+s.help(rank).Microseconds()))
+	}
+	return false
+}
+
+// idle is how long it is until an idle Sweeper looks next.
+func (s *Sweeper) idle(every time.Duration) time.Duration {
+	return every - time.Since(s.o.Begun)%every
+}
+
+// look looks at the partition and learns the time from it.
+func (s *Sweeper) look(ctx context.Context, grace, ahead time.Duration, most int) (store.View, error) {
+	from := time.Now()
+	v, err := s.o.Store.Look(ctx, store.Look{Partition: s.o.Partition, Grace: grace, Ahead: ahead, Limit: most}, s.patient)
+	s.patient = false
+	if err == nil {
+		s.clock.learn(v.Now, from, time.Now())
+	}
+	return v, err
 }
 
 // pass touches what has become due, looks, and says when to come back.
 func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
+	if rank := s.o.Rank(); rank > 0 {
+		return s.watch(ctx, rank)
+	}
 	early := false
 	if len(s.near) > 0 {
 		now := s.clock.now()
@@ -140,39 +262,71 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 			return s.clock.until(s.near[0].At), nil
 		}
 	}
-	from := time.Now()
-	v, err := s.store.Look(ctx, s.prefix, s.shard, s.effectiveGrace(), ahead, lookAtMost)
+	v, err := s.look(ctx, s.effectiveGrace(), ahead, lookAtMost)
 	if err != nil {
 		s.near = nil
 		return 0, err
 	}
-	s.clock.learn(v.Now, from, time.Now())
 	return s.plan(ctx, v, early)
 }
 
+// help is how long after the due time another's notices are looked at: the next
+// in rank has had a grace for them then.
+func (s *Sweeper) help(rank int) time.Duration { return time.Duration(rank)*s.o.Grace + s.spread }
+
+// watch looks whether something was left for a grace by whoever is preferred,
+// sweeps that, and says when to come back.
+func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
+	s.near, s.reach = nil, time.Time{}
+	clear(s.touched)
+	v, err := s.look(ctx, s.o.Grace, 0, 1)
+	if err != nil {
+		return 0, err
+	}
+	idle := s.idle(idleUnsubscribed)
+	if s.o.Subscribed() && v.Overdue == 0 {
+		idle = s.idle(idleOthers)
+	}
+	next := idle
+	if v.Overdue > 0 {
+		s.o.Dispatch.Sweep(s.o.Partition)
+		if s.o.Dispatch.Room(s.o.Partition) > 0 {
+			next = min(next, backlog)
+		}
+	}
+	for _, t := range v.Near {
+		next = min(next, max(s.clock.until(t.At.Add(s.help(rank))), 0))
+	}
+	s.patient = next == idle
+	return next, nil
+}
+
 func (s *Sweeper) effectiveGrace() time.Duration {
-	if s.events() {
-		return s.grace
+	if s.o.Events() {
+		return s.o.Grace
 	}
 	return 0
 }
 
 // plan acts on what a look saw.
 func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Duration, error) {
-	next := idleDead
-	if s.alive() {
-		next = idleAlive
+	next := s.idle(idleUnsubscribed)
+	full := next
+	if s.o.Subscribed() {
+		next = s.idle(idleSubscribed)
 	}
+	idle := next
 	sooner := func(d time.Duration) { next = min(next, max(d, 0)) }
 	if v.Overdue > 0 {
-		s.dispatch.Sweep(s.prefix, s.shard)
-		if s.dispatch.Room(s.prefix) > 0 {
+		s.o.Dispatch.Sweep(s.o.Partition)
+		if s.o.Dispatch.Room(s.o.Partition) > 0 {
 			sooner(backlog)
 		} else {
-			sooner(idleDead)
+			idle = min(idle, full)
+			sooner(full)
 		}
 	}
-	events, bare := s.events(), false
+	events, untimed := s.o.Events(), false
 	s.reach = v.Now.Add(ahead)
 	still := make(map[string]struct{}, len(s.touched))
 	var due []store.Timer
@@ -180,27 +334,27 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 	for _, t := range v.Near {
 		switch {
 		case t.At.After(v.Now):
-			if !t.Bare || len(s.near) > 0 {
+			if !t.NoTimer || len(s.near) > 0 {
 				s.near = append(s.near, t)
 			}
 			sooner(s.clock.until(t.At))
-		case t.Bare:
-			bare = true
+		case t.NoTimer:
+			untimed = true
 		case !events:
-			bare = true
+			untimed = true
 		default:
 			if _, ok := s.touched[t.Key]; ok && !early {
 				still[t.Key] = struct{}{}
 			} else {
 				due = append(due, t)
 			}
-			sooner(s.clock.until(t.At.Add(s.grace + time.Millisecond)))
+			sooner(s.clock.until(t.At.Add(s.o.Grace + time.Millisecond)))
 		}
 	}
 	s.touched = still
-	if bare {
-		s.dispatch.Sweep(s.prefix, s.shard)
-		sooner(s.grace)
+	if untimed {
+		s.o.Dispatch.Sweep(s.o.Partition)
+		sooner(s.o.Grace)
 	}
 	early, err := s.touch(ctx, due)
 	if err != nil {
@@ -212,43 +366,71 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 	if v.Cut && len(s.near) == 0 {
 		sooner(time.Millisecond)
 	}
+	s.patient = next == idle
 	return next, nil
 }
 
 // touch lets Redis expire timers that are due, as far as dispatch has room for
-// their notices; the rest is left to the sweep. It says whether some were not
-// yet due by Redis's clock.
+// their notices, here and, as far as that can be told, at the others that hear
+// the events; the rest is left to the sweep. It reports whether some were not yet
+// due by Redis's clock.
 func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
-	if !s.events() {
+	if !s.o.Events() {
 		if len(due) > 0 {
-			s.dispatch.Sweep(s.prefix, s.shard)
+			s.o.Dispatch.Sweep(s.o.Partition)
 		}
 		return false, nil
 	}
-	room := s.dispatch.Room(s.prefix)
+	room := s.o.Dispatch.Room(s.o.Partition)
+	if n := s.o.Living(); n > 1 {
+		room = n * max(room, leastTouched)
+	}
 	names := make([]string, 0, min(len(due), room))
 	for _, t := range due {
 		s.touched[t.Key] = struct{}{}
-		if !t.Bare && len(names) < room {
+		if !t.NoTimer && len(names) < room {
 			names = append(names, t.Key)
 		}
 	}
 	if len(names) < len(due) {
 		// Nothing would come of touching these now. They need not wait for
 		// the grace either.
-		s.dispatch.SweepDue(s.prefix, s.shard)
+		s.o.Dispatch.SweepDue(s.o.Partition)
 	}
 	if len(names) == 0 {
 		return false, nil
 	}
-	left, err := s.store.Touch(ctx, names)
+	got, err := s.touchAll(ctx, names)
 	if err != nil {
 		return false, err
 	}
-	if left > 0 {
+	if got.Missed > 0 {
+		// Their node does not answer, and this partition's does.
+		s.o.Dispatch.SweepDue(s.o.Partition)
+	}
+	if got.Left > 0 {
 		for _, k := range names {
 			delete(s.touched, k)
 		}
 	}
-	return left > 0, nil
+	return got.Left > 0, nil
+}
+
+// touchAll touches timers. Those of a group are for one instance, which claims and
+// settles them in one call each; by their keys they would be for several, of which
+// each makes its own calls.
+func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, error) {
+	size := 1
+	if s.o.Group != nil && len(names) > 1 {
+		size = s.o.Group()
+	}
+	if size <= 1 {
+		return s.o.Store.Touch(ctx, names)
+	}
+	var list []store.TouchGroup
+	for group := range slices.Chunk(names, size) {
+		list = append(list, store.TouchGroup{For: s.o.Owner(group[0]), Keys: group})
+	}
+	left, err := s.o.Store.TouchGroups(ctx, s.o.Partition.Prefix, list)
+	return store.Touched{Left: left}, err
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"notifier/internal/keys"
 	"notifier/internal/store"
 )
 
@@ -20,10 +21,10 @@ type fake struct {
 	touched chan string
 }
 
-func (f *fake) Look(_ context.Context, _ string, _ int, _, ahead time.Duration, _ int) (store.View, error) {
+func (f *fake) Look(_ context.Context, l store.Look, _ bool) (store.View, error) {
 	v := store.View{Now: time.Now()}
 	for _, t := range f.timers {
-		later := t.At.After(v.Now.Add(ahead))
+		later := t.At.After(v.Now.Add(l.Ahead))
 		if later && len(v.Near) > 0 && v.Near[len(v.Near)-1].At.After(v.Now) {
 			break
 		}
@@ -35,17 +36,18 @@ func (f *fake) Look(_ context.Context, _ string, _ int, _, ahead time.Duration, 
 	return v, nil
 }
 
-func (f *fake) Touch(_ context.Context, ks []string) (int, error) {
+func (f *fake) Touch(_ context.Context, ks []string) (store.Touched, error) {
 	for _, k := range ks {
 		f.touched <- k
 	}
-	return 0, nil
+	return store.Touched{}, nil
 }
 
-func (*fake) Sweep(string, int)    {}
-func (*fake) SweepDue(string, int) {}
-func (*fake) Room(string) int      { return 64 }
-func yes() bool                    { return true }
+func (*fake) TouchGroups(context.Context, string, []store.TouchGroup) (int, error) { return 0, nil }
+func (*fake) Sweep(keys.Partition)                                                 {}
+func (*fake) SweepDue(keys.Partition)                                              {}
+func (*fake) Room(keys.Partition) int                                              { return 64 }
+func yes() bool                                                                    { return true }
 func (f *fake) keys() (ks []string) {
 	for _, t := range f.timers {
 		ks = append(ks, t.Key)
@@ -63,7 +65,8 @@ func TestTouchesGoOnWhileClaimsAreAwaited(t *testing.T) {
 		at = at.Add(gap * time.Millisecond)
 		f.timers = append(f.timers, store.Timer{Key: string(rune('a' + i)), At: at})
 	}
-	s := NewSweeper(f, f, "app1", 0, time.Hour, yes, yes, zap.NewNop())
+	s := NewSweeper(SweeperOptions{Store: f, Dispatch: f, Partition: keys.Partition{Prefix: "app1"}, Grace: time.Hour,
+		Subscribed: yes, Events: yes, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

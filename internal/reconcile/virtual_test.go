@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -28,6 +29,37 @@ func TestTouchesExactlyTheDue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What falls due together is touched in groups that are for one instance each; what falls
+// due alone goes by its own key, and so does all where there are no groups.
+func TestWhatIsDueTogetherIsTouchedInGroups(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.group = 3 })
+		for i := range 5 {
+			w.Wake(s.add(fmt.Sprint("x", i), 100*time.Millisecond))
+		}
+		w.Wake(s.add("alone", 200*time.Millisecond))
+		time.Sleep(97 * time.Millisecond)
+		w.Now() // sees all of them before they are due
+		time.Sleep(time.Second)
+		s.do(func() {
+			if want := []string{"a who gets x0 [x0 x1 x2]", "a who gets x3 [x3 x4]"}; !slices.Equal(s.groups, want) {
+				t.Errorf("touched %q, want %q", s.groups, want)
+			}
+			s.group = 1
+		})
+		for i := range 5 {
+			w.Wake(s.add(fmt.Sprint("y", i), 100*time.Millisecond))
+		}
+		time.Sleep(time.Second)
+		late, n := s.worst()
+		s.do(func() {
+			if n != 11 || late > time.Millisecond || len(s.groups) != 2 {
+				t.Errorf("%d of 11 claimed, at most %s late, in groups %q", n, late, s.groups)
+			}
+		})
+	})
 }
 
 func TestWhatEventsDoNotBringIsSwept(t *testing.T) {
@@ -138,8 +170,8 @@ func TestErrorsBackOff(t *testing.T) {
 		s.do(func() { s.down = errDown })
 		s.add("x", time.Second)
 		w.Now()
-		if n := s.counted(time.Minute); n < 50 || n > 75 {
-			t.Errorf("%d looks in a minute of errors, want about one a second", n)
+		if n := s.counted(time.Minute); n < 180 || n > 300 {
+			t.Errorf("%d looks in a minute of errors, want about four a second", n)
 		}
 		s.do(func() { s.down = nil })
 		time.Sleep(2 * time.Second)
@@ -264,4 +296,66 @@ func TestLearn(t *testing.T) {
 			t.Errorf("%s: offset %s, good to %s; want %v ms, %v ms", c.name, k.offset, k.quality, c.offset, c.within)
 		}
 	}
+}
+
+// While another instance is preferred and does nothing, as one that has just died, what is
+// due is swept soon after the grace, with a look a grace; nothing is touched, and nothing
+// is swept within it.
+func TestWhatThePreferredLeavesIsSweptAfterTheGrace(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		t.Run(fmt.Sprintf("events off: %t", off), func(t *testing.T) {
+			within(t, func(t *testing.T, s *sim, w *Sweeper) {
+				s.do(func() { s.rank, s.off = 1, off })
+				w.Now()
+				time.Sleep(time.Second)
+				for i := range 500 {
+					w.Wake(s.add(fmt.Sprint(i), time.Duration(100+i*4)*time.Millisecond))
+				}
+				looks := s.counted(3 * time.Second)
+				late, n := s.worst()
+				if n != 500 || late > testGrace+20*time.Millisecond {
+					t.Errorf("%d of 500 claimed, at most %s late", n, late)
+				}
+				if len(s.touches) != 0 {
+					t.Errorf("touched %v", s.touches)
+				}
+				for k, l := range s.late {
+					if l < testGrace && !off {
+						t.Errorf("%s was swept within the grace, after %s", k, l)
+					}
+				}
+				if looks > 500 {
+					t.Errorf("%d looks in 2 s", looks)
+				}
+			})
+		})
+	}
+}
+
+// What the preferred one works costs the others few looks: one for a wake, when what it
+// told of should long be claimed, and one a minute.
+func TestWhatThePreferredWorksCostsOthersLittle(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.rank = 1 })
+		w.Now()
+		time.Sleep(time.Second)
+		if n := s.counted(10 * time.Minute); n > 11 {
+			t.Errorf("%d looks in 10 idle minutes, want one a minute", n)
+		}
+		if n := func() int { w.Wake(s.now().Add(30 * time.Millisecond)); return s.counted(70 * time.Millisecond) }(); n != 0 {
+			t.Errorf("%d looks within the grace of what a wake told of", n)
+		}
+		if n := s.counted(time.Second); n != 1 {
+			t.Errorf("%d looks after it, want one", n)
+		}
+		// Who becomes preferred, works at once.
+		s.do(func() { s.rank = 0 })
+		w.Now()
+		time.Sleep(time.Second)
+		w.Wake(s.add("x", 20*time.Millisecond))
+		time.Sleep(time.Second)
+		if late, n := s.worst(); n != 1 || late > time.Millisecond {
+			t.Errorf("%d claimed, %s late", n, late)
+		}
+	})
 }

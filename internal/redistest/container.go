@@ -90,6 +90,9 @@ func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 	if s.aofDir != "" {
 		o.Mounts = []string{s.aofDir + ":/data"}
 	}
+	for _, file := range s.files {
+		o.Mounts = append(o.Mounts, file+":"+file+":ro")
+	}
 	res, err := pool.RunWithOptions(o, func(h *dc.HostConfig) { h.PublishAllPorts = false })
 	if err != nil {
 		// It may be made and not started: somebody else has the port.

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -17,19 +18,33 @@ import (
 type process struct {
 	path  string
 	args  []string
+	env   []string // beside that of the test
 	port  int
 	log   string
 	cmd   *exec.Cmd // nil when it does not run
 	guard *guard
 }
 
-// newProcess starts a redis-server from PATH with its files in dir.
+// EnvServer names the variable that holds the program to start in place of the
+// redis-server on PATH: another version, or a Valkey.
+const EnvServer = "NOTIFIER_TEST_REDIS_SERVER"
+
+// Program is the path of the redis-server that tests start.
+func Program() (string, error) {
+	path, err := exec.LookPath(cmp.Or(os.Getenv(EnvServer), "redis-server"))
+	if err != nil {
+		return "", fmt.Errorf("find a redis-server: %w", err)
+	}
+	return path, nil
+}
+
+// newProcess starts a redis-server with its files in dir.
 func newProcess(dir string, s *settings) (*process, error) {
-	path, err := exec.LookPath("redis-server")
+	path, err := Program()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{path: path, log: filepath.Join(dir, "redis.log")}
+	p := &process{path: path, env: s.env, log: filepath.Join(dir, "redis.log")}
 	// Somebody may take the port between the look and the start: then another.
 	for range 5 {
 		if p.port, err = FreePort(); err != nil {
@@ -45,6 +60,9 @@ func newProcess(dir string, s *settings) (*process, error) {
 
 // arguments puts the defaults before what the test asks for.
 func arguments(s *settings, first ...string) []string {
+	if len(s.files) > 0 {
+		return append(append([]string{s.files[0]}, first...), "--aclfile", s.files[1])
+	}
 	args := append(first, "--save", "", "--appendonly", "no")
 	if s.aofDir != "" {
 		args = append(args, "--appendonly", "yes", "--appendfsync", "always")
@@ -105,11 +123,14 @@ func (p *process) start() error {
 	defer func() { _ = out.Close() }()
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), p.env...)
+	// A group of its own, so that what it forks to write a file ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.path, err)
 	}
 	p.cmd = cmd
-	if p.guard, err = newGuard("kill -9 " + strconv.Itoa(cmd.Process.Pid)); err != nil {
+	if p.guard, err = newGuard("kill -9 -" + strconv.Itoa(cmd.Process.Pid)); err != nil {
 		p.remove()
 		return err
 	}
@@ -142,11 +163,16 @@ func (p *process) kill() error {
 		return nil
 	}
 	p.guard.release()
-	err := p.cmd.Process.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
+	group := -p.cmd.Process.Pid
+	err := syscall.Kill(group, syscall.SIGKILL)
+	if errors.Is(err, syscall.ESRCH) {
 		err = nil
 	}
 	_ = p.cmd.Wait() // it reports the signal
+	// A save that it had forked is nobody's child now, and may write until it has ended.
+	for end := time.Now().Add(time.Second); syscall.Kill(group, 0) == nil && time.Now().Before(end); {
+		pause()
+	}
 	p.cmd, p.guard = nil, nil
 	return err
 }

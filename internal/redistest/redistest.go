@@ -1,20 +1,3 @@
-// Package redistest gives tests a real Redis.
-//
-// [Start] makes a server of the test's own: it may be killed, paused and
-// restarted, and is configured as the test likes. [Shared] hands out one
-// database of a server that all tests of a test binary share, which costs
-// nothing but a FLUSHDB.
-//
-// The shared server is found in this order: NOTIFIER_TEST_REDIS_URL; a
-// container by dockertest, when Docker answers and the image redis:local (made
-// by scripts/test-image.sh) or redis:7-alpine is there or can be pulled; a
-// redis-server on PATH. A server of a test's own needs signals to a process and
-// is therefore taken from PATH first and from Docker second. Where there is
-// none the test fails and says what to install; nothing is skipped.
-//
-// No goroutine outlives a call, so that packages can check for leaks; a small
-// shell beside each server ends it when the test binary is gone, however that
-// came about.
 package redistest
 
 import (
@@ -62,6 +45,9 @@ type Option func(*settings)
 type settings struct {
 	lines  []string
 	aofDir string
+	files  []string // a redis.conf, and a list of users
+	env    []string
+	user   redis.Options
 }
 
 // WithConfig adds lines as they stand in redis.conf. They come after the
@@ -74,6 +60,21 @@ func WithConfig(lines ...string) Option {
 // answer, so that a server killed and restarted has lost nothing.
 func WithAOF(dir string) Option {
 	return func(s *settings) { s.aofDir = dir }
+}
+
+// WithEnv adds variables, as NAME=value, to the environment of a server that is a
+// process: in a container it has none of them.
+func WithEnv(vars ...string) Option {
+	return func(s *settings) { s.env = append(s.env, vars...) }
+}
+
+// WithFiles starts the server on a redis.conf and a list of users as they are,
+// without the defaults, and logs in as one of those users.
+func WithFiles(conf, users, user, password string) Option {
+	return func(s *settings) {
+		s.files = []string{conf, users}
+		s.user = redis.Options{Username: user, Password: password}
+	}
 }
 
 // Start starts a server for this test alone; it ends with the test.
@@ -89,7 +90,8 @@ func Start(t testing.TB, opts ...Option) *Server {
 	}
 	t.Cleanup(b.remove)
 	srv := &Server{t: t, backend: b, addr: b.address(), url: "redis://" + b.address() + "/0", namespace: "notifier"}
-	srv.connect(&redis.Options{Addr: srv.addr})
+	s.user.Addr = srv.addr
+	srv.connect(&s.user)
 	if err := srv.await(); err != nil {
 		t.Fatalf("redistest: %v\n%s", err, b.logs())
 	}
@@ -101,6 +103,9 @@ func own(t testing.TB, s *settings) (backend, error) {
 	p, perr := newProcess(t.TempDir(), s)
 	if perr == nil {
 		return p, nil
+	}
+	if len(s.env) > 0 || os.Getenv(EnvServer) != "" {
+		return nil, fmt.Errorf("this test needs a redis-server that it can start as a process: %w", perr)
 	}
 	c, derr := newContainer(s)
 	if derr == nil {
@@ -188,22 +193,38 @@ func (s *Server) do(what string, f func(backend) error) {
 	}
 }
 
-// FreePort is a port of the loopback interface that nobody listens on. It lies
-// below the range from which the kernel takes ports of outgoing connections:
-// such a one could take the port while a killed server is down.
+// Ports are taken from lowestPort on, so that they and the ports of a cluster's
+// bus, which a node opens busOffset above its own, lie in two ranges that do not
+// overlap, both below those that the kernel gives to outgoing connections: such a
+// connection could take a port while a killed server is down.
+const (
+	lowestPort = 12000
+	busOffset  = 10000
+)
+
+// FreePort is a port of the loopback interface that nobody listens on, nor on the
+// port of the cluster's bus that belongs to it.
 func FreePort() (int, error) {
-	const lowest, span, tries = 12000, 19000, 50
-	at := (os.Getpid()*131 + int(time.Now().UnixNano()/1000)) % span
+	const tries = 50
+	at := (os.Getpid()*131 + int(time.Now().UnixNano()/1000)) % busOffset
 	for range tries {
-		at = (at + 617) % span
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+at)))
-		if err != nil {
-			continue
+		at = (at + 617) % busOffset
+		if port := lowestPort + at; unused(port) && unused(port+busOffset) {
+			return port, nil
 		}
-		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("close a port: %w", err)
-		}
-		return lowest + at, nil
 	}
-	return 0, fmt.Errorf("no free port among %d tried from %d to %d", tries, lowest, lowest+span)
+	return 0, fmt.Errorf("no free port among %d tried from %d to %d", tries, lowestPort, lowestPort+busOffset-1)
+}
+
+// unused reports whether nobody listens on the port: neither on the loopback
+// interface nor, as a cluster's bus does, on all.
+func unused(port int) bool {
+	for _, host := range []string{"127.0.0.1", ""} {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			return false
+		}
+		_ = l.Close()
+	}
+	return true
 }

@@ -2,9 +2,11 @@ package redistest
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,38 @@ func fresh(t *testing.T, s *Server) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// A cluster's node whose bus port another one had answered once and was gone.
+func TestNoServersPortIsTheBusPortOfAnother(t *testing.T) {
+	for range 100 {
+		port, err := FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port < lowestPort || port >= lowestPort+busOffset {
+			t.Fatalf("port %d may be the bus of port %d", port, port-busOffset)
+		}
+	}
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "0.0.0.0"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port+busOffset)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if unused(port + busOffset) {
+			t.Errorf("the bus port %d is said to be free while %s listens on it", port+busOffset, host)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := Start(t, WithConfig("cluster-enabled yes")).Client().ConfigGet(t.Context(), "cluster-enabled").Val()["cluster-enabled"]; got != "yes" {
+		t.Errorf("cluster-enabled %q", got)
+	}
 }
 
 func TestSharedDatabasesAreApart(t *testing.T) {

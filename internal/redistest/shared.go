@@ -23,8 +23,8 @@ const (
 	databases = 15
 	// held is how long a database stays taken when its test binary died.
 	held = 15 * time.Minute
-	// patience is how long a test waits for one of the databases.
-	patience = 5 * time.Minute
+	// waitTimeout is how long a test waits for one of the databases.
+	waitTimeout = 5 * time.Minute
 )
 
 // shared is the one server of this test binary. It is a variable of the
@@ -92,7 +92,10 @@ func find(t testing.TB) (*redis.Options, error) {
 		}
 		return o, nil
 	}
-	c, derr := newContainer(&settings{})
+	c, derr := (*container)(nil), errors.New(EnvServer+" is set")
+	if os.Getenv(EnvServer) == "" {
+		c, derr = newContainer(&settings{})
+	}
 	if derr == nil {
 		shared.backend = c
 		t.Logf("redistest: a container of %s:%s on %s", c.res.Container.Config.Image, c.id()[:12], c.addr)
@@ -144,7 +147,7 @@ func take(t testing.TB, o *redis.Options) (int, error) {
 	c := redis.NewClient(o)
 	token := rand.Text()
 	ctx := context.Background()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for {
 		for db := 1; db <= databases; db++ {
 			key := "redistest:" + strconv.Itoa(db)
@@ -166,7 +169,7 @@ func take(t testing.TB, o *redis.Options) (int, error) {
 		}
 		if time.Now().After(deadline) {
 			_ = c.Close()
-			return 0, fmt.Errorf("all %d databases of %s are taken for %s", databases, o.Addr, patience)
+			return 0, fmt.Errorf("all %d databases of %s are taken for %s", databases, o.Addr, waitTimeout)
 		}
 		pause()
 	}

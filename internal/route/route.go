@@ -1,9 +1,9 @@
-// Package route holds what the configuration says of each key prefix, and
-// finds the route of a key: the longest matching prefix wins.
 package route
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,9 +28,9 @@ const (
 // Target says where a route's notices go.
 type Target struct {
 	Kind   Kind
-	URL    string // of KindFixed
-	Key    string // of KindList and KindStream
-	MaxLen int64  // of KindStream; 0 = unbounded
+	URL    *url.URL // of KindFixed
+	Key    string   // of KindList and KindStream
+	MaxLen int64    // of KindStream; 0 = unbounded
 }
 
 // ParseTarget reads http(s)://…, notice, list:<key>, stream:<key> and log.
@@ -48,7 +48,11 @@ func ParseTarget(s string) (Target, error) {
 		if err := notice.CheckURL(s); err != nil {
 			return Target{}, err
 		}
-		return Target{Kind: KindFixed, URL: s}, nil
+		u, err := url.Parse(s)
+		if err != nil { // CheckURL has read it; the error would quote a password
+			return Target{}, errors.New("an address that cannot be read; want http://host/path or https://host/path")
+		}
+		return Target{Kind: KindFixed, URL: u}, nil
 	}
 	return Target{}, fmt.Errorf("not a target; want http(s)://…, notice, list:<key>, stream:<key> or log")
 }
@@ -146,14 +150,16 @@ type Route struct {
 	HostConcurrency int
 	Rate            float64 // a second; 0 = unlimited
 	Secrets         []Secret
+	SignPer         SignPer // empty = what Signs says
 	Headers         []notice.Header
-	Allow           []string // CIDRs and hosts a notice target may reach although private
+	HeadersTo       Hosts // of KindNotice: the hosts that get Headers
+	Allow           Allow // what a notice target may reach although private
 	HTTPSOnly       bool
 	Adopt           bool
 	CAFile          string
 	CertFile        string
 	KeyFile         string
-	Proxy           string // of outbound calls; may hold credentials
+	Proxy           *Proxy // of outbound calls; nil = none
 	Method          string // empty = POST
 }
 

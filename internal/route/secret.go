@@ -22,7 +22,7 @@ const (
 	maxSecret = 64
 )
 
-// Check tells whether a secret can sign.
+// Check reports whether a secret can sign.
 func (s Secret) Check() error {
 	if len(s) < minSecret || len(s) > maxSecret {
 		return fmt.Errorf("has %d bytes; want %d to %d", len(s), minSecret, maxSecret)
@@ -30,7 +30,10 @@ func (s Secret) Check() error {
 	return nil
 }
 
-var wantSecret = fmt.Sprintf("want whsec_ and the base64 of %d to %d random bytes, several comma-separated", minSecret, maxSecret)
+var wantSecret = fmt.Sprintf("want whsec_ and the base64 of %d to %d random bytes, several comma-separated; %s", minSecret, maxSecret, makeSecret)
+
+// makeSecret is a command that prints a secret.
+const makeSecret = "echo whsec_$(openssl rand -base64 32) makes one"
 
 // ParseSecrets reads one or several comma-separated signing keys as they are
 // exchanged: whsec_ and base64. Its errors count secrets and never quote them.
@@ -54,7 +57,7 @@ func ParseSecrets(s string) ([]Secret, error) {
 			return nil, fmt.Errorf("secret %d is not base64 after whsec_; %s", n, wantSecret)
 		}
 		if err := Secret(key).Check(); err != nil {
-			return nil, fmt.Errorf("secret %d %w", n, err)
+			return nil, fmt.Errorf("secret %d %w; %s", n, err, makeSecret)
 		}
 		out = append(out, key)
 	}

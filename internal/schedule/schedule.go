@@ -1,10 +1,15 @@
 // Package schedule takes notices in: it finds their route, checks them, and
 // gathers concurrent calls into shared script calls.
 //
-// A call that finds Redis idle goes out alone and at once; while calls are
-// under way, others gather and go out together. So a single caller sees one
-// round trip, and many callers share one. A caller that gives up while its
+// A call that finds its node idle goes out alone and at once; while calls to that
+// node are under way, others gather and go out together: one script call for each
+// route and shard, and all of them in one round trip. So a single caller sees one
+// round trip, and many callers share one, however many shards the node has; and
+// nobody waits for a node that does not have his shard. A caller that gives up while its
 // notice waits takes it along: what has gone out may be stored or not.
+//
+// The calls that go out belong to the Scheduler, not to one of those who share
+// them; Close ends them.
 package schedule
 
 import (
@@ -24,7 +29,11 @@ import (
 
 // Store is what schedule needs of Redis.
 type Store interface {
-	Schedule(ctx context.Context, prefix string, shard int, reqs []store.Request) ([]store.Reply, error)
+	// ScheduleAll stores batches of shards of one node in one round trip, with one
+	// answer each.
+	ScheduleAll(ctx context.Context, batches []store.Batch) []store.Batched
+	// Node names the node that has a partition's shard.
+	Node(ctx context.Context, p keys.Partition) string
 }
 
 // Options of a Scheduler.
@@ -32,40 +41,45 @@ type Options struct {
 	Store  Store
 	Routes *route.Table
 	Space  keys.Space
-	// Timeout of one call to Redis; zero = 5 s.
-	Timeout time.Duration
-	// Due hears of notices that are due at once: nobody need wait for a sweep.
-	Due func(r *route.Route, key string)
-	// Scheduled counts new notices of a route.
-	Scheduled func(route string, n int)
+	// Timeout of one call to Redis; zero = 5 s. Wait is how much longer one may take
+	// because it waits until it is confirmed.
+	Timeout, Wait time.Duration
+	// OnDue hears of notices that are due at once: nobody need wait for a sweep.
+	OnDue func(r *route.Route, key string)
+	// OnScheduled hears how many notices of a route are new.
+	OnScheduled func(route string, n int)
 }
 
 // Scheduler is safe for concurrent use.
 type Scheduler struct {
-	o  Options
-	mu sync.Mutex
-	by map[lane]*coalesce.Batcher[waiting]
-}
+	o Options
+	// Calls to Redis run under life, which ends when Close has run out of time.
+	life context.Context // of all calls, not of one
+	end  context.CancelFunc
 
-type lane struct {
-	prefix string
-	shard  int
+	callers sync.WaitGroup // within Schedule and Many
+
+	mu       sync.Mutex
+	closed   bool
+	batchers map[string]*coalesce.Batcher[waiting] // by node
 }
 
 type waiting struct {
-	ctx   context.Context //nolint:containedctx // the caller's; who has gone waits for nothing
+	ctx   context.Context // the caller's; who has gone waits for nothing
+	to    keys.Partition
 	req   store.Request
 	reply chan<- store.Reply
 }
 
-// calls is how many script calls of one route may be under way; most is how
-// many notices one carries.
 const (
-	calls = 2
-	most  = 128
-	// crowd is how many notices of one route may wait for their call: while
-	// Redis is silent, what callers bring may not fill the memory.
-	crowd = 16384
+	// maxCalls is how many pipelines of callers' notices may be under way to one node.
+	maxCalls = 2
+	// maxBatch is how many notices one script call carries, and maxTogether how many
+	// one pipeline.
+	maxBatch, maxTogether = 128, 512
+	// maxWaiting is how many notices may wait for one node: while it is silent, what
+	// callers bring may not fill the memory.
+	maxWaiting = 16384
 )
 
 // New makes a Scheduler.
@@ -73,10 +87,42 @@ func New(o Options) *Scheduler {
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}
-	return &Scheduler{o: o, by: map[lane]*coalesce.Batcher[waiting]{}}
+	s := &Scheduler{o: o, batchers: map[string]*coalesce.Batcher[waiting]{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
 }
 
-// Check finds the route of a request and tells what is wrong with it; errors
+// errClosed is what callers get after Close.
+var errClosed = fmt.Errorf("schedule: %w: this instance is stopping", store.ErrUnavailable)
+
+// Close refuses what comes from now on, and returns when nothing is under way any
+// more. What has come before goes out until ctx ends; then it is given up, and its
+// callers get store.ErrUnavailable.
+func (s *Scheduler) Close(ctx context.Context) {
+	defer context.AfterFunc(ctx, s.end)()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.callers.Wait()
+	// Who calls no more may have left something that waits.
+	for _, b := range s.batchers {
+		b.Wait()
+	}
+	s.end()
+}
+
+// enter counts a caller, until it calls callers.Done. It reports whether callers
+// are let in.
+func (s *Scheduler) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.callers.Add(1)
+	}
+	return !s.closed
+}
+
+// Check finds the route of a request and says what is wrong with it; errors
 // wrap notice.ErrInvalid or store.ErrUnrouted.
 func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
 	if !keys.Valid(r.Key) {
@@ -96,11 +142,8 @@ func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
 	if !r.Due.IsZero() && (r.Due.After(time.Now().Add(notice.MaxHorizon)) || r.Due.Before(time.Unix(0, 0))) {
 		return nil, fmt.Errorf("%w: due: %s is not within %s", notice.ErrInvalid, r.Due.Format(time.RFC3339), notice.Short(notice.MaxHorizon))
 	}
-	if to.Target.Kind == route.KindNotice && r.URL == "" {
-		return nil, fmt.Errorf("%w: url is missing: notices of route %s bring their own", notice.ErrInvalid, to.Name)
-	}
-	if to.Target.Kind != route.KindNotice && r.URL != "" {
-		return nil, fmt.Errorf("%w: url: route %s has a target of its own", notice.ErrInvalid, to.Name)
+	if wrong := to.Misfits(&r.Content); len(wrong) > 0 {
+		return nil, fmt.Errorf("%w: %s %s", notice.ErrInvalid, wrong[0].Field, wrong[0].Text)
 	}
 	if err := r.Content.Check(); err != nil {
 		return nil, err
@@ -119,11 +162,16 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	if err := ctx.Err(); err != nil {
 		return store.Reply{}, fmt.Errorf("schedule: %w: nothing was sent: %w", store.ErrUnavailable, err)
 	}
-	l := s.lane(lane{to.Prefix, s.o.Space.Shard(req.Key)})
-	if l.Len() >= crowd {
-		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices of route %s wait for it already", store.ErrUnavailable, crowd, to.Name)
+	if !s.enter() {
+		return store.Reply{}, errClosed
 	}
-	l.Add(waiting{ctx, req, reply})
+	defer s.callers.Done()
+	p := s.o.Space.Partition(to.Prefix, req.Key)
+	b := s.batcher(s.o.Store.Node(ctx, p))
+	if b.Len() >= maxWaiting {
+		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices wait for it already", store.ErrUnavailable, maxWaiting)
+	}
+	b.Add(waiting{ctx, p, req, reply})
 	select {
 	case r := <-reply:
 		return r, r.Err
@@ -137,29 +185,35 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 // Err. Requests of one key keep their order.
 func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Reply {
 	out := make([]store.Reply, len(reqs))
-	index := map[lane][]int{}
+	if !s.enter() {
+		for i := range out {
+			out[i].Err = errClosed
+		}
+		return out
+	}
+	defer s.callers.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	nodes := map[string]parts{}
 	for i := range reqs {
 		to, err := s.Check(&reqs[i])
 		if err != nil {
 			out[i].Err = err
 			continue
 		}
-		l := lane{to.Prefix, s.o.Space.Shard(reqs[i].Key)}
-		index[l] = append(index[l], i)
+		p := s.o.Space.Partition(to.Prefix, reqs[i].Key)
+		node := s.o.Store.Node(ctx, p)
+		if nodes[node] == nil {
+			nodes[node] = parts{}
+		}
+		nodes[node][p] = append(nodes[node][p], i)
 	}
 	var wg sync.WaitGroup
-	for l, all := range index {
+	for _, all := range nodes {
 		wg.Go(func() {
 			for len(all) > 0 {
-				n := min(len(all), most)
-				part := make([]store.Request, n)
-				for j, i := range all[:n] {
-					part[j] = reqs[i]
-				}
-				for j, r := range s.send(ctx, l, part) {
-					out[all[j]] = r
-				}
-				all = all[n:]
+				s.sendSome(ctx, all, reqs, out)
 			}
 		})
 	}
@@ -167,57 +221,111 @@ func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Repl
 	return out
 }
 
-func (s *Scheduler) lane(l lane) *coalesce.Batcher[waiting] {
+// parts are the places, among those that came together, of notices of each partition
+// of one node.
+type parts map[keys.Partition][]int
+
+// sendSome sends the next notices of each partition, in one round trip, and takes
+// them out of all. There is one script call for a partition, so that notices of one
+// key keep their order.
+func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Request, out []store.Reply) {
+	var batches []store.Batch
+	var places [][]int
+	n := 0
+	for p, these := range all {
+		these = these[:min(len(these), maxBatch, maxTogether-n)]
+		if len(these) == 0 {
+			break
+		}
+		n += len(these)
+		some := make([]store.Request, len(these))
+		for j, i := range these {
+			some[j] = reqs[i]
+		}
+		batches, places = append(batches, store.Batch{Partition: p, Requests: some}), append(places, these)
+		if all[p] = all[p][len(these):]; len(all[p]) == 0 {
+			delete(all, p)
+		}
+	}
+	s.send(ctx, batches, func(b, j int, r store.Reply) { out[places[b][j]] = r })
+}
+
+// batcher gathers what callers bring for a node.
+func (s *Scheduler) batcher(node string) *coalesce.Batcher[waiting] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.by[l]
+	b := s.batchers[node]
 	if b == nil {
-		b = coalesce.New(calls, 1, most, func(w []waiting) {
-			w = slices.DeleteFunc(w, func(w waiting) bool { return w.ctx.Err() != nil })
-			if len(w) == 0 {
-				return
-			}
-			reqs := make([]store.Request, len(w))
-			for i := range w {
-				reqs[i] = w[i].req
-			}
-			for i, r := range s.send(context.Background(), l, reqs) {
-				w[i].reply <- r
-			}
-		})
-		s.by[l] = b
+		b = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: 1, MaxBatch: maxTogether}, s.flush)
+		s.batchers[node] = b
 	}
 	return b
 }
 
-// send makes one script call.
-func (s *Scheduler) send(ctx context.Context, l lane, reqs []store.Request) []store.Reply {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
-	defer cancel()
-	replies, err := s.o.Store.Schedule(ctx, l.prefix, l.shard, reqs)
-	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-		}
-		replies = make([]store.Reply, len(reqs))
-		for i := range replies {
-			replies[i].Err = err
-		}
-		return replies
+// flush sends what callers have brought for a node.
+func (s *Scheduler) flush(all []waiting) {
+	var batches []store.Batch
+	var callers [][]waiting
+	all = slices.DeleteFunc(all, func(w waiting) bool { return w.ctx.Err() != nil })
+	left := map[keys.Partition]int{} // that are in no batch yet
+	for _, w := range all {
+		left[w.to]++
 	}
-	r := s.o.Routes.Prefix(l.prefix)
+	at := map[keys.Partition]int{} // the batch that is not full
+	for _, w := range all {
+		b, ok := at[w.to]
+		if !ok || len(callers[b]) == maxBatch {
+			b = len(batches)
+			n := min(left[w.to], maxBatch)
+			batches = append(batches, store.Batch{Partition: w.to, Requests: make([]store.Request, 0, n)})
+			callers = append(callers, make([]waiting, 0, n))
+			at[w.to] = b
+			left[w.to] -= n
+		}
+		batches[b].Requests, callers[b] = append(batches[b].Requests, w.req), append(callers[b], w)
+	}
+	if len(batches) > 0 {
+		s.send(s.life, batches, func(b, j int, r store.Reply) { callers[b][j].reply <- r })
+	}
+}
+
+// send makes script calls to one node, and tells the reply to each request of each
+// batch.
+func (s *Scheduler) send(ctx context.Context, batches []store.Batch, tell func(batch, request int, r store.Reply)) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
+	defer cancel()
+	for b, got := range s.o.Store.ScheduleAll(ctx, batches) {
+		reqs := batches[b].Requests
+		if err := got.Err; err != nil {
+			if errors.Is(err, context.Canceled) {
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+			}
+			for j := range reqs {
+				tell(b, j, store.Reply{Err: err})
+			}
+			continue
+		}
+		s.count(batches[b].Prefix, reqs, got.Replies)
+		for j := range reqs {
+			tell(b, j, got.Replies[j])
+		}
+	}
+}
+
+// count says what is new, and what is due at once.
+func (s *Scheduler) count(prefix string, reqs []store.Request, replies []store.Reply) {
+	r := s.o.Routes.Prefix(prefix)
 	n := 0
 	for i := range replies {
 		if !replies[i].Created {
 			continue
 		}
 		n++
-		if s.o.Due != nil && !replies[i].Due.After(replies[i].Made) {
-			s.o.Due(r, reqs[i].Key)
+		if s.o.OnDue != nil && !replies[i].Due.After(replies[i].Made.Time()) {
+			s.o.OnDue(r, reqs[i].Key)
 		}
 	}
-	if n > 0 && s.o.Scheduled != nil {
-		s.o.Scheduled(r.Name, n)
+	if n > 0 && s.o.OnScheduled != nil {
+		s.o.OnScheduled(r.Name, n)
 	}
-	return replies
 }

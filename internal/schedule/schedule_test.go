@@ -27,7 +27,7 @@ func table(t testing.TB) *route.Table {
 	rs, err := route.NewTable([]*route.Route{
 		{Name: "log", Prefix: "app1", Target: route.Target{Kind: route.KindLog}},
 		{Name: "each", Prefix: "app2", Target: route.Target{Kind: route.KindNotice}},
-		{Name: "fixed", Prefix: "app3", Target: route.Target{Kind: route.KindFixed, URL: "http://m.example/"}},
+		{Name: "fixed", Prefix: "app3", Target: route.Target{Kind: route.KindFixed}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -35,39 +35,63 @@ func table(t testing.TB) *route.Table {
 	return rs
 }
 
-// shelf notes the calls it gets; it may hold them.
-type shelf struct {
+// fakeStore notes the calls it gets; it may hold them.
+type fakeStore struct {
 	mu    sync.Mutex
-	calls [][]string // keys of each call
+	calls [][]string // keys of each script call
+	trips [][]string // and of each round trip
 	hold  chan struct{}
 	err   error
+	node  func(keys.Partition) string // nil = all have one
+	away  chan struct{}               // holds the trips to the node "away"
+
+	answered [2]int // callers, by shard
 }
 
-func (s *shelf) Schedule(ctx context.Context, _ string, _ int, reqs []store.Request) ([]store.Reply, error) {
-	s.mu.Lock()
-	var ks []string
-	for _, r := range reqs {
-		ks = append(ks, r.Key)
+func (s *fakeStore) Node(_ context.Context, p keys.Partition) string {
+	if s.node == nil {
+		return ""
 	}
-	s.calls = append(s.calls, ks)
+	return s.node(p)
+}
+
+func (s *fakeStore) ScheduleAll(ctx context.Context, batches []store.Batch) []store.Batched {
+	s.mu.Lock()
+	var together []string
+	for _, b := range batches {
+		var ks []string
+		for _, r := range b.Requests {
+			ks = append(ks, r.Key)
+		}
+		s.calls = append(s.calls, ks)
+		together = append(together, ks...)
+	}
+	s.trips = append(s.trips, together)
 	hold, err := s.hold, s.err
+	if s.away != nil && s.node != nil && s.node(batches[0].Partition) == "away" {
+		hold = s.away
+	}
 	s.mu.Unlock()
 	if hold != nil {
 		select {
 		case <-hold:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("schedule: %w", ctx.Err())
+			err = fmt.Errorf("schedule: %w", ctx.Err())
 		}
 	}
-	if err != nil {
-		return nil, err
+	out := make([]store.Batched, len(batches))
+	for i, b := range batches {
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		now := time.Now().Truncate(time.Millisecond)
+		for _, r := range b.Requests {
+			out[i].Replies = append(out[i].Replies, store.Reply{Created: true,
+				Found: store.Found{Notice: &notice.Notice{Key: r.Key, Made: notice.MadeAt(now), Due: now.Add(r.Delay)}}})
+		}
 	}
-	out := make([]store.Reply, len(reqs))
-	now := time.Now()
-	for i, r := range reqs {
-		out[i] = store.Reply{Created: true, Found: store.Found{Notice: &notice.Notice{Key: r.Key, Made: now, Due: now.Add(r.Delay)}}}
-	}
-	return out, nil
+	return out
 }
 
 func TestCheck(t *testing.T) {
@@ -84,7 +108,7 @@ func TestCheck(t *testing.T) {
 		{"the furthest delay", store.Request{Key: "app1:m:t:1", Delay: notice.MaxHorizon}, nil, ""},
 		{"due long ago", store.Request{Key: "app1:m:t:1", Due: now.Add(-24 * 365 * time.Hour)}, nil, ""},
 		{"three segments", store.Request{Key: "app1:m:t"}, notice.ErrInvalid, "3 segments"},
-		{"no key", store.Request{}, notice.ErrInvalid, "segments"},
+		{"no key", store.Request{}, notice.ErrInvalid, "1 segment"},
 		{"the namespace", store.Request{Key: "notifier:m:t:1"}, notice.ErrInvalid, "namespace"},
 		{"nobody's", store.Request{Key: "app9:m:t:1"}, store.ErrUnrouted, "app9:m:t:1"},
 		{"before now", store.Request{Key: "app1:m:t:1", Delay: -time.Second}, notice.ErrInvalid, "delay"},
@@ -92,7 +116,9 @@ func TestCheck(t *testing.T) {
 		{"due too far", store.Request{Key: "app1:m:t:1", Due: now.Add(notice.MaxHorizon + time.Hour)}, notice.ErrInvalid, "due"},
 		{"due before time began", store.Request{Key: "app1:m:t:1", Due: time.Unix(-1, 0)}, notice.ErrInvalid, "due"},
 		{"url missing", store.Request{Key: "app2:m:t:1"}, notice.ErrInvalid, "url is missing"},
-		{"url not wanted", store.Request{Key: "app3:m:t:1", Content: notice.Content{URL: "http://x/"}}, notice.ErrInvalid, "target of its own"},
+		{"url not wanted", store.Request{Key: "app3:m:t:1", Content: notice.Content{URL: "http://x/"}}, notice.ErrInvalid, "bring no url"},
+		{"a private address", store.Request{Key: "app2:m:t:1", Content: notice.Content{URL: "http://10.0.0.1/"}}, notice.ErrInvalid,
+			"url may not be called: 10.0.0.1 is private, which a notice's url may not reach; NOTIFIER_ROUTE_EACH_ALLOW=10.0.0.1/32 would allow it"},
 		{"wrong content", store.Request{Key: "app1:m:t:1", Content: notice.Content{Method: "DELETE"}}, notice.ErrInvalid, "method"},
 	} {
 		r, err := s.Check(&c.req)
@@ -113,10 +139,10 @@ func TestCheck(t *testing.T) {
 
 func TestASingleCallGoesOutAloneAndOthersGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &shelf{hold: make(chan struct{})}
+		st := &fakeStore{hold: make(chan struct{})}
 		scheduled := 0
 		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1},
-			Scheduled: func(name string, n int) {
+			OnScheduled: func(name string, n int) {
 				st.mu.Lock()
 				scheduled += n
 				st.mu.Unlock()
@@ -144,8 +170,8 @@ func TestASingleCallGoesOutAloneAndOthersGather(t *testing.T) {
 			sizes = append(sizes, len(c))
 		}
 		slices.Sort(sizes)
-		if want := []int{1, 1, 44, 128, 128}; !slices.Equal(sizes, want) {
-			t.Errorf("calls of %v notices, want %v", sizes, want)
+		if want := []int{1, 1, 44, 128, 128}; len(st.trips) != 3 || !slices.Equal(sizes, want) {
+			t.Errorf("calls of %v notices in %d round trips, want %v in 3", sizes, len(st.trips), want)
 		}
 		if scheduled != 302 {
 			t.Errorf("%d were counted", scheduled)
@@ -153,9 +179,90 @@ func TestASingleCallGoesOutAloneAndOthersGather(t *testing.T) {
 	})
 }
 
+// However many shards a node has, what gathers for it goes in one round trip, with one
+// script call a shard.
+func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		space := keys.Space{Namespace: "n", Shards: 64}
+		st := &fakeStore{hold: make(chan struct{})}
+		s := New(Options{Store: st, Routes: table(t), Space: space})
+		var wg sync.WaitGroup
+		key := func(i int) string { return fmt.Sprintf("app1:m:t:%d", i) }
+		for i := range 2 + maxTogether {
+			wg.Go(func() {
+				if r, err := s.Schedule(t.Context(), store.Request{Key: key(i)}); err != nil || r.Key != key(i) {
+					t.Errorf("%d: %+v, %v", i, r, err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(st.hold)
+		wg.Wait()
+		if len(st.trips) != 3 || len(st.trips[2]) != maxTogether {
+			t.Errorf("%d round trips, want 3, the last with all %d that gathered", len(st.trips), maxTogether)
+		}
+		seen := map[int]bool{}
+		for _, ks := range st.calls[2:] {
+			if seen[space.Shard(ks[0])] {
+				t.Errorf("a second script call for shard %d", space.Shard(ks[0]))
+			}
+			seen[space.Shard(ks[0])] = true
+		}
+		st.trips = nil
+		reqs := make([]store.Request, 500)
+		for i := range reqs {
+			reqs[i].Key = key(i)
+		}
+		for i, r := range s.Many(t.Context(), reqs) {
+			if r.Err != nil || r.Key != key(i) {
+				t.Errorf("%d of many: %+v", i, r)
+			}
+		}
+		if len(st.trips) != 1 {
+			t.Errorf("%d round trips for a batch of 500, want one", len(st.trips))
+		}
+	})
+}
+
+// A node that says nothing holds up nobody whose shard another has.
+func TestASilentNodeHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		space := keys.Space{Namespace: "n", Shards: 2}
+		st := &fakeStore{away: make(chan struct{}), node: func(p keys.Partition) string { return []string{"away", "well"}[p.Shard] }}
+		s := New(Options{Store: st, Routes: table(t), Space: space})
+		var wg sync.WaitGroup
+		put := func(shard, n int) {
+			for i := 0; n > 0; i++ {
+				if key := fmt.Sprintf("app1:m:t:%d", i); space.Shard(key) == shard {
+					n--
+					wg.Go(func() {
+						if _, err := s.Schedule(t.Context(), store.Request{Key: key}); err != nil {
+							t.Errorf("shard %d: %v", shard, err)
+						}
+						st.mu.Lock()
+						defer st.mu.Unlock()
+						st.answered[shard]++
+					})
+				}
+			}
+		}
+		put(0, 100)
+		synctest.Wait()
+		put(1, 100)
+		synctest.Wait()
+		st.mu.Lock()
+		if st.answered != [2]int{0, 100} {
+			t.Errorf("answered %v by shard, want none of the silent node's and all 100 of the other's", st.answered)
+		}
+		st.mu.Unlock()
+		close(st.away)
+		wg.Wait()
+	})
+}
+
 func TestWhoHasGoneIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &shelf{hold: make(chan struct{})}
+		st := &fakeStore{hold: make(chan struct{})}
 		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}, Timeout: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -189,11 +296,11 @@ func TestWhoHasGoneIsNotStored(t *testing.T) {
 // While Redis is silent callers come and go; what they leave must not pile up.
 func TestACrowdIsSentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &shelf{hold: make(chan struct{})}
+		st := &fakeStore{hold: make(chan struct{})}
 		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		for range crowd + 300 { // two calls take up to 256; some of the others find it full
+		for range maxWaiting + 2*maxTogether + 50 { // two round trips take some; some of the others find it full
 			wg.Go(func() { _, _ = s.Schedule(ctx, store.Request{Key: "app1:m:t:1"}) })
 		}
 		synctest.Wait()
@@ -208,14 +315,92 @@ func TestACrowdIsSentAway(t *testing.T) {
 		if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:2"}); errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if n := len(st.calls); n > 3 {
-			t.Errorf("%d calls, most for callers who had gone", n)
+		if n := len(st.trips); n > 3 {
+			t.Errorf("%d round trips, most for callers who had gone", n)
 		}
 	})
 }
 
+// What has come before Close goes out; what comes after it is refused, and nothing
+// is under way when it returns.
+func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &fakeStore{hold: make(chan struct{})}
+		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
+		var wg sync.WaitGroup
+		gone, leave := context.WithCancel(t.Context())
+		for i := range 5 {
+			wg.Go(func() {
+				if _, err := s.Schedule(t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() {
+			for i, r := range s.Many(t.Context(), []store.Request{{Key: "app1:m:t:6"}, {Key: "app1:m:t:7"}}) {
+				if r.Err != nil {
+					t.Errorf("%d of many: %v", i, r.Err)
+				}
+			}
+		})
+		wg.Go(func() { _, _ = s.Schedule(gone, store.Request{Key: "app1:m:t:gone"}) })
+		synctest.Wait()
+		leave()
+		closed := make(chan struct{})
+		go func() {
+			s.Close(t.Context())
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed while calls are under way")
+		default:
+		}
+		if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:8"}); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%v, want it refused", err)
+		}
+		if out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:8"}}); !errors.Is(out[0].Err, store.ErrUnavailable) {
+			t.Errorf("%v, want it refused", out[0].Err)
+		}
+		close(st.hold)
+		<-closed
+		wg.Wait()
+	})
+}
+
+// A Redis that says nothing does not keep Close longer than it may take.
+func TestCloseGivesUpWhatRedisDoesNotTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &fakeStore{hold: make(chan struct{})}
+		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}, Timeout: time.Hour})
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				if _, err := s.Schedule(t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i)}); !errors.Is(err, store.ErrUnavailable) {
+					t.Errorf("%v, want ErrUnavailable", err)
+				}
+			})
+		}
+		wg.Go(func() {
+			if out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:many"}}); !errors.Is(out[0].Err, store.ErrUnavailable) {
+				t.Errorf("many: %v, want ErrUnavailable", out[0].Err)
+			}
+		})
+		synctest.Wait()
+		from := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		s.Close(ctx)
+		if took := time.Since(from); took != 3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		wg.Wait()
+	})
+}
+
 func TestAnErrorReachesEachCaller(t *testing.T) {
-	st := &shelf{err: fmt.Errorf("schedule: %w", store.ErrFull)}
+	st := &fakeStore{err: fmt.Errorf("schedule: %w", store.ErrFull)}
 	s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
 	if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:1"}); !errors.Is(err, store.ErrFull) {
 		t.Error(err)
@@ -229,11 +414,11 @@ func TestAnErrorReachesEachCaller(t *testing.T) {
 }
 
 func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
-	st := &shelf{}
+	st := &fakeStore{}
 	space := keys.Space{Namespace: "n", Shards: 3}
 	var mu sync.Mutex
 	var due []string
-	s := New(Options{Store: st, Routes: table(t), Space: space, Due: func(_ *route.Route, key string) {
+	s := New(Options{Store: st, Routes: table(t), Space: space, OnDue: func(_ *route.Route, key string) {
 		mu.Lock()
 		due = append(due, key)
 		mu.Unlock()
@@ -255,7 +440,7 @@ func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
 		t.Errorf("%d were told to be due at once, want 100", len(due))
 	}
 	for _, c := range st.calls {
-		if len(c) > most {
+		if len(c) > maxBatch {
 			t.Errorf("a call of %d", len(c))
 		}
 		for _, k := range c {
@@ -308,7 +493,7 @@ func TestDuplicatesInOneBatch(t *testing.T) {
 			}
 		}
 	}
-	n, err := srv.Client().ZCard(t.Context(), space.Shadow(0, "app1")).Result()
+	n, err := srv.Client().ZCard(t.Context(), space.Shadow(keys.Partition{Prefix: "app1"})).Result()
 	if err != nil || n != 3 {
 		t.Errorf("%d pending, %v; want 3", n, err)
 	}

@@ -3,23 +3,20 @@ package store
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
 //go:embed lua/amend.lua
 var amendSource string
 
-//go:embed lua/find.lua
-var findSource string
-
-var (
-	amendScript = newScript("amend", amendSource, false)
-	findScript  = newScript("find", findSource, false)
-)
+var amendScript = newScript("amend", amendSource, false).ends(5)
 
 // Amendment is a change from outside a notice's delivery.
 type Amendment string
@@ -30,44 +27,129 @@ const (
 	Reschedule Amendment = "reschedule"
 	Fire       Amendment = "fire"
 	Redrive    Amendment = "redrive"
-	Reopen     Amendment = "reopen"
+	Purge      Amendment = "purge"  // a Cancel of dead letters alone
+	reopen     Amendment = "reopen" // see Store.Reopen
 )
 
-// Amend changes one notice. Due and delay are of Reschedule, Redrive and
-// Reopen; n of Reopen only: the notice as it shall stand then.
-func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, due time.Time, delay time.Duration, n *notice.Notice) (Change, error) {
-	c, err := s.AmendMany(ctx, prefix, s.space.Shard(key), []string{key}, op, due, delay, n)
-	if err != nil {
+// When is the time that a Reschedule or Redrive gives: the instant Due if it is
+// not zero, else Delay from now by Redis's clock.
+type When struct {
+	Due   time.Time
+	Delay time.Duration
+}
+
+// Amend changes one notice; prefix is as for Find. Beside ErrUnconfirmed the Change
+// says what was done.
+func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
+	a := []amended{{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}}
+	for range maxMoves {
+		if prefix != "" {
+			c, err := s.amend(ctx, s.space.Partition(prefix, key), op, a)
+			if err != nil && !errors.Is(err, ErrUnconfirmed) {
+				return Change{}, err
+			}
+			if c[0].Before != "" {
+				return c[0], err
+			}
+		}
+		all, err := s.elsewhere(ctx, prefix, key)
+		if err != nil {
+			return Change{}, err
+		}
+		if len(all) == 0 {
+			break
+		}
+		at, err := s.locate(ctx, s.space.Shard(key), all, []string{key})
+		if err != nil {
+			return Change{}, err
+		}
+		if prefix = at[0]; prefix == "" {
+			break
+		}
+	}
+	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
+// amendAtOnce is how many notices one script changes in AmendMany: a few ms.
+const amendAtOnce = 200
+
+// Amended names a notice to change, and when a Redrive makes it due.
+type Amended struct {
+	Prefix, Key string // Prefix is where it was found
+	When
+}
+
+// AmendMany changes notices that were found, in bounded steps, and is how many of
+// them it changed; that is known with an error too. What lies under its prefix no
+// more is passed over.
+func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, err error) {
+	by := map[keys.Partition][]amended{}
+	for _, a := range list {
+		at := s.space.Partition(a.Prefix, a.Key)
+		by[at] = append(by[at], amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))})
+	}
+	for at, all := range by {
+		for step := range slices.Chunk(all, amendAtOnce) {
+			changes, err := s.amend(ctx, at, op, step)
+			for _, c := range changes { // also of what is not confirmed
+				if c.Done {
+					done++
+				}
+			}
+			if err != nil {
+				return done, err
+			}
+		}
+	}
+	return done, nil
+}
+
+// Reopen undoes a delivery: the notice that Find read as f, and that has been
+// changed since to what t says, is scheduled again or, if t ends it, dead.
+// Nothing is done if it is not what f found any more.
+func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, error) {
+	n := *t.Claim.Notice
+	n.Endings++ // its delivery
+	record := strconv.AppendInt([]byte(`{"due":`), n.Due.UnixMilli(), 10)
+	record = n.AppendTail(strconv.AppendInt(append(record, `,"made":`...), int64(n.Made), 10))
+	a := amended{key: n.Key, when: "dead", record: string(record), was: f.record}
+	if t.Ending != EndDead {
+		a.when = string(appendWhen(nil, time.Time{}, t.After))
+	}
+	c, err := s.amend(ctx, s.space.Partition(n.Route, n.Key), reopen, []amended{a})
+	if err != nil && !errors.Is(err, ErrUnconfirmed) {
 		return Change{}, err
 	}
 	if c[0].Before == "" {
-		return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+		return Change{}, fmt.Errorf("%s: %w", n.Key, ErrNotFound)
 	}
-	return c[0], nil
+	return c[0], err
 }
 
-// AmendMany changes notices of one route and shard. Where there is no notice,
-// Before is empty.
-func (s *Store) AmendMany(ctx context.Context, prefix string, shard int, ks []string, op Amendment, due time.Time, delay time.Duration,
-	n *notice.Notice) ([]Change, error) {
-	args := []any{s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers, s.keep, string(op)}
-	var rest []byte
-	if n != nil {
-		rest = n.AppendTail(strconv.AppendInt([]byte(`,"made":`), n.Made.UnixMilli(), 10))
+// amended is one notice's part of an amendment.
+type amended struct {
+	key, when   string
+	record, was string // of reopen: as it shall be, and as it was read
+}
+
+func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]Change, error) {
+	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix), s.keep, "", string(op)}
+	for i := range list {
+		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
-	for _, k := range ks {
-		args = append(args, k, appendWhen(nil, due, delay), rest)
+	v, late := s.run(ctx, amendScript, s.keysOf(p), args)
+	if late != nil && !errors.Is(late, ErrUnconfirmed) {
+		return nil, late
 	}
-	v, err := s.run(ctx, amendScript, s.four(shard, prefix), args)
-	if err != nil {
-		return nil, err
+	if len(v) != len(list)+1 {
+		return nil, fmt.Errorf("amend: %d answers for %d keys", len(v)-1, len(list))
 	}
-	if len(v) != len(ks)+1 {
-		return nil, fmt.Errorf("amend: %d answers for %d keys", len(v)-1, len(ks))
-	}
-	out := make([]Change, len(ks))
+	out := make([]Change, len(list))
 	var timers []timer
-	for i, k := range ks {
+	var err error
+	held := 0
+	for i := range list {
+		k := list[i].key
 		a, ok := v[i+1].([]any)
 		if !ok || len(a) != 7 {
 			return nil, fmt.Errorf("amend: unexpected answer %T", v[i+1])
@@ -79,93 +161,51 @@ func (s *Store) AmendMany(ctx context.Context, prefix string, shard int, ks []st
 			if !c.Done {
 				claimed, _ = a[2].(int64)
 			}
-			if c.Found, err = found(k, prefix, []any{a[3], a[4], claimed, a[5], a[6]}); err != nil {
+			if c.Found, err = found(k, p.Prefix, []any{a[3], a[4], claimed, a[5], a[6]}); err != nil {
 				return nil, err
 			}
 			if c.Done && c.Found.State == "" { // kept no longer: retention is off
 				c.Found.State, c.Found.SettledAt = notice.Cancelled, micros(v[0])
 			}
 			if s.o.Cluster && c.Done {
-				if c.Found.State == notice.Scheduled && c.Due.After(micros(v[0])) {
-					timers = append(timers, timer{k, c.Due.UnixMilli(), c.Coming()})
-				} else {
-					_ = s.c.Del(ctx, k).Err() // a timer left over is a hint too many
+				over, own := overAll, true
+				if s.adopts(p.Prefix) {
+					over, own = overOwn, c.Before == notice.Scheduled || c.Before == notice.Claimed
+					if !own {
+						over = overNothing
+					}
+				}
+				switch {
+				case c.Found.State == notice.Scheduled && c.Due.After(micros(v[0])):
+					timers = append(timers, timer{k, c.Due.UnixMilli(), c.NextAttempt(), over})
+				case own:
+					timers = append(timers, timer{key: k, over: remove})
 				}
 			}
 		}
 		out[i] = c
+		if before != "" {
+			held++
+		}
 	}
-	s.arm(ctx, timers, micros(v[0]))
-	return out, nil
+	s.arm(ctx, p.Prefix, timers, micros(v[0]))
+	if late != nil {
+		s.unconfirmed(amendScript.op, held, late)
+	}
+	return out, late
 }
 
-// Find reads one notice.
-func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
-	f, err := s.FindMany(ctx, prefix, s.space.Shard(key), []string{key})
-	if err != nil {
-		return Found{}, err
-	}
-	if f[0].Notice == nil {
-		return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
-	}
-	return f[0], nil
-}
-
-// FindMany reads notices of one route and shard; what is not there has a nil
-// Notice.
-func (s *Store) FindMany(ctx context.Context, prefix string, shard int, ks []string) ([]Found, error) {
-	args := []any{s.space.ClaimPrefix(shard)}
-	for _, k := range ks {
-		args = append(args, k)
-	}
-	v, err := s.run(ctx, findScript, s.four(shard, prefix), args)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Found, len(ks))
-	for i, k := range ks {
-		if i >= len(v) {
-			break
-		}
-		if a, ok := v[i].([]any); ok && len(a) > 0 && a[0] == "" {
-			continue
-		}
-		if out[i], err = found(k, prefix, v[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// found reads {record, shadow, claimed, dead, settled}.
-func found(key, prefix string, v any) (Found, error) {
-	a, ok := v.([]any)
-	if !ok || len(a) != 5 {
-		return Found{}, fmt.Errorf("find: unexpected answer %T", v)
-	}
-	text, _ := a[0].(string)
-	n, err := notice.Decode(key, prefix, text)
-	if err != nil {
-		return Found{}, err
-	}
-	f := Found{Notice: n}
-	score := func(v any) (float64, bool) {
-		s, _ := v.(string)
-		x, err := strconv.ParseFloat(s, 64)
-		return x, err == nil
-	}
-	if _, ok := score(a[1]); ok {
-		f.State = notice.Scheduled
-		if a[2] == int64(1) {
-			f.State = notice.Claimed
-		}
-	} else if x, ok := score(a[3]); ok {
-		f.State, f.SettledAt = notice.Dead, time.UnixMilli(int64(x)).UTC()
-	} else if x, ok := score(a[4]); ok {
-		f.State, f.SettledAt = notice.Delivered, time.UnixMilli(int64(x)).UTC()
-		if x != float64(int64(x)) {
-			f.State = notice.Cancelled
-		}
-	}
-	return f, nil
+// Change answers a call that changes one notice.
+type Change struct {
+	// Found is the notice afterwards.
+	Found
+	// Done reports whether the call changed anything; if not, Before says why.
+	Done bool
+	// Before is the state the call met.
+	Before notice.State
+	// InFlight: an attempt was running when the call came; its end changes
+	// nothing any more.
+	InFlight bool
+	// Repeated: nothing was changed because the same call had been made before.
+	Repeated bool
 }

@@ -31,21 +31,21 @@ func BenchmarkScripts(b *testing.B) {
 						Content: notice.Content{Body: body}}
 				}
 				t0 := spent()
-				_, err1 := s.Schedule(b.Context(), prefix, 0, reqs)
+				_, err1 := s.Schedule(b.Context(), partition, reqs)
 				for i := range reqs {
 					reqs[i].Key, reqs[i].Due = fmt.Sprintf("app1:trans:notice:%013d", n+i), time.Time{}
 				}
 				t1 := spent()
-				_, err2 := s.Schedule(b.Context(), prefix, 0, reqs)
+				_, err2 := s.Schedule(b.Context(), partition, reqs)
 				t2 := spent()
-				c, err3 := s.Sweep(b.Context(), prefix, 0, "bench", lease, 0, size, false)
+				c, err3 := s.Sweep(b.Context(), partition, Lease{"bench", lease}, SweepOptions{Limit: size})
 				t3 := spent()
 				list := make([]Settlement, len(c.Won))
 				for i := range c.Won {
-					c.Won[i].Add(notice.Attempt{N: 1, At: at, Duration: time.Millisecond, Status: 200})
+					c.Won[i].Add(notice.Attempt{Number: 1, At: at, Duration: time.Millisecond, Status: 200})
 					list[i] = Settlement{Claim: c.Won[i], Ending: EndDelivered}
 				}
-				_, err4 := s.Settle(b.Context(), prefix, 0, list)
+				_, err4 := s.Settle(b.Context(), partition, list)
 				t4 := spent()
 				if err1 != nil || err2 != nil || err3 != nil || err4 != nil || len(c.Won) != size {
 					b.Fatal(err1, err2, err3, err4, len(c.Won))

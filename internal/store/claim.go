@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
@@ -35,56 +36,101 @@ type Claimed struct {
 	Stale int // no longer pending, or not yet due
 	// StaleKeys are the keys counted in Stale.
 	StaleKeys []string
-	// Broken are keys whose record was missing (dropped from the shadow) or
-	// could not be read (left to lapse again).
-	Broken []string
+	// Early are those among them that are pending and not yet due.
+	Early []Early
 	// More: a sweep was cut off by its bound.
 	More bool
+	// Next is where a take-over goes on; empty = that was all.
+	Next string
 	// Now is the time by Redis.
 	Now time.Time
 }
 
-// ClaimKeys claims notices of one route and shard by key, if they are due.
-func (s *Store) ClaimKeys(ctx context.Context, prefix string, shard int, token string, lease time.Duration, keys []string) (Claimed, error) {
-	args := make([]any, 0, 6+len(keys))
-	args = append(args, s.space.ClaimPrefix(shard), token, lease.Milliseconds(), maxClaimBytes, 0, "k")
-	for i := range keys {
-		args = append(args, &keys[i])
-	}
-	return s.claim(ctx, prefix, shard, token, args)
+// Early is a notice that was asked for before it needs attention.
+type Early struct {
+	Key string
+	At  time.Time // when it does
 }
 
-// Sweep claims at most n overdue notices of one route and shard: those due for
-// longer than the grace, and those that have no timer. Newest tells from which
-// end of the backlog.
-func (s *Store) Sweep(ctx context.Context, prefix string, shard int, token string, lease, grace time.Duration, n int, newest bool) (Claimed, error) {
+// Lease is what a claim is asked for with: the token that its settle must prove,
+// and how long nobody else may claim the notice.
+type Lease struct {
+	Token string
+	For   time.Duration
+}
+
+// ClaimKeys claims notices of one partition by key, if they are due. The
+// same call may be made again when its reply was lost: what its token has won
+// is won again, and the lease begins anew.
+func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks []string) (Claimed, error) {
+	args := make([]any, 0, 6+len(ks))
+	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0, "k")
+	for i := range ks {
+		args = append(args, &ks[i])
+	}
+	return s.claim(ctx, p, lease.Token, args)
+}
+
+// SweepOptions say what a sweep claims.
+type SweepOptions struct {
+	// Grace is how long notices that have a timer are left to its event.
+	Grace time.Duration
+	// Limit is how many are claimed at most.
+	Limit int
+	// Newest begins with those that are due last, instead of first.
+	Newest bool
+}
+
+// Sweep claims overdue notices of one partition: those due for longer than the
+// grace, and those that have no timer.
+func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o SweepOptions) (Claimed, error) {
 	mode := "o"
-	if newest {
+	if o.Newest {
 		mode = "n"
 	}
-	args := []any{s.space.ClaimPrefix(shard), token, lease.Milliseconds(), maxClaimBytes, grace.Milliseconds(), mode, n}
-	return s.claim(ctx, prefix, shard, token, args)
+	args := []any{s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, o.Grace.Milliseconds(), mode, o.Limit}
+	return s.claim(ctx, p, lease.Token, args)
 }
 
 // Recover finds what a claim call with this token has won although its reply
-// was lost: n is what that call asked for, and ago how long ago it began.
-func (s *Store) Recover(ctx context.Context, prefix string, shard int, token string, lease time.Duration, n int, ago time.Duration) (Claimed, error) {
-	args := []any{s.space.ClaimPrefix(shard), token, lease.Milliseconds(), maxClaimBytes, 0, "t", n, ago.Milliseconds() + 1000}
-	c, err := s.claim(ctx, prefix, shard, token, args)
-	for i := range c.Won {
-		// What the score was before is not known any more; the record tells the due time.
-		c.Won[i].before = strconv.FormatInt(c.Won[i].Due.UnixMilli(), 10)
-	}
-	c.Stale, c.StaleKeys = 0, nil
-	return c, err
+// was lost, and begins its lease anew: n is how many are asked for, those first whose
+// lease ends first, and ago is how long ago that call began. So calls for a few, one
+// after another, find all.
+func (s *Store) Recover(ctx context.Context, p keys.Partition, lease Lease, n int, ago time.Duration) (Claimed, error) {
+	args := []any{s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0, "t", n, ago.Milliseconds() + 1000}
+	return s.claim(ctx, p, lease.Token, args)
 }
 
-func (s *Store) claim(ctx context.Context, prefix string, shard int, token string, args []any) (Claimed, error) {
-	v, err := s.run(ctx, claimScript, []string{s.space.Shadow(shard, prefix), s.space.Records(shard, prefix)}, args)
+// TakeOverOptions say what a take-over claims.
+type TakeOverOptions struct {
+	// Holder is the id of the instance that is dead: its claims' tokens begin
+	// with it and a '-'.
+	Holder string
+	// Longest is how long the dead one's leases may be: claims of longer ones
+	// are left until they lapse.
+	Longest time.Duration
+	// Limit is how many are claimed at most.
+	Limit int
+	// From is where to go on: the Next of the call before.
+	From string
+}
+
+// TakeOver claims what an instance that is surely dead has claimed, as if those
+// leases had lapsed: each counts as one more lapse, and a settle by the old
+// claim is refused.
+func (s *Store) TakeOver(ctx context.Context, p keys.Partition, lease Lease, o TakeOverOptions) (Claimed, error) {
+	args := []any{s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0, "d",
+		o.Limit, o.Holder + "-", o.Longest.Milliseconds(), o.From}
+	return s.claim(ctx, p, lease.Token, args)
+}
+
+func (s *Store) claim(ctx context.Context, p keys.Partition, token string, args []any) (Claimed, error) {
+	v, err := s.parts(ctx, claimScript, 2, []string{s.space.Shadow(p), s.space.Records(p)}, args)
 	if err != nil {
 		return Claimed{}, err
 	}
 	c := Claimed{Now: micros(v[0]), More: v[1] == int64(1)}
+	c.Next, _ = v[1].(string)
 	c.Won = make([]Claim, 0, (len(v)-2)/3)
 	for i := 2; i+2 < len(v); i += 3 {
 		key, _ := v[i].(string)
@@ -93,36 +139,72 @@ func (s *Store) claim(ctx context.Context, prefix string, shard int, token strin
 			before, rest, _ := strings.Cut(a, " ")
 			lapses, score, _ := strings.Cut(rest, " ")
 			record, _ := v[i+2].(string)
-			n, err := notice.Decode(key, prefix, record)
+			n, err := notice.Decode(key, p.Prefix, record)
 			if err != nil {
-				c.Broken = append(c.Broken, key)
-				continue
+				// It is claimed like any other, and dies.
+				n = notice.Unread(key, p.Prefix, record)
+				if before != "-" {
+					n.Due = attention(before)
+				} else if n.Due.IsZero() {
+					n.Due = c.Now
+				}
+				if n.Made == 0 {
+					n.Made = notice.MadeAt(c.Now)
+				}
+			}
+			if before == "-" { // not known any more; the record tells the due time
+				before = strconv.FormatInt(n.Due.UnixMilli(), 10)
 			}
 			count, _ := strconv.Atoi(lapses)
-			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: shard, token: token, score: score, before: before})
+			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, token: token, score: score, before: before})
 		case int64:
 			switch a {
 			case 0:
 				c.Lost++
-			case -2:
-				c.Broken = append(c.Broken, key)
 			default:
 				c.Stale++
 				c.StaleKeys = append(c.StaleKeys, key)
+				if score, _ := v[i+2].(string); score != "" {
+					c.Early = append(c.Early, Early{key, attention(score)})
+				}
 			}
 		}
 	}
 	return c, nil
 }
 
+// Partition is where the notice was claimed, and is settled.
+func (c *Claim) Partition() keys.Partition { return keys.Partition{Prefix: c.Route, Shard: c.Shard} }
+
+// Token is what the claim was made under: see Lease.
+func (c *Claim) Token() string { return c.token }
+
+// SameAs reports whether two claims of a notice are one.
+func (c *Claim) SameAs(other *Claim) bool { return c.token == other.token }
+
+// Take makes c settle by a later claim of the same notice.
+func (c *Claim) Take(later *Claim) {
+	c.token, c.score, c.before = later.token, later.score, later.before
+}
+
 // Attention is when the claim call found the notice to need attention: its due
-// time, or the end of the lease that lapsed.
+// time, or the end of the lease that lapsed. Of a claim that was found again it
+// is the due time.
 func (c *Claim) Attention() time.Time {
-	f, _ := strconv.ParseFloat(c.before, 64)
+	return attention(c.before)
+}
+
+// attention is the instant a score in the shadow stands for; its fraction says
+// other things.
+func attention(score string) time.Time {
+	f, _ := strconv.ParseFloat(score, 64)
 	return time.UnixMilli(int64(f)).UTC()
 }
 
-// Reported is the claim of a notice that awaits its consumer's report.
+// Reported is the claim of a notice that awaits its consumer's report. Its
+// token names the making and the attempt, as settle.lua wrote them when the
+// entry was pushed: a notice that has taken this one's place has another.
 func Reported(f Found, shard int) Claim {
-	return Claim{Notice: f.Notice, Shard: shard, token: "report:" + strconv.Itoa(f.Used), score: "0", before: "0"}
+	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
+	return Claim{Notice: f.Notice, Shard: shard, token: token, score: "0", before: "0"}
 }

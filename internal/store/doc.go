@@ -13,159 +13,61 @@
 // stands for:
 //
 //	.0          scheduled, with a timer
-//	.5          scheduled without a timer: due at once
+//	.5 to .99   scheduled without a timer: due at once
 //	c/1024      claimed until then, c-1 claims having lapsed before (c < 500)
 //
 // In the settled zset .0 is delivered and .5 is cancelled.
+//
+// # States
+//
+//	                ┌─────── settle: retry, deferred ────────┐
+//	                ▼                                        │
+//	schedule ──▶ scheduled ────────── claim ────────────▶ claimed ── settle ──▶ delivered ── trim ──▶ none
+//	adopt         ▲   │                                    │  │
+//	              │   └── amend: cancel ──▶ cancelled ◀────┘  └───── settle ──▶ dead
+//	              │                             └── trim ──▶ none                 │
+//	              └───────────────────── amend: redrive ──────────────────────────┘
+//
+// All of them, by script; the letters are the script's own:
+//
+//	from                      to                         by
+//	none                      scheduled                  schedule, adopt (a)
+//	any                       scheduled, a new notice    schedule (replace), adopt (a)
+//	scheduled                 scheduled                  amend (reschedule, fire), adopt (m)
+//	scheduled                 claimed                    claim
+//	claimed, lease lapsed     claimed                    claim, which counts the lapse
+//	claimed, holder dead      claimed                    claim (take-over), which counts the lapse
+//	claimed                   claimed, awaits a report   settle (w)
+//	claimed                   scheduled                  settle (r retry, f deferred)
+//	claimed                   delivered                  settle (d)
+//	claimed                   dead                       settle (x)
+//	scheduled, claimed, dead  cancelled                  amend (cancel); of scheduled also adopt (c)
+//	dead                      scheduled                  amend (redrive)
+//	delivered                 scheduled, dead            amend (reopen)
+//	delivered, cancelled      none                       trim
+//	any but claimed           the same, other prefix     rehome
+//
+// # Which prefix
+//
+// Nothing is read by key or written before the layout of the data is known, nor
+// without all prefixes under which a notice may lie: see layout.go and locate.go.
+// How instances of different configurations share the notices stands in package
+// reconcile.
 //
 // # What may be lost or doubled
 //
 // Nothing that a call acknowledged is lost while Redis keeps its data. A Redis
 // that forgets its last second (appendfsync everysec, failover) forgets the
 // notices scheduled in it, and may hand out again what was settled in it.
+//
+// A claim holds its notice for a lease and no longer, and until others take it over
+// from an instance that is dead ([Store.TakeOver]). The settle of a claim whose
+// lease has ended is still taken if nobody has claimed the notice since; so what a
+// connection lost for longer than the lease, less what its handler took, may
+// double is what another instance claimed meanwhile.
+//
+// A write whose answer was lost is not sent again by the client: see once. A
+// claim call is made again by its token, and wins again what it had won; a settle
+// is repeated, and is stale the second time. A push of its own, in a cluster,
+// leaves a marker in the slot of its list or stream, and does nothing the second time.
 package store
-
-import (
-	"context"
-	_ "embed" // the scripts
-	"errors"
-	"fmt"
-	"io"
-	"net"
-	"strings"
-	"sync/atomic"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/keys"
-)
-
-// Options of a Store.
-type Options struct {
-	Client redis.UniversalClient
-	Space  keys.Space
-	// Cluster: timers are set by a second command.
-	Cluster bool
-	// Retention is how long settled notices stay readable, Retain how many a
-	// route and shard. Zero Retention keeps none.
-	Retention time.Duration
-	Retain    int
-	// OnError, if not nil, hears of each failed operation.
-	OnError func(op string)
-}
-
-// Store is safe for concurrent use.
-type Store struct {
-	o        Options
-	c        redis.UniversalClient
-	space    keys.Space
-	timers   string // "1" = scripts set timers
-	keep     string // "1" = settled notices are kept
-	allowOOM atomic.Bool
-}
-
-// New makes a Store. It does not speak to Redis.
-func New(o Options) *Store {
-	s := &Store{o: o, c: o.Client, space: o.Space, timers: "1", keep: "1"}
-	if o.Cluster {
-		s.timers = "0"
-	}
-	if o.Retention <= 0 {
-		s.keep = "0"
-	}
-	return s
-}
-
-// Space names the Redis keys.
-func (s *Store) Space() keys.Space { return s.space }
-
-// Client is the connection, for what subscribes and for tests.
-func (s *Store) Client() redis.UniversalClient { return s.c }
-
-// Cluster tells whether Redis is a cluster.
-func (s *Store) Cluster() bool { return s.o.Cluster }
-
-// script is one Lua file in two forms: as it is, and with the header by which
-// Redis 7 lets it run although maxmemory is reached. What ends a notice's way
-// frees memory in the end; only new notices must be refused.
-type script struct {
-	op      string
-	plain   *redis.Script
-	always  *redis.Script
-	mayGrow bool
-}
-
-func newScript(op, src string, mayGrow bool) *script {
-	return &script{op: op, plain: redis.NewScript(src), always: redis.NewScript("#!lua flags=allow-oom\n" + src), mayGrow: mayGrow}
-}
-
-func (s *Store) run(ctx context.Context, sc *script, keys []string, args []any) ([]any, error) {
-	form := sc.plain
-	if !sc.mayGrow && s.allowOOM.Load() {
-		form = sc.always
-	}
-	v, err := form.Run(ctx, s.c, keys, args...).Slice()
-	if err != nil {
-		return nil, s.fail(sc.op, err)
-	}
-	return v, nil
-}
-
-// Detect learns what the server can do. It is called after each connect.
-func (s *Store) Detect(ctx context.Context) error {
-	info, err := s.c.Info(ctx, "server").Result()
-	var answer redis.Error
-	if err != nil && (!errors.As(err, &answer) || unavailable(err)) {
-		return s.fail("info", err)
-	}
-	// A server that refuses INFO is taken for an old one.
-	major := 0
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
-			_, _ = fmt.Sscanf(v, "%d.", &major)
-		}
-	}
-	s.allowOOM.Store(major >= 7)
-	return nil
-}
-
-// fail counts an error and says what kind it is.
-func (s *Store) fail(op string, err error) error {
-	if s.o.OnError != nil && !errors.Is(err, context.Canceled) {
-		s.o.OnError(op)
-	}
-	return Wrap(op, err)
-}
-
-// Wrap names the step and sorts err: ErrFull, ErrUnavailable, or as it is.
-func Wrap(op string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case full(err):
-		return fmt.Errorf("%s: %w: %w", op, ErrFull, err)
-	case unavailable(err):
-		return fmt.Errorf("%s: %w: %w", op, ErrUnavailable, err)
-	}
-	return fmt.Errorf("%s: %w", op, err)
-}
-
-func full(err error) bool { return strings.Contains(err.Error(), "OOM command not allowed") }
-
-// unavailable tells whether trying again later can help.
-func unavailable(err error) bool {
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) {
-		return true
-	}
-	text := err.Error()
-	for _, mark := range []string{"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "BUSY ", "UNBLOCKED",
-		"NOAUTH", "WRONGPASS", "NOPERM", "connection pool", "all sentinels specified", "cluster has no nodes", "MOVED", "ASK "} {
-		if strings.Contains(text, mark) {
-			return true
-		}
-	}
-	return false
-}

@@ -3,82 +3,94 @@ package store
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"notifier/internal/keys"
 )
 
 //go:embed lua/look.lua
 var lookSource string
 
-var lookScript = newScript("look", lookSource, false)
+var lookScript = newScript("look", lookSource, false).anywhere()
+
+// Bounds of one call of Look.
+const (
+	MaxLooks    = 64   // partitions
+	maxLookKeys = 1024 // keys that all of them show together, before each is shown a few only
+)
 
 // Timer is a notice key and when it needs attention.
 type Timer struct {
 	Key string
 	At  time.Time
-	// Bare: it has no Redis timer; touching it does nothing.
-	Bare bool
+	// NoTimer: it has no Redis timer; touching it does nothing.
+	NoTimer bool
 }
 
-// View is what Look sees of one route and shard.
+// Look asks what is due in one partition, and what will be within Ahead: at most
+// Limit keys.
+type Look struct {
+	Partition    keys.Partition
+	Grace, Ahead time.Duration
+	Limit        int
+}
+
+// View is what one Look sees.
 type View struct {
 	Now     time.Time // by Redis
 	Overdue int64
 	Near    []Timer // in order of At
 	// Cut: there may be more within the look ahead than was returned.
 	Cut bool
+	// Err: this partition alone could not be read.
+	Err error
 }
 
-// Look reads what is due and what will be within ahead, at most n keys.
-func (s *Store) Look(ctx context.Context, prefix string, shard int, grace, ahead time.Duration, n int) (View, error) {
-	v, err := s.run(ctx, lookScript, []string{s.space.Shadow(shard, prefix)}, []any{grace.Milliseconds(), ahead.Milliseconds(), n})
-	if err != nil {
-		return View{}, err
+// Look looks at up to MaxLooks partitions; in a cluster all of them must be of one
+// shard. The views are in the order of the list.
+func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
+	ks, args := make([]string, len(list)), make([]any, 1, 1+3*len(list))
+	args[0] = maxLookKeys
+	for i, l := range list {
+		ks[i] = s.space.Shadow(l.Partition)
+		args = append(args, l.Grace.Milliseconds(), l.Ahead.Milliseconds(), l.Limit)
 	}
-	w := View{Now: micros(v[0])}
-	w.Overdue, _ = v[1].(int64)
-	w.Near = make([]Timer, 0, (len(v)-2)/2)
-	for i := 2; i+1 < len(v); i += 2 {
-		key, _ := v[i].(string)
-		text, _ := v[i+1].(string)
+	v, err := s.run(ctx, lookScript, ks, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(v) != 1+len(list) {
+		return nil, s.fail(lookScript.op, fmt.Errorf("a reply of %d parts", len(v)))
+	}
+	now, views := micros(v[0]), make([]View, len(list))
+	for i, part := range v[1:] {
+		if text, failed := part.(string); failed {
+			views[i].Err = s.fail(lookScript.op, refusal(text))
+			continue
+		}
+		seen, _ := part.([]any)
+		views[i] = viewOf(now, seen)
+	}
+	return views, nil
+}
+
+func viewOf(now time.Time, seen []any) View {
+	if len(seen) < 2 {
+		return View{Now: now}
+	}
+	w := View{Now: now, Near: make([]Timer, 0, (len(seen)-2)/2), Cut: seen[1] == int64(1)}
+	w.Overdue, _ = seen[0].(int64)
+	for i := 2; i+1 < len(seen); i += 2 {
+		key, _ := seen[i].(string)
+		text, _ := seen[i+1].(string)
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			continue
 		}
 		ms := int64(f)
-		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), Bare: f != float64(ms)})
+		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: f != float64(ms)})
 	}
-	w.Cut = len(w.Near) >= n
-	return w, nil
-}
-
-// Touch accesses timers, so that Redis expires those that are due on the spot
-// and sends their events. It returns how many are still there: not due yet by
-// Redis's clock.
-func (s *Store) Touch(ctx context.Context, ks []string) (int, error) {
-	if !s.o.Cluster {
-		n, err := s.c.Exists(ctx, ks...).Result()
-		if err != nil {
-			return 0, s.fail("touch", err)
-		}
-		return int(n), nil
-	}
-	cmds, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, k := range ks {
-			p.Exists(ctx, k)
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, s.fail("touch", err)
-	}
-	left := 0
-	for _, c := range cmds {
-		if n, ok := c.(*redis.IntCmd); ok {
-			left += int(n.Val())
-		}
-	}
-	return left, nil
+	return w
 }

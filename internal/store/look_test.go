@@ -1,10 +1,16 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
 )
 
 // While something due waits for its claim, what comes next must be seen too:
@@ -20,12 +26,12 @@ func TestLookSeesBeyondWhatIsDue(t *testing.T) {
 	s.take(t, "app1:a:b:claimed", "t-1")
 	look := func(n int) string {
 		t.Helper()
-		v, err := s.Look(t.Context(), prefix, 0, time.Hour, 5*time.Millisecond, n)
+		v, err := s.Look(t.Context(), []Look{{partition, time.Hour, 5 * time.Millisecond, n}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		for _, x := range v.Near {
+		for _, x := range v[0].Near {
 			b.WriteString(x.Key[9:] + " ")
 		}
 		return b.String()
@@ -58,5 +64,69 @@ func TestAnOverdueHeadDoesNotKeepTheWake(t *testing.T) {
 	}
 	if want := near.Due.UnixMilli(); !strings.Contains(m.(interface{ String() string }).String(), strconv.FormatInt(want, 10)) {
 		t.Errorf("%v, want one for %d", m, want)
+	}
+}
+
+// shadow writes notices into a shadow zset, due from an instant on, one a second.
+func (s *Store) shadow(t *testing.T, prefix string, n int, from time.Time) {
+	t.Helper()
+	var list []redis.Z
+	for i := range n {
+		due := from.Add(time.Duration(i) * time.Second).UnixMilli()
+		list = append(list, redis.Z{Score: float64(due), Member: fmt.Sprintf("%s:a:b:%03d", prefix, i)})
+	}
+	if err := s.c.ZAdd(t.Context(), s.space.Shadow(keys.Partition{Prefix: prefix}), list...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One call looks at several partitions, each with its own bounds, and one that cannot
+// be read is no reason for the others to wait.
+func TestLookAtSeveralPartitions(t *testing.T) {
+	s, srv := open(t)
+	soon := time.Now().Add(time.Hour)
+	s.shadow(t, "app1", 40, soon)
+	s.shadow(t, "app2", 40, soon)
+	s.shadow(t, "app5", 1, time.Now().Add(-time.Minute))
+	at := func(prefix string) keys.Partition { return keys.Partition{Prefix: prefix} }
+	if err := srv.Client().Set(t.Context(), s.space.Shadow(at("app3")), "not a zset", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.Look(t.Context(), []Look{{at("app1"), 0, 2 * time.Hour, 10}, {at("app3"), 0, 0, 10}, {at("app2"), 0, 2 * time.Hour, 100},
+		{at("app4"), 0, 0, 10}, {at("app5"), 0, 0, 10}, {at("app5"), time.Hour, 0, 10}, {at("app1"), 0, 0, 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		near    int
+		cut     bool
+		overdue int64
+	}{{10, true, 0}, {}, {40, false, 0}, {}, {0, false, 1}, {1, false, 0}, {1, false, 0}} {
+		if g := v[i]; len(g.Near) != want.near || g.Cut != want.cut || g.Overdue != want.overdue || (g.Err != nil) != (i == 1) {
+			t.Errorf("look %d: %d near, cut %t, %d overdue, %v; want %+v", i, len(g.Near), g.Cut, g.Overdue, g.Err, want)
+		}
+	}
+	if !errors.As(v[1].Err, new(redis.Error)) {
+		t.Errorf("what is no zset: %v", v[1].Err)
+	}
+	if v[6].Near[0].Key != "app1:a:b:000" || v[6].Near[0].At.UnixMilli() != soon.UnixMilli() {
+		t.Errorf("the next of app1: %+v", v[6].Near[0])
+	}
+}
+
+// Together they show no more than a bound, and each a few nevertheless.
+func TestLooksAreBoundedTogether(t *testing.T) {
+	s, _ := open(t)
+	var list []Look
+	for _, prefix := range []string{"app1", "app2", "app3"} {
+		s.shadow(t, prefix, 600, time.Now().Add(time.Minute))
+		list = append(list, Look{keys.Partition{Prefix: prefix}, 0, 2 * time.Hour, 512})
+	}
+	v, err := s.Look(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v[0].Near) != 512 || len(v[1].Near) != 512 || len(v[2].Near) != 16 || !v[2].Cut {
+		t.Errorf("%d, %d, %d", len(v[0].Near), len(v[1].Near), len(v[2].Near))
 	}
 }

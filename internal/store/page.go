@@ -3,20 +3,21 @@ package store
 import (
 	"context"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
 //go:embed lua/page.lua
 var pageSource string
 
-var pageScript = newScript("page", pageSource, false)
+var pageScript = newScript("page", pageSource, false).anywhere()
 
 // cursor is where a listing goes on: the routes in order, in each the shards,
 // in each the zsets.
@@ -49,10 +50,12 @@ func setsOf(s notice.State) []int {
 	return []int{setShadow, setDead, setSettled}
 }
 
-// lookPerCall bounds how many entries one call looks at, and callsPerPage how
-// many calls one page may take.
+// lookPerCall bounds how many entries one call looks at, readPerCall how many of
+// which it has to read the records, and callsPerPage how many calls one page may
+// take. A call of either kind takes Redis some 2 ms.
 const (
 	lookPerCall  = 1000
+	readPerCall  = 250
 	callsPerPage = 8
 )
 
@@ -60,16 +63,12 @@ const (
 // exactly once; one that changes its state may be seen twice, or, if it is
 // redriven, not at all.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
-	at := cursor{}
-	if q.Cursor != "" {
-		text, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-		if err != nil || json.Unmarshal(text, &at) != nil || !slices.Contains(q.Routes, at.Prefix) ||
-			at.Shard < 0 || at.Shard >= max(s.space.Shards, 1) || at.Set < 0 || at.Set >= sets {
-			return Page{}, ErrCursor
-		}
-		if _, err := strconv.ParseFloat(at.Score, 64); at.Score != "" && err != nil {
-			return Page{}, ErrCursor
-		}
+	at, err := readCursor(q.Cursor)
+	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= max(s.space.Shards, 1)) {
+		err = ErrCursor // of another configuration
+	}
+	if err != nil {
+		return Page{}, err
 	}
 	var page Page
 	calls := 0
@@ -107,13 +106,35 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 
 func (c cursor) String() string {
 	text, _ := json.Marshal(c)
-	return base64.RawURLEncoding.EncodeToString(text)
+	return string(text)
+}
+
+// readCursor is the inverse of String; the empty text is the beginning. What
+// leaves this process is sealed (see package api), and yet nothing is passed on
+// that Redis would not take.
+func readCursor(text string) (cursor, error) {
+	if text == "" {
+		return cursor{}, nil
+	}
+	var c cursor
+	if json.Unmarshal([]byte(text), &c) != nil || c.Shard < 0 || c.Set < 0 || c.Set >= sets || (c.Score == "") != (c.Key == "") {
+		return cursor{}, ErrCursor
+	}
+	if c.Score != "" {
+		score, err := strconv.ParseFloat(c.Score, 64)
+		if err != nil || math.IsNaN(score) || math.IsInf(score, 0) {
+			return cursor{}, ErrCursor
+		}
+		// As Redis writes it: Go reads forms that Redis does not.
+		c.Score = strconv.FormatFloat(score, 'g', 17, 64)
+	}
+	return c, nil
 }
 
 // pagePart makes one call, adds what it finds to the page, and moves the
 // cursor.
 func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (more bool, err error) {
-	four := s.four(at.Shard, at.Prefix)
+	four := s.keysOf(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})
 	zset := []string{four[0], four[2], four[3]}[at.Set]
 	claimed, fraction, reason, prefix := "", "", "", ""
 	switch q.State {
@@ -132,6 +153,13 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 	if q.Prefix != "" {
 		prefix = q.Prefix + ":"
 	}
+	if len(q.Begins) > len(prefix) {
+		prefix = q.Begins
+	}
+	look := lookPerCall
+	if q.Reason != "" || q.Host != "" {
+		look = readPerCall
+	}
 	lo, hi := "-inf", "+inf"
 	if !q.Since.IsZero() {
 		lo = strconv.FormatInt(q.Since.UnixMilli(), 10)
@@ -139,21 +167,20 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 	if !q.Until.IsZero() {
 		hi = strconv.FormatInt(q.Until.UnixMilli(), 10) + ".99"
 	}
-	v, err := s.run(ctx, pageScript, []string{zset, four[1]}, []any{s.space.ClaimPrefix(at.Shard), lo, hi, at.Score, at.Key, lookPerCall,
-		q.Limit - len(page.Items), prefix, claimed, fraction, reason})
+	v, err := s.run(ctx, pageScript, []string{zset, four[1]}, []any{s.space.ClaimPrefix(at.Shard), lo, hi, at.Score, at.Key, look,
+		q.Limit - len(page.Items), prefix, claimed, fraction, reason, q.Host, q.Contains})
 	if err != nil {
 		return false, err
 	}
-	if len(v) < 3 {
+	if len(v) < 4 {
 		return false, fmt.Errorf("page: %d answers", len(v))
 	}
-	for i := 3; i+3 < len(v); i += 4 {
+	looked, _ := v[3].(int64)
+	page.Looked += int(looked)
+	for i := 4; i+3 < len(v); i += 4 {
 		key, _ := v[i].(string)
 		scores := [sets]any{"", "", ""}
 		scores[at.Set] = v[i+1]
-		if v[i+3] == "" {
-			continue // it went away
-		}
 		f, err := found(key, at.Prefix, []any{v[i+3], scores[setShadow], v[i+2], scores[setDead], scores[setSettled]})
 		if err != nil {
 			return false, err
@@ -184,25 +211,46 @@ func (s *Store) RedriveAll(ctx context.Context, q Query, dryRun bool) (Redriven,
 	if dryRun {
 		return out, nil
 	}
-	type place struct {
-		prefix string
-		shard  int
+	list := make([]Amended, len(p.Items))
+	for i, f := range p.Items {
+		list[i] = Amended{Prefix: f.Route, Key: f.Key}
 	}
-	by := map[place][]string{}
-	for _, f := range p.Items {
-		at := place{f.Route, s.space.Shard(f.Key)}
-		by[at] = append(by[at], f.Key)
-	}
-	for at, ks := range by {
-		done, err := s.AmendMany(ctx, at.prefix, at.shard, ks, Redrive, time.Time{}, 0, nil)
-		if err != nil {
-			return out, err
-		}
-		for _, c := range done {
-			if c.Done {
-				out.Redriven++
-			}
-		}
-	}
-	return out, nil
+	out.Redriven, err = s.AmendMany(ctx, Redrive, list)
+	return out, err
+}
+
+// Query asks for a page of notices.
+type Query struct {
+	Routes []string // prefixes of routes to look in, in order
+	// Prefix is app, app:module or app:module:type: what the keys lie under, at
+	// a segment's border. Empty = all.
+	Prefix string
+	// Begins and Contains are texts in keys, anywhere in a segment; Begins lies
+	// under Prefix. Empty = any.
+	Begins, Contains string
+	State            notice.State
+	Reason           notice.Reason // of dead ones
+	// Host, in lower case, stands somewhere in what is found: whether it is that of
+	// the notice's address, the caller has to look. Empty = any.
+	Host   string
+	Since  time.Time // by due, settled or dead time, according to the state
+	Until  time.Time
+	Limit  int
+	Cursor string
+}
+
+// Page is a part of a listing. An empty Cursor means there is no more; a page
+// may be shorter than the limit, even empty, although more follow, because a
+// call looks at a bounded number of entries.
+type Page struct {
+	Items  []Found
+	Cursor string
+	Looked int // how many entries were looked at
+}
+
+// Redriven answers a bulk redrive's step.
+type Redriven struct {
+	Matched  int    // dead letters that fit the filter
+	Redriven int    // of them, scheduled again (0 in a dry run)
+	Cursor   string // empty = done
 }

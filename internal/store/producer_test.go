@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
@@ -30,7 +31,10 @@ func newProducer(t *testing.T, s *Store) producer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return producer{redis.NewScript(string(src)), func(key string) []string { return append(s.four(0, prefix), key) }}
+	if err := s.Known(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return producer{redis.NewScript(string(src)), func(key string) []string { return append(s.keysOf(partition), key) }}
 }
 
 var births = regexp.MustCompile(`^\{"due":(\d+),"made":(\d+)`)
@@ -57,7 +61,11 @@ func dump(t *testing.T, c *redis.Client, namespace string) map[string]string {
 				t.Fatalf("no head: %s", record)
 			}
 			due, _ := strconv.ParseInt(m[1], 10, 64)
-			made[field], _ = strconv.ParseInt(m[2], 10, 64)
+			birth, _ := strconv.ParseInt(m[2], 10, 64)
+			at := notice.Made(birth).Time()
+			if made[field] = at.UnixMilli(); due > made[field] { // a delay counts from the next whole ms
+				made[field] = at.Add(time.Millisecond - 1).UnixMilli()
+			}
 			out["record "+field] = strconv.FormatInt(due-made[field], 10) + record[len(m[0]):]
 		}
 	}
@@ -65,6 +73,7 @@ func dump(t *testing.T, c *redis.Client, namespace string) map[string]string {
 		short := strings.TrimPrefix(k, namespace)
 		switch kind := c.Type(ctx, k).Val(); {
 		case strings.Contains(k, ":records:"):
+		case k == namespace+":meta" || k == namespace+":routes" || k == namespace+":{0}:layout" || k == namespace+":{0}:routes":
 		case kind == "zset":
 			for _, z := range c.ZRangeWithScores(ctx, k, 0, -1).Val() {
 				member, _ := z.Member.(string)
@@ -92,6 +101,9 @@ func TestTheProducersScriptWritesWhatTheStoreWrites(t *testing.T) {
 		if i%100 == 0 {
 			mine.Client().FlushDB(ctx)
 			theirs.Client().FlushDB(ctx)
+			if err := b.Known(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
 		key := fmt.Sprintf("app1:a.b~c:d_e:%d", i)
 		r := Request{Key: key, Content: notice.Content{Body: []byte(body)}}
@@ -106,6 +118,10 @@ func TestTheProducersScriptWritesWhatTheStoreWrites(t *testing.T) {
 		if i%4 == 0 {
 			r.ContentType, r.URL = "application/x-thing; q=\"1\"", "https://merchant.example/a?b=\"ü\\"
 			args = append(args, r.ContentType, r.URL)
+			if i%8 == 0 {
+				r.Audience = "shop.17~_-"
+				args = append(args, r.Audience)
+			}
 		}
 		a.put(t, r)
 		due, err := p.Run(ctx, theirs.Client(), p.keys(key), args...).Int64()
@@ -165,18 +181,18 @@ func TestTheProducersScriptOnADuplicate(t *testing.T) {
 	}
 	first, _ := s.Find(ctx, prefix, key)
 	// Over one that is claimed, and over one that is settled.
-	if _, err := s.AmendMany(ctx, prefix, 0, []string{key}, Fire, time.Time{}, 0, nil); err != nil {
+	if _, err := s.Amend(ctx, prefix, key, Fire, When{}); err != nil {
 		t.Fatal(err)
 	}
 	claim := s.take(t, key, "t")
 	run("+3600000", "replace", "two")
-	if f, err := s.Find(ctx, prefix, key); err != nil || f.State != notice.Scheduled || string(f.Body) != "two" || !f.Made.After(first.Made) {
+	if f, err := s.Find(ctx, prefix, key); err != nil || f.State != notice.Scheduled || string(f.Body) != "two" || f.Made <= first.Made {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if got := s.end(t, Settlement{Claim: claim, Ending: EndDelivered}); !got.Stale {
 		t.Error("the old claim still counts")
 	}
-	if _, err := s.Amend(ctx, prefix, key, Cancel, time.Time{}, 0, nil); err != nil {
+	if _, err := s.Amend(ctx, prefix, key, Cancel, When{}); err != nil {
 		t.Fatal(err)
 	}
 	run("+0", "replace", "three")
@@ -222,17 +238,18 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 	p := newProducer(t, s)
 	ctx, c := t.Context(), srv.Client()
 	const key = "app1:a:b:1"
-	four := s.four(0, prefix)
+	four := s.keysOf(partition)
+	before := c.DBSize(ctx).Val()
 	for _, x := range []struct {
 		keys []string
 		args []any
 		want string
 	}{
 		{four[:3], []any{key, "+0", "reject", ""}, "4 or 5 keys"},
-		{p.keys(key), []any{key, "+0", "reject"}, "4 to 6 arguments"},
+		{p.keys(key), []any{key, "+0", "reject"}, "4 to 7 arguments"},
 		{append([]string{"notifier:shadow:app1"}, four[1:]...), []any{key, "+0", "reject", ""}, "the first key is not"},
 		{[]string{four[0], four[2], four[1], four[3]}, []any{key, "+0", "reject", ""}, "key 2 is not"},
-		{s.four(1, prefix), []any{key, "+0", "reject", ""}, "NOTIFIER_SHARDS=1"},
+		{s.keysOf(keys.Partition{Prefix: prefix, Shard: 1}), []any{key, "+0", "reject", ""}, "NOTIFIER_SHARDS=1"},
 		{p.keys("other"), []any{key, "+0", "reject", ""}, "the fifth key"},
 		{four, []any{"app1:a:b", "+0", "reject", ""}, "not app:module:type:id"},
 		{four, []any{"app1:a b:c:d", "+0", "reject", ""}, "not app:module:type:id"},
@@ -245,13 +262,38 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 		{four, []any{key, "+0", "reject", "", "a\nb"}, "content type"},
 		{four, []any{key, "+0", "reject", "", "", "ftp://x"}, "the url"},
 		{four, []any{key, "+0", "reject", "", "", "http://a b"}, "the url"},
+		{four, []any{key, "+0", "reject", "", "", "", `m17","url":"http://x`}, "the audience"},
+		{four, []any{key, "+0", "reject", "", "", "", strings.Repeat("m", 129)}, "the audience"},
+		{four, []any{key, "+0", "reject", "", "", "", "m17", ""}, "4 to 7 arguments"},
 	} {
 		if err := p.Run(ctx, c, x.keys, x.args...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOTIFIER ") || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v, want %q", x.args, err, x.want)
 		}
 	}
-	if n := c.DBSize(ctx).Val(); n != 0 {
-		t.Errorf("%d keys were written", n)
+	// What no instance would find.
+	typo := "app1:typo"
+	for want, do := range map[string]func() ([]string, string){
+		"no route ever had the prefix app1:typo": func() ([]string, string) { return s.keysOf(keys.Partition{Prefix: typo}), typo + ":b:1" },
+		"here they are 1 and 4": func() ([]string, string) {
+			c.HSet(ctx, s.space.Layout(0), "shards", 4)
+			return four, key
+		},
+		"no instance of the service has begun": func() ([]string, string) {
+			c.Del(ctx, s.space.Layout(0))
+			return four, key
+		},
+	} {
+		keys, k := do()
+		if err := p.Run(ctx, c, keys, k, "+0", "reject", "").Err(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		c.FlushDB(ctx)
+		if err := s.Known(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.DBSize(ctx).Val(); n != before {
+		t.Errorf("%d keys were written", n-before)
 	}
 }
 

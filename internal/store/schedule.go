@@ -3,29 +3,80 @@ package store
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = newScript("schedule", scheduleSource, true)
+var scheduleScript = newScript("schedule", scheduleSource, true).ends(4)
 
-// Schedule stores notices of one route (prefix) and shard; reqs and the
-// replies match by index. The error is of the whole call: nothing was written,
-// or, when the connection broke amid it, it is unknown, and the call may be
-// repeated. Requests must be checked before: see Content.Check.
-func (s *Store) Schedule(ctx context.Context, prefix string, shard int, reqs []Request) ([]Reply, error) {
-	a := newArgs(s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers)
-	defer a.free()
-	for i := range reqs {
-		r := &reqs[i]
+// Batch is notices of one partition, for one script call.
+type Batch struct {
+	keys.Partition
+	Requests []Request // must be checked before: see Content.Check
+}
+
+// Batched is what came of a Batch: a reply to each request, or an error of all of
+// them. After an error nothing was written, or, when the connection broke amid it, it
+// is unknown, and the call may be repeated. What was not confirmed is the
+// ErrUnconfirmed of each reply that would be a success; the reply says what was done
+// all the same.
+type Batched struct {
+	Replies []Reply
+	Err     error
+}
+
+// Schedule stores notices of one partition.
+func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) ([]Reply, error) {
+	out := s.ScheduleAll(ctx, []Batch{{p, reqs}})
+	return out[0].Replies, out[0].Err
+}
+
+// ScheduleAll stores batches, with one answer each. Those of shards of one node,
+// which Node tells, go and are answered together, in one round trip; others should
+// not be among them, because they would be waited for too. Nothing is said of the
+// order of two batches of one partition.
+func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
+	calls := make([]creation, len(batches))
+	for i := range batches {
+		b := &batches[i]
+		a := s.creating(b)
+		defer a.free()
+		calls[i] = creation{Partition: b.Partition, args: a.list()}
+	}
+	s.create(ctx, calls)
+	out := make([]Batched, len(batches))
+	for i := range batches {
+		out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
+	}
+	return out
+}
+
+// Node names the node that has a partition's shard; there is one alone outside a
+// cluster.
+func (s *Store) Node(ctx context.Context, p keys.Partition) string {
+	if !s.o.Cluster {
+		return ""
+	}
+	return s.master(ctx, s.space.Base(p.Shard))
+}
+
+// creating are the script's arguments for a batch.
+func (s *Store) creating(b *Batch) *args {
+	a := newArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), wakeInfo(b.Partition), s.timing(b.Prefix), "")
+	for i := range b.Requests {
+		r := &b.Requests[i]
 		a.text(r.Key)
 		a.buf = append(a.buf, r.OnDuplicate.mode())
 		a.buf = appendWhen(a.buf, r.Due, r.Delay)
@@ -34,41 +85,137 @@ func (s *Store) Schedule(ctx context.Context, prefix string, shard int, reqs []R
 		a.buf = n.AppendTail(a.buf)
 		a.end()
 	}
-	v, err := s.run(ctx, scheduleScript, s.four(shard, prefix), a.list())
-	if err != nil {
+	return a
+}
+
+// creation is one call of the script. Its keys are also those of the other prefixes
+// that it must look under. These may change until the script is let through: who
+// asks with those of before is refused by the guard and asks again.
+type creation struct {
+	keys.Partition
+	args   []any
+	others []string // the prefixes of the last call
+	cmd    *redis.Cmd
+}
+
+// keys are those of a call while v is known.
+func (c *creation) keys(s *Store, v *view) []string {
+	ks := s.keysOf(c.Partition)
+	c.others = v.beside[c.Prefix]
+	for _, other := range c.others {
+		ks = append(ks, s.keysOf(c.Under(other))...)
+	}
+	return ks
+}
+
+// create makes calls: several together, and by itself what is one alone, and again by
+// itself what has not been let through.
+func (s *Store) create(ctx context.Context, calls []creation) {
+	if v := s.view.Load(); v != nil && len(calls) > 1 {
+		s.createTogether(ctx, v, calls)
+	}
+	var wg sync.WaitGroup
+	alone := func(c *creation) {
+		c.cmd = s.knowing(ctx, s.space.Base(c.Shard), func(v *view) *redis.Cmd {
+			return s.send(ctx, v, scheduleScript, c.keys(s, v), c.args)
+		})
+	}
+	for i := range calls {
+		switch c := &calls[i]; {
+		case len(calls) == 1:
+			alone(c)
+		case c.cmd == nil || again(c.cmd.Err()):
+			wg.Go(func() { alone(c) })
+		}
+	}
+	wg.Wait()
+}
+
+// again reports whether a call in a pipeline came to an answer after which it may be
+// let through by itself: nothing was done.
+func again(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && !errors.Is(err, ErrUnconfirmed) && (redis.HasErrorPrefix(err, "NOSCRIPT") || refused(err) || notNow(err))
+}
+
+func (s *Store) createTogether(ctx context.Context, v *view, calls []creation) {
+	list := make([]once, len(calls))
+	form := v.forms[scheduleScript].fit(s, scheduleScript)
+	for i := range calls {
+		c := &calls[i]
+		list[i] = form.write(ctx, s.ready(v, scheduleScript, c.keys(s, v), c.args), c.args)
+	}
+	if s.calls != nil {
+		for i, cmd := range s.calls.sendAll(ctx, list) {
+			calls[i].cmd = cmd
+		}
+		return
+	}
+	sendAll(ctx, s.c, list)
+	for i := range calls {
+		calls[i].cmd = list[i].Cmd
+	}
+}
+
+// created are the replies to a call that has been made.
+func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Reply, error) {
+	v, err := s.list(scheduleScript.op, c.cmd)
+	if err != nil && !errors.Is(err, ErrUnconfirmed) {
 		return nil, err
 	}
+	late := err
 	if len(v) != len(reqs)+1 {
 		return nil, fmt.Errorf("schedule: %d answers to %d requests", len(v)-1, len(reqs))
 	}
 	now := micros(v[0])
 	replies := make([]Reply, len(reqs))
 	for i := range reqs {
-		replies[i] = s.scheduled(&reqs[i], prefix, v[i+1], now)
+		under, x := c.Prefix, v[i+1]
+		if _, kept := x.([]any); kept {
+			x, under = splitPrefix(x, c.Prefix, c.others)
+		}
+		replies[i] = s.scheduled(&reqs[i], under, x, now)
+	}
+	if late != nil {
+		s.unconfirmed(scheduleScript.op, hold(replies, late), late)
 	}
 	if s.o.Cluster {
 		var t []timer
 		for i := range replies {
 			if replies[i].Created {
-				t = append(t, timer{reqs[i].Key, replies[i].Due.UnixMilli(), 1})
+				t = append(t, timer{reqs[i].Key, replies[i].Due.UnixMilli(), 1, overAll})
 			}
 		}
-		s.arm(ctx, t, now)
+		s.arm(ctx, c.Prefix, t, now)
 	}
 	return replies, nil
 }
 
+// hold gives each reply that would be a success the error that it is not confirmed,
+// and says how many those are.
+func hold(replies []Reply, err error) (n int) {
+	for i := range replies {
+		if r := &replies[i]; r.Err == nil && len(r.Differs) == 0 {
+			r.Err = err
+			n++
+		}
+	}
+	return n
+}
+
 func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply {
-	created := func(due int64) Reply {
-		n := &notice.Notice{Key: r.Key, Route: prefix, Made: now.Truncate(time.Millisecond), Due: time.UnixMilli(due).UTC(), Content: r.Content}
+	created := func(due int64, made notice.Made) Reply {
+		n := &notice.Notice{Key: r.Key, Route: prefix, Made: made, Due: time.UnixMilli(due).UTC(), Content: r.Content}
 		return Reply{Found: Found{Notice: n, State: notice.Scheduled}, Created: true}
 	}
 	switch v := v.(type) {
 	case int64:
-		return created(v)
+		return created(v, notice.MadeAt(now))
 	case string:
-		due, _ := strconv.ParseInt(v, 10, 64)
-		reply := created(due)
+		text, birth, _ := strings.Cut(v, " ")
+		due, _ := strconv.ParseInt(text, 10, 64)
+		made, _ := strconv.ParseInt(birth, 10, 64)
+		reply := created(due, notice.Made(made))
 		reply.Replaced = true
 		return reply
 	}
@@ -78,7 +225,9 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply
 	}
 	reply := Reply{Found: f}
 	if r.OnDuplicate != Keep {
-		reply.Differs = r.Content.Diff(&f.Content)
+		if reply.Differs = r.Content.Diff(&f.Content); f.Raw != nil {
+			reply.Differs = []string{"body"} // whatever it was
+		}
 	}
 	return reply
 }
@@ -102,39 +251,36 @@ func appendWhen(b []byte, due time.Time, delay time.Duration) []byte {
 	return strconv.AppendInt(append(b, '+'), (delay.Nanoseconds()+999_999)/1_000_000, 10)
 }
 
-func wakeInfo(shard int, prefix string) string { return strconv.Itoa(shard) + " " + prefix }
+// Duplicate says what a schedule call does with a key that is kept already.
+type Duplicate string
 
-// four are the keys that most scripts begin with.
-func (s *Store) four(shard int, prefix string) []string {
-	return []string{s.space.Shadow(shard, prefix), s.space.Records(shard, prefix), s.space.Dead(shard, prefix), s.space.Settled(shard, prefix)}
+// The answers to a duplicate.
+const (
+	Reject  Duplicate = "reject"  // same content: the stored notice; different: a conflict
+	Keep    Duplicate = "keep"    // the stored notice, whatever it holds
+	Replace Duplicate = "replace" // the new notice takes the old one's place, also amid an attempt
+)
+
+// Request is one notice to schedule.
+type Request struct {
+	Key string
+	// Due is the instant, Delay the time from now by Redis's clock. Due is
+	// taken if it is not zero; both zero means now.
+	Due         time.Time
+	Delay       time.Duration
+	OnDuplicate Duplicate // empty = Reject
+	notice.Content
 }
 
-type timer struct {
-	key     string
-	due     int64 // Unix ms
-	attempt int
-}
-
-// arm sets timers in a cluster, where they lie in slots of their own. A timer
-// that could not be set makes its notice late by the grace.
-func (s *Store) arm(ctx context.Context, timers []timer, now time.Time) {
-	if len(timers) == 0 {
-		return
-	}
-	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, t := range timers {
-			if t.due > now.UnixMilli() {
-				p.Do(ctx, "SET", t.key, t.attempt, "PXAT", t.due-1)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		_ = s.fail("arm", err)
-	}
-}
-
-func micros(v any) time.Time {
-	us, _ := v.(int64)
-	return time.UnixMicro(us).UTC()
+// Reply answers one Request.
+type Reply struct {
+	Found
+	Created bool
+	// Replaced: an older notice was there and is gone.
+	Replaced bool
+	// Differs names the content's fields that differ from the stored notice's:
+	// not empty only under Reject, and then nothing was written.
+	Differs []string
+	// Err is this item's own failure.
+	Err error
 }

@@ -3,17 +3,19 @@ package store
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = newScript("settle", settleSource, false)
+var settleScript = newScript("settle", settleSource, false).ends(5)
 
 // Ending says how a claim ends.
 type Ending string
@@ -33,8 +35,11 @@ type Settlement struct {
 	Ending Ending
 	After  time.Duration
 	Push   *notice.Push
-	// Untouched: only the due time changes (of EndDeferred).
-	Untouched bool
+	// KeepRecord: only the due time changes (of EndDeferred).
+	KeepRecord bool
+	// KeepDue: nor does that (of EndDeferred): it was not begun, and is as late as it
+	// was.
+	KeepDue bool
 }
 
 // Settled answers one Settlement.
@@ -48,12 +53,14 @@ type Settled struct {
 	Due time.Time
 }
 
-// Settle ends claims of one route and shard in one call. After an error it is
+// Settle ends claims of one partition in one call. After an error it is
 // unknown which were written; calling again is safe: what was written the first
-// time, pushes included, is stale the second time.
-func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Settlement) ([]Settled, error) {
-	ks := s.four(shard, prefix)
-	a := newArgs(s.space.ClaimPrefix(shard), s.space.Wake(), wakeInfo(shard, prefix), s.timers, s.keep)
+// time, pushes included, is stale the second time. Beside ErrUnconfirmed the
+// answers say what was done; calling again confirms it, or does it where a failover
+// has undone it.
+func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
+	ks := s.keysOf(p)
+	a := newArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix), s.keep, "")
 	defer a.free()
 	a.number(int64(len(list)))
 	for i := range list {
@@ -62,9 +69,9 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 	for i := range list {
 		ks = list[i].append(a, ks)
 	}
-	v, err := s.run(ctx, settleScript, ks, a.list())
-	if err != nil {
-		return nil, err
+	v, late := s.run(ctx, settleScript, ks, a.list())
+	if late != nil && !errors.Is(late, ErrUnconfirmed) {
+		return nil, late
 	}
 	if len(v) != len(list)+1 {
 		return nil, fmt.Errorf("settle: %d answers to %d settlements", len(v)-1, len(list))
@@ -72,6 +79,10 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 	now := micros(v[0])
 	out := make([]Settled, len(list))
 	var timers []timer
+	over := overAll
+	if s.adopts(p.Prefix) {
+		over = overNothing
+	}
 	for i := range list {
 		switch ms, counted := v[i+1].(int64); {
 		case !counted:
@@ -81,12 +92,16 @@ func (s *Store) Settle(ctx context.Context, prefix string, shard int, list []Set
 		case ms > 0:
 			out[i].Due = time.UnixMilli(ms).UTC()
 			if s.o.Cluster {
-				timers = append(timers, timer{list[i].Claim.Key, ms, list[i].Claim.Coming()})
+				timers = append(timers, timer{list[i].Claim.Key, ms, list[i].Claim.NextAttempt(), over})
 			}
 		}
 	}
-	s.arm(ctx, timers, now)
-	return out, nil
+	s.arm(ctx, p.Prefix, timers, now)
+	s.handedOver(p.Shard, list)
+	if late != nil {
+		s.unconfirmed(settleScript.op, len(list), late)
+	}
+	return out, late
 }
 
 // append appends the arguments of one settlement, and to ks where it pushes.
@@ -105,20 +120,22 @@ func (t *Settlement) append(a *args, ks []string) []string {
 		}
 	}
 	a.end()
-	coming := n.Coming()
+	coming := n.NextAttempt()
 	if t.Ending == EndHanded {
-		coming = n.Used // the report is on the attempt just counted
+		coming = n.AttemptsMade // the report is on the attempt just counted
 	}
 	a.buf = append(append(append(append(a.buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
-	a.buf = append(strconv.AppendInt(a.buf, n.Made.UnixMilli(), 10), ' ')
+	a.buf = append(strconv.AppendInt(a.buf, int64(n.Made), 10), ' ')
 	a.buf = append(strconv.AppendInt(a.buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
 	a.number(int64(coming))
-	if !t.Untouched {
-		switch t.Ending {
-		case EndDelivered, EndDead, EndHanded:
+	switch {
+	case t.KeepRecord && t.KeepDue:
+		a.buf = append(a.buf, '-')
+	case !t.KeepRecord:
+		if t.KeepDue || t.Ending == EndDelivered || t.Ending == EndDead || t.Ending == EndHanded {
 			a.buf = strconv.AppendInt(append(a.buf, `{"due":`...), n.Due.UnixMilli(), 10)
 		}
-		a.buf = strconv.AppendInt(append(a.buf, `,"made":`...), n.Made.UnixMilli(), 10)
+		a.buf = strconv.AppendInt(append(a.buf, `,"made":`...), int64(n.Made), 10)
 		a.buf = n.AppendTail(a.buf)
 	}
 	a.end()
@@ -131,7 +148,7 @@ func (t *Settlement) append(a *args, ks []string) []string {
 	return ks
 }
 
-// pushes tells whether the settle has something to push: one without an entry
+// pushes reports whether the settle has something to push: one without an entry
 // was pushed before.
 func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
 

@@ -1,13 +1,14 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -19,6 +20,8 @@ const (
 	lease  = 30 * time.Second
 )
 
+var partition = keys.Partition{Prefix: prefix}
+
 // open is a Store on a database of its own.
 func open(t *testing.T) (*Store, *redistest.Server) {
 	t.Helper()
@@ -28,12 +31,12 @@ func open(t *testing.T) (*Store, *redistest.Server) {
 
 func on(t testing.TB, url, namespace string) *Store {
 	t.Helper()
-	c, err := Open("standalone", url)
+	c, err := Open(Address{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}, Retention: time.Hour, Retain: 1000})
+	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
 	if err := s.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +45,7 @@ func on(t testing.TB, url, namespace string) *Store {
 
 func (s *Store) put(t *testing.T, r Request) Reply {
 	t.Helper()
-	out, err := s.Schedule(t.Context(), prefix, 0, []Request{r})
+	out, err := s.Schedule(t.Context(), partition, []Request{r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +66,7 @@ func (s *Store) state(t *testing.T, key string) notice.State {
 
 func (s *Store) take(t *testing.T, key, token string) Claim {
 	t.Helper()
-	c, err := s.ClaimKeys(t.Context(), prefix, 0, token, lease, []string{key})
+	c, err := s.ClaimKeys(t.Context(), partition, Lease{token, lease}, []string{key})
 	if err != nil || len(c.Won) != 1 {
 		t.Fatalf("claim %s: %+v, %v", key, c, err)
 	}
@@ -72,7 +75,7 @@ func (s *Store) take(t *testing.T, key, token string) Claim {
 
 func (s *Store) end(t *testing.T, x Settlement) Settled {
 	t.Helper()
-	out, err := s.Settle(t.Context(), prefix, 0, []Settlement{x})
+	out, err := s.Settle(t.Context(), partition, []Settlement{x})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,7 @@ func body(s string) notice.Content { return notice.Content{Body: []byte(s)} }
 func TestDuplicates(t *testing.T) {
 	s, _ := open(t)
 	first := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour, Content: body(`{"a":1}`)})
-	if !first.Created || first.Due.Sub(first.Made) != time.Hour {
+	if !first.Created || first.Due.Sub(first.Made.Time()).Truncate(time.Millisecond) != time.Hour {
 		t.Fatalf("%+v", first)
 	}
 	again := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Minute, Content: body(`{"a":1}`)})
@@ -127,12 +130,19 @@ func TestOneClaimWins(t *testing.T) {
 	s.put(t, Request{Key: "app1:a:b:1"})
 	s.put(t, Request{Key: "app1:a:b:far", Delay: time.Hour})
 	c := s.take(t, "app1:a:b:1", "t1")
-	if c.Coming() != 1 || c.Lapses != 0 {
+	if c.NextAttempt() != 1 || c.Lapses != 0 {
 		t.Errorf("%+v", c)
 	}
-	second, err := s.ClaimKeys(t.Context(), prefix, 0, "t2", lease, []string{"app1:a:b:1", "app1:a:b:far", "app1:a:b:none"})
+	second, err := s.ClaimKeys(t.Context(), partition, Lease{"t2", lease}, []string{"app1:a:b:1", "app1:a:b:far", "app1:a:b:none"})
 	if err != nil || len(second.Won) != 0 || second.Stale != 3 {
 		t.Errorf("%+v, %v: want three stale, since a claim moves the score", second, err)
+	}
+	far, err := s.Find(t.Context(), prefix, "app1:a:b:far")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := second.Early; len(e) != 2 || e[0].Key != "app1:a:b:1" || e[1] != (Early{"app1:a:b:far", far.Due}) {
+		t.Errorf("early: %+v; want the claimed one, and the one that is due at %s", e, far.Due)
 	}
 	if got := s.state(t, "app1:a:b:1"); got != notice.Claimed {
 		t.Errorf("it is %s", got)
@@ -150,13 +160,13 @@ func TestSettlements(t *testing.T) {
 			if ending == EndDead {
 				c.Reason = notice.ReasonGone
 			}
-			c.Add(notice.Attempt{N: 1, At: c.Due, Status: 500})
+			c.Add(notice.Attempt{Number: 1, At: c.Due, Status: 500})
 			got := s.end(t, Settlement{Claim: c, Ending: ending, After: time.Minute})
 			if got.Stale || s.state(t, c.Key) != want {
 				t.Errorf("%s: %+v, now %s, want %s", ending, got, s.state(t, c.Key), want)
 			}
 			f, _ := s.Find(t.Context(), prefix, c.Key)
-			if f.Used != 1 || string(f.Body) != `{"a": 1}` || f.ID() != c.ID() {
+			if f.AttemptsMade != 1 || string(f.Body) != `{"a": 1}` || f.ID() != c.ID() {
 				t.Errorf("%s: the record is %+v", ending, f.Notice)
 			}
 			switch want {
@@ -183,10 +193,32 @@ func TestDeferringLeavesTheRecord(t *testing.T) {
 	s, _ := open(t)
 	s.put(t, Request{Key: "app1:a:b:1", Content: notice.Content{URL: "http://m/", Body: []byte("x")}})
 	c := s.take(t, "app1:a:b:1", "t1")
-	s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Second, Untouched: true})
+	s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Second, KeepRecord: true})
 	f, err := s.Find(t.Context(), prefix, c.Key)
-	if err != nil || f.URL != "http://m/" || string(f.Body) != "x" || f.Used != 0 || !f.Made.Equal(c.Made) || f.Due.Sub(c.Due) < time.Second {
+	if err != nil || f.URL != "http://m/" || string(f.Body) != "x" || f.AttemptsMade != 0 || f.Made != c.Made || f.Due.Sub(c.Due) < time.Second {
 		t.Errorf("%+v, %v", f.Notice, err)
+	}
+}
+
+// What was not begun keeps its due time, so that it is as late as it was; it is
+// claimed again when its deferral is over, and no earlier.
+func TestWhatIsGivenBackKeepsItsDueTime(t *testing.T) {
+	s, srv := open(t)
+	for key, whole := range map[string]bool{"app1:a:b:1": false, "app1:a:b:2": true} {
+		s.put(t, Request{Key: key, Content: notice.Content{URL: "http://m/"}})
+		c := s.take(t, key, "t1")
+		if whole { // as where an attempt that was interrupted has been counted
+			c.Add(notice.Attempt{Number: 1, At: c.Due, Reason: notice.ReasonInterrupted})
+		}
+		due := c.Due
+		got := s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Hour, KeepRecord: !whole, KeepDue: true})
+		f, err := s.Find(t.Context(), prefix, key)
+		if err != nil || !f.Due.Equal(due) || f.State != notice.Scheduled || f.URL != "http://m/" || (f.AttemptsMade == 1) != whole {
+			t.Errorf("%s: %+v, %v; want it due at %s as before", key, f.Notice, err, due)
+		}
+		if at := srv.Client().ZScore(t.Context(), s.space.Shadow(partition), key).Val(); at != float64(got.Due.UnixMilli()) || got.Due.Sub(due) < time.Hour {
+			t.Errorf("%s: the next attention at %f, told %s, want an hour after %s", key, at, got.Due, due)
+		}
 	}
 }
 
@@ -217,12 +249,12 @@ func TestALapsedClaimIsCountedAndSweptAtOnce(t *testing.T) {
 	s, srv := open(t)
 	s.put(t, Request{Key: "app1:a:b:1"})
 	for want := range 3 {
-		c, err := s.Sweep(t.Context(), prefix, 0, fmt.Sprint("t", want), time.Millisecond, time.Hour, 10, false)
+		c, err := s.Sweep(t.Context(), partition, Lease{fmt.Sprint("t", want), time.Millisecond}, SweepOptions{Grace: time.Hour, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for len(c.Won) == 0 { // the lease of the last claim has a millisecond to go
-			if c, err = s.Sweep(t.Context(), prefix, 0, fmt.Sprint("t", want), time.Millisecond, time.Hour, 10, false); err != nil {
+			if c, err = s.Sweep(t.Context(), partition, Lease{fmt.Sprint("t", want), time.Millisecond}, SweepOptions{Grace: time.Hour, Limit: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -239,15 +271,15 @@ func TestSweepHeedsTheGraceAndItsBound(t *testing.T) {
 	for i := range 20 {
 		reqs = append(reqs, Request{Key: fmt.Sprintf("app1:a:b:%02d", i), Delay: 2 * time.Millisecond})
 	}
-	if _, err := s.Schedule(t.Context(), prefix, 0, reqs); err != nil {
+	if _, err := s.Schedule(t.Context(), partition, reqs); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.Sweep(t.Context(), prefix, 0, "t", lease, time.Hour, 20, false)
+	c, err := s.Sweep(t.Context(), partition, Lease{"t", lease}, SweepOptions{Grace: time.Hour, Limit: 20})
 	if err != nil || len(c.Won) != 0 {
 		t.Fatalf("within the grace: %+v, %v", c, err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		if c, err = s.Sweep(t.Context(), prefix, 0, "t", lease, 0, 15, true); err != nil || time.Now().After(deadline) {
+		if c, err = s.Sweep(t.Context(), partition, Lease{"t", lease}, SweepOptions{Limit: 15, Newest: true}); err != nil || time.Now().After(deadline) {
 			t.Fatal(err, "nothing came due")
 		}
 		if len(c.Won) > 0 {
@@ -257,7 +289,7 @@ func TestSweepHeedsTheGraceAndItsBound(t *testing.T) {
 	if len(c.Won) != 15 || !c.More || c.Won[0].Key != "app1:a:b:19" {
 		t.Errorf("%d won, more %v, first %s; want 15 from the newest end", len(c.Won), c.More, c.Won[0].Key)
 	}
-	if c, _ = s.Sweep(t.Context(), prefix, 0, "t", lease, 0, 15, false); len(c.Won) != 5 || c.More {
+	if c, _ = s.Sweep(t.Context(), partition, Lease{"t", lease}, SweepOptions{Limit: 15}); len(c.Won) != 5 || c.More {
 		t.Errorf("%d left, more %v", len(c.Won), c.More)
 	}
 }
@@ -296,11 +328,11 @@ func TestAmendments(t *testing.T) {
 			case notice.Dead:
 				s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDead})
 			case notice.Cancelled:
-				if _, err := s.Amend(t.Context(), prefix, k, Cancel, time.Time{}, 0, nil); err != nil {
+				if _, err := s.Amend(t.Context(), prefix, k, Cancel, When{}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			c, err := s.Amend(t.Context(), prefix, k, r.op, time.Time{}, 2*time.Hour, nil)
+			c, err := s.Amend(t.Context(), prefix, k, r.op, When{Delay: 2 * time.Hour})
 			if err != nil || c.Done != r.done || c.Before != r.state || c.State != r.after || s.state(t, k) != r.after {
 				t.Errorf("%s of %s: %+v, %v, now %s; want done %v, %s", r.op, r.state, c, err, s.state(t, k), r.done, r.after)
 				return
@@ -309,7 +341,7 @@ func TestAmendments(t *testing.T) {
 				t.Errorf("%s of %s: in flight %v", r.op, r.state, c.InFlight)
 			}
 			timer := srv.Client().PTTL(t.Context(), k).Val()
-			if r.op == Reschedule && r.done && (timer < 110*time.Minute || c.Due.Sub(c.Made) < 2*time.Hour) {
+			if r.op == Reschedule && r.done && (timer < 110*time.Minute || c.Due.Sub(c.Made.Time()) < 2*time.Hour) {
 				t.Errorf("rescheduled: timer %s, %+v", timer, c.Notice)
 			}
 			if (r.op == Cancel || r.op == Fire) && r.done && timer > 0 {
@@ -318,7 +350,7 @@ func TestAmendments(t *testing.T) {
 		})
 	}
 	s, _ := open(t)
-	if _, err := s.Amend(t.Context(), prefix, "app1:a:b:none", Cancel, time.Time{}, 0, nil); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Amend(t.Context(), prefix, "app1:a:b:none", Cancel, When{}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%v, want ErrNotFound", err)
 	}
 }
@@ -346,7 +378,7 @@ func TestListPagesOverEqualScores(t *testing.T) {
 			got[f.Key] = true
 		}
 		if pages == 3 { // what the cursor stands on goes away
-			if _, err := s.Amend(t.Context(), prefix, p.Items[len(p.Items)-1].Key, Cancel, time.Time{}, 0, nil); err != nil {
+			if _, err := s.Amend(t.Context(), prefix, p.Items[len(p.Items)-1].Key, Cancel, When{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -361,7 +393,9 @@ func TestListPagesOverEqualScores(t *testing.T) {
 	if err != nil || len(p.Items) < 124 || len(p.Items) > 125 {
 		t.Errorf("%d under app1:m1, %v", len(p.Items), err)
 	}
-	for _, bad := range []string{"x", "e30", "eyJwIjoib3RoZXIifQ"} {
+	// A nan went to Redis, whose refusal was a 500. Go reads forms of numbers that Redis does not.
+	for _, bad := range []string{"x", "{}", `{"p":"other"}`, `{"p":"app1","s":-1}`, `{"p":"app1","s":1}`, `{"p":"app1","z":3}`, `{"p":"app1","v":"nan","k":"a"}`,
+		`{"p":"app1","v":"-inf","k":"a"}`, `{"p":"app1","v":"1e999","k":"a"}`, `{"p":"app1","v":"1"}`, `{"p":"app1","k":"a"}`} {
 		if _, err := s.List(t.Context(), Query{Routes: []string{prefix}, Cursor: bad, Limit: 1}); !errors.Is(err, ErrCursor) {
 			t.Errorf("cursor %q: %v", bad, err)
 		}
@@ -389,8 +423,8 @@ func TestRedriveAll(t *testing.T) {
 	if err != nil || wet.Redriven != 5 {
 		t.Fatalf("%+v, %v", wet, err)
 	}
-	c, err := s.Counts(t.Context(), prefix)
-	if err != nil || c.Dead != 5 || c.Pending != 5 {
+	c, err := s.Counts(t.Context(), []string{prefix})
+	if err != nil || c[0].Dead != 5 || c[0].Pending != 5 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -403,10 +437,10 @@ func TestTrim(t *testing.T) {
 		s.put(t, Request{Key: k})
 		s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDelivered})
 	}
-	if n, err := s.Trim(t.Context(), prefix, 0, 100, time.Hour); err != nil || n != 0 {
+	if n, err := s.Trim(t.Context(), 0, []Trim{{prefix, time.Hour}}, 100); err != nil || n != 0 {
 		t.Fatalf("%d, %v: too many, but young", n, err)
 	}
-	n, err := s.Trim(t.Context(), prefix, 0, 100, 0)
+	n, err := s.Trim(t.Context(), 0, []Trim{{Prefix: prefix}}, 100)
 	if err != nil || n != 7 {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -414,8 +448,37 @@ func TestTrim(t *testing.T) {
 		t.Error("the oldest should go and the newest stay")
 	}
 	s.o.Retention = -time.Hour // everything is older
-	if n, err = s.Trim(t.Context(), prefix, 0, 2, 0); err != nil || n != 2 {
+	if n, err = s.Trim(t.Context(), 0, []Trim{{Prefix: prefix}}, 2); err != nil || n != 2 {
 		t.Errorf("%d, %v: the bound is 2", n, err)
+	}
+}
+
+// Several prefixes are trimmed at once, up to a bound in all, and one that cannot be
+// read is no reason for the others to grow.
+func TestTrimSeveral(t *testing.T) {
+	s, srv := open(t)
+	s.o.Retain = 3
+	settled := func(prefix string) string { return s.space.Settled(keys.Partition{Prefix: prefix}) }
+	if err := srv.Client().Set(t.Context(), settled("app2"), "not a zset", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{"app1", "app3"} {
+		for i := range 10 {
+			if err := srv.Client().ZAdd(t.Context(), settled(prefix), redis.Z{Score: float64(time.Now().UnixMilli() - 1000), Member: fmt.Sprint(i)}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	list := []Trim{{Prefix: "app1"}, {Prefix: "app2"}, {Prefix: "app3"}, {Prefix: "app4"}}
+	for _, want := range []int{10, 4, 0} {
+		if n, err := s.Trim(t.Context(), 0, list, 10); n != want || want < 10 && !errors.As(err, new(redis.Error)) {
+			t.Errorf("%d forgotten, want %d; %v", n, want, err)
+		}
+	}
+	list[2].Young = time.Minute
+	s.o.Retain = 1
+	if n, err := s.Trim(t.Context(), 0, list, 10); n != 2 || err == nil {
+		t.Errorf("%d forgotten, want 2: those of app3 are too young; %v", n, err)
 	}
 }
 
@@ -425,28 +488,17 @@ func TestRehome(t *testing.T) {
 		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Content: body("1")})
 	}
 	s.take(t, "app1:a:b:1", "t")
-	ks, next, err := s.Kept(t.Context(), prefix, 0, 0, 100)
+	ks, next, err := s.Kept(t.Context(), partition, 0, 100)
 	if err != nil || len(ks) != 3 || next != 0 {
 		t.Fatal(ks, next, err)
 	}
-	n, err := s.Rehome(t.Context(), prefix, "app1:a", 0, ks)
+	n, _, err := s.Rehome(t.Context(), partition, "app1:a", ks)
 	if err != nil || n != 2 {
 		t.Fatalf("%d moved, %v: what is claimed stays", n, err)
 	}
 	f, err := s.Find(t.Context(), "app1:a", "app1:a:b:0")
 	if err != nil || f.State != notice.Scheduled || string(f.Body) != "1" {
 		t.Errorf("%+v, %v", f, err)
-	}
-}
-
-func TestMeta(t *testing.T) {
-	s, _ := open(t)
-	if err := s.CheckMeta(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.space.Shards = 2
-	if err := s.CheckMeta(t.Context()); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -457,7 +509,7 @@ func TestARestartedRedisHasNoScripts(t *testing.T) {
 	srv.Client().ScriptFlush(t.Context())
 	s.put(t, Request{Key: "app1:a:b:2"})
 	srv.Kill()
-	if _, err := s.Schedule(t.Context(), prefix, 0, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, ErrUnavailable) {
+	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 	srv.Restart()
@@ -469,7 +521,7 @@ func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
 	s := on(t, srv.URL(), "notifier")
 	s.put(t, Request{Key: "app1:a:b:1"})
 	srv.Client().ConfigSet(t.Context(), "maxmemory", "1")
-	if _, err := s.Schedule(t.Context(), prefix, 0, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, ErrFull) {
+	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, ErrFull) {
 		t.Errorf("%v, want ErrFull", err)
 	}
 	if got := s.end(t, Settlement{Claim: s.take(t, "app1:a:b:1", "t"), Ending: EndDelivered}); got.Stale {
@@ -477,31 +529,41 @@ func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
 	}
 }
 
-func TestErrorsAreSorted(t *testing.T) {
-	for text, want := range map[string]error{
-		"OOM command not allowed when used memory > 'maxmemory'.": ErrFull,
-		"READONLY You can't write against a read only replica.":   ErrUnavailable,
-		"LOADING Redis is loading the dataset in memory":          ErrUnavailable,
-		"NOAUTH Authentication required.":                         ErrUnavailable,
-	} {
-		if err := Wrap("x", errors.New(text)); !errors.Is(err, want) {
-			t.Errorf("%q is %v", text, err)
-		}
-	}
-	if err := Wrap("x", context.DeadlineExceeded); !errors.Is(err, ErrUnavailable) {
-		t.Error(err)
-	}
-	if err := Wrap("x", errors.New("WRONGTYPE")); errors.Is(err, ErrUnavailable) {
-		t.Error(err)
-	}
-}
-
 func TestOpenDoesNotRepeatPasswords(t *testing.T) {
 	for _, c := range [][2]string{{"standalone", "redis://u:hunter2@h:x/0"}, {"sentinel", "redis://u:hunter2@h:1/0"}, {"cluster", "http://u:hunter2@h"},
 		{"moon", "redis://u:hunter2@h/0"}} {
-		if _, err := Open(c[0], c[1]); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := Open(Address{Mode: c[0], URL: c[1]}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v: %v", c, err)
 		}
+	}
+}
+
+// Looks for fewer than a call has won find, one after another, all of it.
+func TestLooksForAFewFindAll(t *testing.T) {
+	s, srv := open(t)
+	ctx := t.Context()
+	for i := range 30 {
+		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%02d", i)})
+	}
+	swept, err := s.Sweep(ctx, partition, Lease{"mine", lease}, SweepOptions{Limit: 30})
+	if err != nil || len(swept.Won) != 30 {
+		t.Fatal(swept, err)
+	}
+	for srv.Client().Time(ctx).Val().UnixMilli() <= swept.Now.UnixMilli() { // a look is no part of the millisecond of the call
+		time.Sleep(100 * time.Microsecond) // sleep: a poll
+	}
+	found := map[string]bool{}
+	for range 3 {
+		c, err := s.Recover(ctx, partition, Lease{"mine", lease}, 10, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range c.Won {
+			found[w.Key] = true
+		}
+	}
+	if len(found) != 30 {
+		t.Errorf("three looks for 10 found %d of 30", len(found))
 	}
 }
 
@@ -511,13 +573,13 @@ func TestRecoverFindsWhatALostReplyHasClaimed(t *testing.T) {
 		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%02d", i)})
 		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:near%02d", i), Delay: lease})
 	}
-	if c, err := s.Sweep(t.Context(), prefix, 0, "mine", lease, 0, 30, false); err != nil || len(c.Won) != 30 {
+	if c, err := s.Sweep(t.Context(), partition, Lease{"mine", lease}, SweepOptions{Limit: 30}); err != nil || len(c.Won) != 30 {
 		t.Fatal(c, err)
 	}
-	if c, err := s.Sweep(t.Context(), prefix, 0, "other", lease, 0, 5, false); err != nil || len(c.Won) != 5 {
+	if c, err := s.Sweep(t.Context(), partition, Lease{"other", lease}, SweepOptions{Limit: 5}); err != nil || len(c.Won) != 5 {
 		t.Fatal(c, err)
 	}
-	c, err := s.Recover(t.Context(), prefix, 0, "mine", lease, 30, time.Second)
+	c, err := s.Recover(t.Context(), partition, Lease{"mine", lease}, 30, time.Second)
 	if err != nil || len(c.Won) != 30 {
 		t.Fatalf("%d recovered, %v", len(c.Won), err)
 	}
@@ -527,7 +589,7 @@ func TestRecoverFindsWhatALostReplyHasClaimed(t *testing.T) {
 	if got := s.end(t, Settlement{Claim: c.Won[0], Ending: EndDelivered}); got.Stale {
 		t.Error("a recovered claim cannot be settled")
 	}
-	if c, err = s.Recover(t.Context(), prefix, 0, "nobody", lease, 30, time.Second); err != nil || len(c.Won) != 0 {
+	if c, err = s.Recover(t.Context(), partition, Lease{"nobody", lease}, 30, time.Second); err != nil || len(c.Won) != 0 {
 		t.Errorf("%d recovered for a token that claimed nothing, %v", len(c.Won), err)
 	}
 }

@@ -1,17 +1,21 @@
-// Package apitest holds an engine in memory for tests of the API and of what
-// speaks to it. It keeps the semantics of the real one and delivers nothing:
-// tests move notices on with its methods.
 package apitest
 
 import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/api"
+	"notifier/internal/audit"
+	"notifier/internal/dispatch"
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -22,17 +26,23 @@ import (
 type Engine struct {
 	table *route.Table
 
-	mu      sync.Mutex
-	kept    map[string]*store.Found
-	paused  map[string]bool
-	fail    error
-	changes int // successful writes, so that a test can tell that there was none
-	ready   api.Readiness
+	mu       sync.Mutex
+	kept     map[string]*store.Found
+	paused   map[string]bool
+	fail     error
+	audited  []audit.Entry
+	answer   string // of receivers
+	register register
+	changes  int // successful writes, so that a test can tell that there was none
+	ready    api.Readiness
+	figures  []byte
+	others   []fleet.Instance
+	minutes  []fleet.Minute
 }
 
 // New is an empty engine.
 func New(table *route.Table) *Engine {
-	return &Engine{table: table, kept: map[string]*store.Found{}, paused: map[string]bool{}, ready: api.Readiness{Ready: true}}
+	return &Engine{table: table, kept: map[string]*store.Found{}, paused: map[string]bool{}, register: register{map[string]bool{}, map[string]string{}}, ready: api.Readiness{Ready: true}, answer: "ok"}
 }
 
 // Fail makes every call fail with err until it is called with nil.
@@ -63,6 +73,13 @@ func (e *Engine) Len() int {
 	return len(e.kept)
 }
 
+// Answers sets what receivers answer from now on; it is ok at first.
+func (e *Engine) Answers(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = text
+}
+
 // Move puts a notice into a state, as a delivery would.
 func (e *Engine) Move(key string, to notice.State, reason notice.Reason) {
 	e.mu.Lock()
@@ -71,11 +88,33 @@ func (e *Engine) Move(key string, to notice.State, reason notice.Reason) {
 	f.State, f.Reason = to, reason
 	switch to {
 	case notice.Delivered, notice.Dead:
-		f.Add(notice.Attempt{N: f.Used + 1, At: now(), Duration: 12 * time.Millisecond, Status: 200, Reason: reason, Response: "ok"})
+		f.Add(notice.Attempt{Number: f.AttemptsMade + 1, At: now(), Duration: 12 * time.Millisecond, Status: 200, Reason: reason, Response: e.answer})
 		f.SettledAt = now()
 	case notice.Cancelled:
 		f.SettledAt = now()
 	}
+}
+
+// Hand hands a notice to a consumer, whose report is awaited, and returns its
+// id.
+func (e *Engine) Hand(key string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f := e.kept[key]
+	f.State, f.AwaitsReport = notice.Claimed, true
+	f.Add(notice.Attempt{Number: f.AttemptsMade + 1, At: now()})
+	return f.ID()
+}
+
+// when is the instant that a call names: the past is now.
+func when(now, due time.Time, delay time.Duration) time.Time {
+	if due.IsZero() {
+		return now.Add(delay)
+	}
+	if due.Before(now) {
+		return now
+	}
+	return due
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
@@ -121,14 +160,40 @@ func (e *Engine) schedule(r store.Request) store.Reply {
 		}
 		return reply
 	}
-	due := r.Due
-	if due.IsZero() {
-		due = now().Add(r.Delay)
-	}
-	f := &store.Found{Notice: &notice.Notice{Key: r.Key, Route: rt.Prefix, Made: now(), Due: due, Content: r.Content}, State: notice.Scheduled}
+	made := now()
+	due := when(made, r.Due, r.Delay)
+	f := &store.Found{Notice: &notice.Notice{Key: r.Key, Route: rt.Prefix, Made: notice.MadeAt(made), Due: due, Content: r.Content}, State: notice.Scheduled}
 	e.kept[r.Key] = f
 	e.changes++
 	return store.Reply{Found: e.copy(f), Created: true, Replaced: old != nil}
+}
+
+// Restore puts dead letters back.
+func (e *Engine) Restore(_ context.Context, letters []store.Letter) []store.Reply {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]store.Reply, len(letters))
+	for i, l := range letters {
+		rt, old := e.table.Match(l.Key), e.kept[l.Key]
+		same := old != nil && old.Made == l.Made
+		switch {
+		case e.fail != nil:
+			out[i].Err = e.fail
+		case rt == nil:
+			out[i].Err = store.ErrUnrouted
+		case same && old.State == notice.Dead:
+			out[i].Found = e.copy(old)
+		case old != nil && !(same && old.State == notice.Cancelled):
+			out[i] = store.Reply{Found: e.copy(old), Err: store.ErrTaken}
+		default:
+			n := *l.Notice
+			n.Route = rt.Prefix
+			e.kept[l.Key] = &store.Found{Notice: &n, State: notice.Dead, SettledAt: l.Died}
+			e.changes++
+			out[i] = store.Reply{Found: e.copy(e.kept[l.Key]), Created: true}
+		}
+	}
+	return out
 }
 
 // Find reads a notice.
@@ -182,39 +247,67 @@ func (e *Engine) Redrive(_ context.Context, key string) (store.Change, error) {
 }
 
 func revive(f *store.Found) {
-	f.State, f.Reason, f.Redriven, f.Due, f.SettledAt = notice.Scheduled, "", f.Used, now(), time.Time{}
+	f.State, f.Reason, f.Redriven, f.Due, f.SettledAt = notice.Scheduled, "", f.AttemptsMade, now(), time.Time{}
 }
 
 // Reschedule gives another due time.
 func (e *Engine) Reschedule(_ context.Context, key string, due time.Time, delay time.Duration) (store.Change, error) {
 	return e.change(key, []notice.State{notice.Scheduled}, func(f *store.Found) {
-		if f.Due = due; due.IsZero() {
-			f.Due = now().Add(delay)
-		}
+		f.Due = when(now(), due, delay)
 	})
 }
 
-// Report ends a consumer's attempt.
-func (e *Engine) Report(_ context.Context, key string, attempt int, v store.Verdict) (store.Change, error) {
-	e.mu.Lock()
-	if f := e.kept[key]; e.fail == nil && f != nil && f.Coming() != attempt {
-		defer e.mu.Unlock()
-		return store.Change{Found: e.copy(f), Before: f.State}, nil
+// Report ends a consumer's attempt, by the real engine's rules.
+func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store.Change, error) {
+	r := e.table.Match(key)
+	if r == nil {
+		return store.Change{}, store.ErrUnrouted
 	}
-	e.mu.Unlock()
-	return e.change(key, []notice.State{notice.Claimed}, func(f *store.Found) {
-		if v.Outcome != notice.OutcomeDeferred {
-			f.Add(notice.Attempt{N: attempt, At: now(), Reason: v.Reason, Response: v.Response})
+	reports := dispatch.Reports{Store: reportStore{e}, Shard: func(string) int { return 0 }, Find: e.Find, Logger: zap.NewNop()}
+	return reports.Take(ctx, r, key, v)
+}
+
+// reportStore is the engine as what reports write to.
+type reportStore struct{ e *Engine }
+
+// Settle ends attempts whose reports were awaited.
+func (s reportStore) Settle(_ context.Context, _ keys.Partition, list []store.Settlement) ([]store.Settled, error) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	out := make([]store.Settled, len(list))
+	for i, t := range list {
+		f := s.e.kept[t.Claim.Key]
+		if out[i].Stale = f == nil || !f.AwaitsReport || f.ID() != t.Claim.ID(); !out[i].Stale {
+			s.e.end(f, t)
 		}
-		switch v.Outcome {
-		case notice.OutcomeDelivered:
-			f.State, f.SettledAt = notice.Delivered, now()
-		case notice.OutcomeDead:
-			f.State, f.Reason, f.SettledAt = notice.Dead, v.Reason, now()
-		default:
-			f.State, f.Due = notice.Scheduled, now().Add(v.After)
-		}
-	})
+	}
+	return out, s.e.fail
+}
+
+// Reopen undoes deliveries.
+func (s reportStore) Reopen(_ context.Context, was store.Found, t store.Settlement) (store.Change, error) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	f := s.e.kept[was.Key]
+	c := store.Change{Before: f.State, Done: f.State == notice.Delivered && f.ID() == was.ID()}
+	if c.Done {
+		s.e.end(f, t)
+	}
+	c.Found = s.e.copy(f)
+	return c, s.e.fail
+}
+
+func (e *Engine) end(f *store.Found, t store.Settlement) {
+	f.Notice, f.SettledAt = t.Claim.Notice, now()
+	switch t.Ending {
+	case store.EndDelivered:
+		f.State = notice.Delivered
+	case store.EndDead:
+		f.State = notice.Dead
+	default:
+		f.State, f.Due, f.SettledAt = notice.Scheduled, now().Add(t.After), time.Time{}
+	}
+	e.changes++
 }
 
 // matching lists the keys that fit q, in order, from behind its cursor.
@@ -233,7 +326,7 @@ func (e *Engine) matching(q store.Query) ([]string, error) {
 		if !f.SettledAt.IsZero() {
 			at = f.SettledAt
 		}
-		if (q.State == "" || f.State == q.State) && keys.HasPrefix(key, q.Prefix) && slices.Contains(q.Routes, f.Route) && key > after &&
+		if (q.State == "" || f.State == q.State) && keys.HasPrefix(key, q.Prefix) && strings.HasPrefix(key, q.Begins) && strings.Contains(key, q.Contains) && slices.Contains(q.Routes, f.Route) && key > after &&
 			(q.Reason == "" || f.Reason == q.Reason) && (q.Since.IsZero() || !at.Before(q.Since)) && (q.Until.IsZero() || at.Before(q.Until)) {
 			out = append(out, key)
 		}
@@ -249,6 +342,36 @@ func cut(all []string, limit int) (page []string, cursor string) {
 	return all[:limit], base64.RawURLEncoding.EncodeToString([]byte(all[limit-1]))
 }
 
+// Drop forgets a notice, as a Redis that lost its data.
+func (e *Engine) Drop(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.kept, key)
+}
+
+// Leave keeps a notice under a prefix that no route has, as one whose route was
+// taken out of the configuration.
+func (e *Engine) Leave(prefix, key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	e.kept[key] = &store.Found{Notice: &notice.Notice{Key: key, Route: prefix, Made: notice.MadeAt(now), Due: now}, State: notice.Scheduled}
+}
+
+// Unrouted are the prefixes of notices that no route has.
+func (e *Engine) Unrouted(context.Context) ([]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []string
+	for _, f := range e.kept {
+		if e.table.Prefix(f.Route) == nil && !slices.Contains(out, f.Route) {
+			out = append(out, f.Route)
+		}
+	}
+	slices.Sort(out)
+	return out, e.fail
+}
+
 // List lists.
 func (e *Engine) List(_ context.Context, q store.Query) (store.Page, error) {
 	e.mu.Lock()
@@ -261,6 +384,13 @@ func (e *Engine) List(_ context.Context, q store.Query) (store.Page, error) {
 		return store.Page{}, err
 	}
 	var p store.Page
+	if q.Cursor == "" { // all are looked at for the first page, whosever they are
+		for _, f := range e.kept {
+			if slices.Contains(q.Routes, f.Route) && (q.State == "" || f.State == q.State) {
+				p.Looked++
+			}
+		}
+	}
 	all, p.Cursor = cut(all, q.Limit)
 	for _, key := range all {
 		p.Items = append(p.Items, e.copy(e.kept[key]))
@@ -331,10 +461,12 @@ func (e *Engine) Counts(context.Context) ([]store.Counts, error) {
 			}
 			switch f.State {
 			case notice.Claimed:
-				c.Claimed++
 				c.Pending++
 			case notice.Scheduled:
 				c.Pending++
+				if !f.Due.After(now()) {
+					c.Overdue++
+				}
 				if c.NextDue.IsZero() || f.Due.Before(c.NextDue) {
 					c.NextDue = f.Due
 				}
@@ -349,12 +481,11 @@ func (e *Engine) Counts(context.Context) ([]store.Counts, error) {
 	return out, nil
 }
 
-// Stats tells something of each route.
+// Stats says of each route that nothing was done yet: nothing is delivered here.
 func (e *Engine) Stats() []api.RouteStats {
 	var out []api.RouteStats
 	for _, r := range e.table.All() {
-		out = append(out, api.RouteStats{Prefix: r.Prefix, Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: 1},
-			LatenessP50: 500 * time.Microsecond, LatenessP99: 1500 * time.Microsecond})
+		out = append(out, api.RouteStats{Prefix: r.Prefix, Outcomes: map[notice.Outcome]int64{}})
 	}
 	return out
 }
@@ -365,6 +496,65 @@ func (e *Engine) Ready(context.Context) api.Readiness {
 	defer e.mu.Unlock()
 	return e.ready
 }
+
+// Audit keeps an entry.
+func (e *Engine) Audit(_ context.Context, entry audit.Entry) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fail != nil {
+		return e.fail
+	}
+	entry.At = now()
+	entry.ID = fmt.Sprintf("%d-%d", entry.At.UnixMilli(), len(e.audited))
+	e.audited = append(e.audited, entry)
+	return nil
+}
+
+// ForgetAudit drops all entries.
+func (e *Engine) ForgetAudit() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.audited = nil
+}
+
+// Audited reads entries, the newest first.
+func (e *Engine) Audited(_ context.Context, r audit.Range, limit int) ([]audit.Entry, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fail != nil {
+		return nil, e.fail
+	}
+	var out []audit.Entry
+	skip := r.Before != ""
+	for _, entry := range slices.Backward(e.audited) {
+		switch {
+		case skip:
+			skip = entry.ID != r.Before
+		case !r.Until.IsZero() && !entry.At.Before(r.Until), entry.At.Before(r.Since), len(out) == limit:
+		default:
+			out = append(out, entry)
+		}
+	}
+	return out, nil
+}
+
+// Instances lists this one, and those that Tell names.
+func (e *Engine) Instances(context.Context) ([]fleet.Instance, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fail != nil {
+		return nil, e.fail
+	}
+	now := time.Now().UTC()
+	own := fleet.Instance{ID: self, State: fleet.Living, Seen: now, Figures: e.told(),
+		About: fleet.About{Label: "test", Version: "test", Started: now, Takeover: 3000, Limits: "fleet"}}
+	return append([]fleet.Instance{own}, e.others...), nil
+}
+
+const self = "testtesttest"
+
+// Self is the id of the only instance.
+func (e *Engine) Self() string { return self }
 
 // All yields a copy of each notice by its key.
 func (e *Engine) All() map[string]store.Found {

@@ -1,37 +1,44 @@
--- Makes notices of plain timers of one route and shard, and follows what their owners do with them.
--- KEYS  1 shadow  2 records  3 dead  4 settled
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = look at the timers again (not in a cluster)
+-- Makes notices of plain timers under one prefix of one shard, finds what is kept of them there under other prefixes, and follows what their owners do with them.
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then the records of each other prefix under which such a notice may lie
+--       the last: layout
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = do not look at the timers again (in a cluster)
 --       5 "1" = keep settled notices
+--       6 what handover.lua takes, "" = there is no history
 --       then for each key 7: key, operation, digest, expire, shadow, made, record's tail
 --         operation  a  a new notice, due when the timer has expired; in the place of an older one, if any
 --                    m  the pending notice moves to the timer's expiry
 --                    c  the pending notice is cancelled
---         digest     SHA-1 of the timer's value, "L<bytes>" of one too long to be read, "" = there is no timer
+--         digest     SHA-1 of the timer's value, "L<bytes>" of one too long to be read, "" = there is no timer, "T" = a key of
+--                    another type
 --         expire     Unix ms of the timer as peek.lua gave it
 --         shadow     score as peek.lua gave it, "" = not pending
---         made       ms of the notice that was seen, 0 = none
+--         made       of the notice that was seen, 0 = none
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice are not what was seen: look again
+--       or the error CLOCK <Unix s>, and nothing is done: see schedule.lua
 -- Bound the number of keys given.
 -- A timer that was seen and has expired since is adopted by what was seen of it. If its event came first and left a
 -- notice without a body, the body is filled in, as long as nobody has claimed it.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local born = t[1] * 1000000 + t[2] - 1577836800000000 -- made, as schedule.lua has it
+if born < 10000000000000 then return redis.error_reply('CLOCK ' .. t[1]) end
 local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
-for i = 6, #ARGV, 7 do
+local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
+for i = 7, #ARGV, 7 do
   local key, op, digest, expire = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local seen, made, tail = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6]
   local score = redis.call('ZSCORE', KEYS[1], key)
   local old = redis.call('HGET', KEYS[2], key)
   local birth = old and tonumber(string.match(old, '"made":(%d+)')) or 0
   local gone = false
-  local ok = (score or '') == seen and birth == made
-  if ARGV[4] == '1' then
+  local ok, filled = (score or '') == seen and birth == made, false
+  if ARGV[4] ~= '0' then
     local size = redis.pcall('STRLEN', key)
     if type(size) == 'table' then
-      ok = false
+      ok = ok and digest == 'T'
     elseif size == 0 and redis.call('EXISTS', key) == 0 then
       gone = expire > 0 and now > expire
       ok = ok and (digest == '' or op == 'a' and gone)
@@ -47,18 +54,22 @@ for i = 6, #ARGV, 7 do
   end
   if not ok and op == 'a' and gone and old and string.find(old, ',"lost":true}', 1, true) and score and
     redis.call('EXISTS', ARGV[1] .. key) == 0 then
-    ok = true
+    ok, filled = true, true
+  end
+  for k = 5, #KEYS - 1 do
+    ok = ok and not (op == 'a' and not old and redis.call('HEXISTS', KEYS[k], key) == 1)
   end
   if ok then
     local due = expire + 1
     local text = string.format('%.0f', due)
     if op == 'a' then
       redis.call('DEL', ARGV[1] .. key)
-      redis.call('ZREM', KEYS[3], key)
-      redis.call('ZREM', KEYS[4], key)
-      redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', math.max(now, birth + 1)) .. tail)
+      local died = redis.call('ZREM', KEYS[3], key)
+      if redis.call('ZREM', KEYS[4], key) == 0 and hand and old and not filled then hand(died == 1 and 'R' or 'r', key, old) end
+      redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', math.max(born, birth + 1)) .. tail)
     elseif op == 'm' then
-      redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(old, string.find(old, ',', 1, true), -1))
+      local _, at = string.find(old or '', '^{"due":%d+,')
+      if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(old, at)) end -- what is no record stays as it is
     else
       redis.call('ZREM', KEYS[1], key)
       redis.call('DEL', ARGV[1] .. key)
@@ -67,6 +78,7 @@ for i = 6, #ARGV, 7 do
       else
         redis.call('HDEL', KEYS[2], key)
       end
+      if hand then hand('c', key, old or '') end
     end
     if op ~= 'c' then
       if due <= now then text = text .. '.5' end
@@ -76,6 +88,7 @@ for i = 6, #ARGV, 7 do
   end
   reply[#reply + 1] = ok and 1 or 0
 end
+if hand then hand() end
 if earliest < head or earliest < now + 6 then
   redis.call('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

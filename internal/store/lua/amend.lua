@@ -1,87 +1,119 @@
 -- Changes notices of one route and shard from outside their delivery.
 -- KEYS  1 shadow  2 records  3 dead  4 settled
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here  5 "1" = keep settled notices
---       6 operation: cancel, reschedule, fire, redrive or reopen
---       then for each notice: key, when ("+<ms>" or "=<unix ms>"), record from ',"made"' on (of reopen)
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here, "2" = leave those of producers  5 "1" = keep settled notices
+--       6 what handover.lua takes, "" = there is no history
+--       7 operation: cancel, purge, reschedule, fire, redrive or reopen
+--       then for each notice: key, when ("+<ms>" or "=<unix ms>"; of reopen also "dead"), and of reopen the record as it shall
+--       be and the record as it was read, else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) as they are afterwards
 -- Bound the number of notices given.
 --   cancel      scheduled, claimed and dead become cancelled
+--   purge       dead becomes cancelled, and nothing else does
 --   reschedule  scheduled moves
 --   fire        scheduled is due now
---   redrive     dead is due now, its ladder begins anew
---   reopen      delivered by push, then refused by its consumer: scheduled again
--- Whatever else it meets stays as it is.
+--   redrive     dead is due at the time given, its ladder begins anew
+--   reopen      delivered by push, then refused by its consumer: scheduled again, or dead. Nothing is written if the record is
+--               not the one that was read: another notice has taken the key, or another report was first
+-- Whatever else it meets stays as it is. Where timers are adopted, one that is not the notice's own, because it expires at
+-- another time or the notice has none, was set by a producer since, and is adopted when it is seen: only reschedule and cancel,
+-- which are about the name, move and delete it too. A delay counts from the next whole ms, so that it is never short.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local op = ARGV[6]
+local after = now + (t[2] % 1000 > 0 and 1 or 0)
+-- The fraction that says "due now" (schedule.lua's .5) is of this µs, and stays below .99: what a notice gets here is no score that
+-- it had before, and a settle that is made again in the same ms (untaken in settle.lua) is not taken for one that did not come through.
+local part = 0.5 + t[2] % 1000 / 2048
+local op = ARGV[7]
+local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
 local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 
-local function schedule(key, when, record)
+-- The expiry of a timer in Unix ms.
+local function expiry(key)
+  local at = redis.pcall('PEXPIRETIME', key)
+  if type(at) ~= 'table' then return at end
+  at = redis.call('PTTL', key) -- a Redis before 7
+  return at < 0 and at or now + at
+end
+
+-- Own is the score of a notice that has a timer, nil of one without.
+local function schedule(key, when, record, own)
   local due = tonumber(string.sub(when, 2))
-  if string.sub(when, 1, 1) == '+' then due = now + due end
+  if string.sub(when, 1, 1) == '+' and due > 0 then due = after + due end
   if due < now then due = now end
   local text = string.format('%.0f', due)
-  redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(record, string.find(record, ',', 1, true), -1))
+  local _, at = string.find(record, '^{"due":%d+,')
+  if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(record, at)) end -- what is no record stays as it is
   if due > now then
-    redis.call('ZADD', KEYS[1], text, key)
-    if ARGV[4] == '1' then
+    if ARGV[4] ~= '0' then
       local at = string.format('%.0f', due - 1)
       -- A timer that is there keeps its value: an adopted one holds the payload.
-      if redis.call('PEXPIREAT', key, at) == 0 then redis.call('SET', key, '0', 'PXAT', at) end
+      if ARGV[4] == '2' and not own then
+        if not redis.call('SET', key, '0', 'NX', 'PXAT', at) then text = text .. '.5' end
+      elseif redis.call('PEXPIREAT', key, at) == 0 then
+        redis.call('SET', key, '0', 'PXAT', at)
+      end
     end
+    redis.call('ZADD', KEYS[1], text, key)
   else
-    redis.call('ZADD', KEYS[1], text .. '.5', key)
-    if ARGV[4] == '1' then redis.call('DEL', key) end
+    redis.call('ZADD', KEYS[1], string.format('%.17g', due + part), key)
+    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.call('DEL', key) end
   end
   if due < earliest then earliest = due end
 end
 
-for i = 7, #ARGV, 3 do
-  local key, when, rest = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local record = redis.call('HGET', KEYS[2], key)
+for i = 8, #ARGV, 4 do
+  local key, when = ARGV[i], ARGV[i + 1]
+  local record = redis.call('HGET', KEYS[2], key) or ''
   local before, done, flight = '', 0, 0
-  if record then
-    if redis.call('ZSCORE', KEYS[1], key) then
-      flight = redis.call('EXISTS', ARGV[1] .. key)
-      before = flight == 1 and 'claimed' or 'scheduled'
-    elseif redis.call('ZSCORE', KEYS[3], key) then
-      before = 'dead'
-    else
-      local s = redis.call('ZSCORE', KEYS[4], key)
-      before = s and (tonumber(s) % 1 == 0 and 'delivered' or 'cancelled') or ''
-    end
+  local own = redis.call('ZSCORE', KEYS[1], key)
+  if own then
+    flight = redis.call('EXISTS', ARGV[1] .. key)
+    before = flight == 1 and 'claimed' or 'scheduled'
+  elseif redis.call('ZSCORE', KEYS[3], key) then
+    before = 'dead'
+  else
+    local s = redis.call('ZSCORE', KEYS[4], key)
+    before = s and (tonumber(s) % 1 == 0 and 'delivered' or 'cancelled') or ''
   end
-  if op == 'cancel' and (before == 'scheduled' or before == 'claimed' or before == 'dead') then
+  if op == 'cancel' and (before == 'scheduled' or before == 'claimed' or before == 'dead') or op == 'purge' and before == 'dead' then
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
     redis.call('DEL', ARGV[1] .. key)
-    if ARGV[4] == '1' then redis.call('DEL', key) end
+    if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.call('DEL', key) end
     if ARGV[5] == '1' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
     else
       redis.call('HDEL', KEYS[2], key)
     end
+    if hand then hand(before == 'dead' and 'C' or 'c', key, record) end
     done = 1
   elseif (op == 'reschedule' or op == 'fire') and before == 'scheduled' then
-    schedule(key, op == 'fire' and '+0' or when, record)
+    schedule(key, op == 'fire' and '+0' or when, record, own)
     done = 1
   elseif op == 'redrive' and before == 'dead' then
     redis.call('ZREM', KEYS[3], key)
-    schedule(key, when, string.sub(record, 1, -2) .. ',"again":true}')
+    schedule(key, when, string.find(record, '^{"due":%d+,.*}$') and string.sub(record, 1, -2) .. ',"again":true}' or record)
     done = 1
-  elseif op == 'reopen' and before == 'delivered' then
+  elseif op == 'reopen' and before == 'delivered' and record == ARGV[i + 3] then
     redis.call('ZREM', KEYS[4], key)
-    schedule(key, when, '{"due":0' .. rest)
+    if when == 'dead' then
+      redis.call('HSET', KEYS[2], key, ARGV[i + 2])
+      redis.call('ZADD', KEYS[3], string.format('%.0f', now), key)
+      if hand then hand('x', key, ARGV[i + 2]) end
+    else
+      schedule(key, when, ARGV[i + 2])
+    end
     done = 1
   end
-  reply[#reply + 1] = {before, done, flight, redis.call('HGET', KEYS[2], key) or record or '',
+  reply[#reply + 1] = {before, done, flight, redis.call('HGET', KEYS[2], key) or record,
     redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or ''}
 end
+if hand then hand() end
 if earliest < head then
   redis.call('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

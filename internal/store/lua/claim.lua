@@ -2,14 +2,18 @@
 -- KEYS  1 shadow  2 records
 -- ARGV  1 claim prefix  2 token  3 lease ms  4 at most so many bytes of records  5 grace ms
 --       6 "k": the keys follow;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue;
---         "t": what a call with this token has claimed whose reply was lost, 7 = how many it asked for, 8 = made at most so
---         many ms ago
--- Reply {now us, overdue left, key, answer, record…}; overdue left is 1 if a sweep was cut off by its bound, else 0. An
---       answer is
---       "<score before> <lapses> <score now>"  won
---       0 lost to another claim   -1 stale: not pending or not due   -2 no record: dropped from the shadow
+--         "t": what a call with this token has claimed whose reply was lost, those first whose lease ends first, 7 = how many,
+--         8 = made at most so many ms ago;  "d": what an instance that is dead has claimed, 7 = how many, 8 = what its tokens begin with,
+--         9 = the longest lease it may have, in ms, 10 = where to go on: "" at first, then what was replied
+-- Reply {now us, left, key, answer, record…}; left is 1 if a sweep was cut off by its bound, else 0; of "d" where to go on,
+--       or "" if that was all. An answer is
+--       "<score before> <lapses> <score now>"  won; "-" for the score before if this token had won it already: the claim
+--         was made twice, or is found again, and its lease begins anew. The record may be "": there is none
+--       0 lost to another claim   -1 stale: not pending, or not yet due: then its score stands in the record's place
 -- Bound the keys given or asked for, and ARGV[4] bytes, overshot by at most 16 records. What is cut off has no answer.
---       "t" looks at 10,000 entries at most; what it does not find comes back when its lease has lapsed.
+--       "t" looks at 10,000 entries at most; what it does not find comes back when its lease has lapsed. "d" looks at 1,000.
+-- "d" wins what is claimed: the token is overwritten, as one that has lapsed would be, only sooner. A notice that awaits its
+-- consumer's report has a token of another form, and is nobody's claim.
 -- The score moves to the lease's end plus (1 + lapses)/1024: a claim whose holder died is found by the sweep like
 -- everything else, and the fraction says how many died. Fractions from .5 on are no claims: see schedule.lua.
 local call, format, floor = redis.call, string.format, math.floor
@@ -24,7 +28,7 @@ if mode == 'k' then
     names[count] = ARGV[i]
   end
   scores = call('ZMSCORE', KEYS[1], unpack(names))
-elseif mode ~= 't' then
+elseif mode == 'o' or mode == 'n' then
   local want = tonumber(ARGV[7])
   local ripe = format('%.0f', now - tonumber(ARGV[5])) .. '.99'
   local due
@@ -55,7 +59,7 @@ end
 local over = now + tonumber(lease)
 local first = format('%.17g', over + 1 / 1024) -- of a claim before which none has lapsed
 local plain = ' 0 ' .. first
-local moves, moved, gone = {}, 0, {}
+local moves, moved = {}, 0
 local won, place, ends, wins = {}, {}, {}, 0
 
 -- Reads the records of what was just won, some at a time, so that the bytes are known before more is claimed.
@@ -63,18 +67,21 @@ local function read()
   if wins == 0 then return end
   local records = call('HMGET', KEYS[2], unpack(won))
   for j = 1, wins do
-    local record, at = records[j], place[j]
-    if record then
-      bytes = bytes - #record
-      reply[at + 1] = record
-      moves[moved + 1], moves[moved + 2] = ends[j], won[j]
-      moved = moved + 2
-    else
-      reply[at] = -2
-      gone[#gone + 1] = won[j]
-    end
+    local record = records[j] or ''
+    bytes = bytes - #record
+    reply[place[j] + 1] = record
+    moves[moved + 1], moves[moved + 2] = ends[j], won[j]
+    moved = moved + 2
   end
   won, place, ends, wins = {}, {}, {}, 0
+end
+
+-- What this token has won before is won again, for a whole lease from now.
+local function renew(key, lapses)
+  wins = wins + 1
+  won[wins], place[wins], ends[wins] = key, size + 2, format('%.17g', over + lapses / 1024)
+  call('PEXPIRE', prefix .. key, lease)
+  return '- ' .. (lapses - 1) .. ' ' .. ends[wins]
 end
 
 if mode == 't' then
@@ -85,33 +92,80 @@ if mode == 't' then
     local score = tonumber(near[i + 1])
     local lapses = (score % 1) * 1024
     if wins < want and lapses > 0 and lapses < 500 and call('GET', prefix .. near[i]) == token then
-      wins = wins + 1
-      won[wins], place[wins], ends[wins] = near[i], size + 2, near[i + 1]
-      reply[size + 1], reply[size + 2], reply[size + 3] = near[i], near[i + 1] .. ' ' .. (lapses - 1) .. ' ' .. near[i + 1], ''
+      reply[size + 1], reply[size + 2], reply[size + 3] = near[i], renew(near[i], lapses), ''
       size = size + 3
+    end
+  end
+end
+if mode == 'd' then
+  local want, whose = tonumber(ARGV[7]), ARGV[8]
+  local from, skip = string.match(ARGV[10], '^(%S+) (%d+)$')
+  local page = call('ZRANGEBYSCORE', KEYS[1], from or format('(%.0f.99', now), format('%.0f', now + tonumber(ARGV[9])) .. '.99',
+    'WITHSCORES', 'LIMIT', skip or 0, 1000)
+  local mine, claims = {}, {}
+  for i = 1, #page, 2 do
+    local lapses = (tonumber(page[i + 1]) % 1) * 1024
+    if lapses > 0 and lapses < 500 then
+      mine[#mine + 1], claims[#claims + 1] = i, prefix .. page[i]
+    end
+  end
+  local holders = #claims > 0 and call('MGET', unpack(claims)) or {}
+  local last, stopped = page[#page], false
+  local taken = {} -- by score: these stand there no more
+  for j = 1, #mine do
+    local holder = holders[j]
+    if holder and string.sub(holder, 1, #whose) == whose then
+      local key, text = page[mine[j]], page[mine[j] + 1]
+      if count >= want or bytes <= 0 then
+        last, stopped = text, true
+        break
+      end
+      local lapses = (tonumber(text) % 1) * 1024
+      count, wins = count + 1, wins + 1
+      won[wins], place[wins] = key, size + 2
+      ends[wins] = format('%.17g', over + math.min(lapses + 1, 499) / 1024)
+      call('SET', claims[j], token, 'PX', lease)
+      reply[size + 1], reply[size + 2], reply[size + 3] = key, text .. ' ' .. lapses .. ' ' .. ends[wins], ''
+      size = size + 3
+      taken[text] = (taken[text] or 0) + 1
+      if wins == 16 then read() end
+    end
+  end
+  count = 0
+  left = ''
+  if stopped then
+    left = last .. ' 0'
+  elseif #page == 2000 then
+    local lapses = (tonumber(last) % 1) * 1024
+    if lapses == 0 or lapses >= 500 then
+      left = '(' .. last .. ' 0' -- no claim has this score
+    elseif page[2] ~= last then
+      left = last .. ' 0'
+    else
+      left = last .. ' ' .. (from == last and tonumber(skip) or 0) + 1000 - (taken[last] or 0)
     end
   end
 end
 for i = 1, count do
   local key, text = names[i], scores[i]
   local score = text and tonumber(text)
+  local lapses = score and (score % 1) * 1024
   local answer = -1
-  if score and floor(score) <= now then
-    if call('SET', prefix .. key, token, 'NX', 'PX', lease) then
-      local lapses = (score % 1) * 1024
-      wins = wins + 1
-      won[wins], place[wins] = key, size + 2
-      if lapses == 0 or lapses >= 500 then
-        ends[wins], answer = first, text .. plain
-      else
-        ends[wins] = format('%.17g', over + math.min(lapses + 1, 499) / 1024)
-        answer = text .. ' ' .. lapses .. ' ' .. ends[wins]
-      end
+  if score and floor(score) <= now and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
+    wins = wins + 1
+    won[wins], place[wins] = key, size + 2
+    if lapses == 0 or lapses >= 500 then
+      ends[wins], answer = first, text .. plain
     else
-      answer = 0
+      ends[wins] = format('%.17g', over + math.min(lapses + 1, 499) / 1024)
+      answer = text .. ' ' .. lapses .. ' ' .. ends[wins]
     end
+  elseif score and lapses > 0 and lapses < 500 and call('GET', prefix .. key) == token then
+    answer = renew(key, lapses)
+  elseif score and floor(score) <= now then
+    answer = 0
   end
-  reply[size + 1], reply[size + 2], reply[size + 3] = key, answer, ''
+  reply[size + 1], reply[size + 2], reply[size + 3] = key, answer, answer == -1 and text or ''
   size = size + 3
   if wins == 16 then
     read()
@@ -123,9 +177,5 @@ for i = 1, count do
 end
 read()
 if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end
-for _, key in ipairs(gone) do
-  call('ZREM', KEYS[1], key)
-  call('DEL', prefix .. key)
-end
 reply[2] = left
 return reply

@@ -1,13 +1,19 @@
--- Reads notices of one route and shard.
--- KEYS  1 shadow  2 records  3 dead  4 settled
+-- Reads notices of one shard.
+-- KEYS  1 shadow  2 records  3 dead  4 settled of a prefix, then the same four of others to look under, in order
+--       the last: layout
 -- ARGV  1 claim prefix, then the keys
--- Reply for each key {record, shadow, claimed, dead, settled}; "" where there is none, claimed 0 or 1
--- Bound the keys given.
+-- Reply for each key {record, shadow, claimed, dead, settled}; "" where there is none, claimed 0 or 1; then, where it lies
+--       under another than the first, which of them, from 1
+-- Bound the keys given, times the prefixes.
 local reply = {}
 for i = 2, #ARGV do
-  local key = ARGV[i]
+  local key, record, at = ARGV[i], false, 1
+  for k = 1, #KEYS - 1, 4 do
+    if not record then record, at = redis.call('HGET', KEYS[k + 1], key), k end
+  end
+  if not record then at = 1 end
   reply[#reply + 1] = {
-    redis.call('HGET', KEYS[2], key) or '', redis.call('ZSCORE', KEYS[1], key) or '', redis.call('EXISTS', ARGV[1] .. key),
-    redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or ''}
+    record or '', redis.call('ZSCORE', KEYS[at], key) or '', redis.call('EXISTS', ARGV[1] .. key),
+    redis.call('ZSCORE', KEYS[at + 2], key) or '', redis.call('ZSCORE', KEYS[at + 3], key) or '', at > 1 and (at - 1) / 4 or nil}
 end
 return reply

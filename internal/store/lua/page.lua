@@ -1,11 +1,14 @@
 -- Reads a page of one zset of a route and shard, in order of score, then key.
 -- KEYS  1 the zset (shadow, dead or settled)  2 records
 -- ARGV  1 claim prefix  2 lowest score  3 highest score  4 score and  5 key to begin behind ("" = at the lowest)
---       6 look at so many  7 return so many  8 key prefix with its colon, or ""  9 "1": only what is claimed, "0": only what
+--       6 look at so many  7 return so many  8 what keys begin with, or ""  9 "1": only what is claimed, "0": only what
 --       is not, "": both  10 only this fraction of the score ("0" or "0.5"; "" = any)
 --       11 only records with this text (a reason as it stands in the JSON; "" = any)
--- Reply {last score, last key, more, key, score, claimed, record…}; more is 1 if there is more behind the last
--- Bound ARGV[6] entries, and 4 MiB of records.
+--       12 only records with this text in whatever case (a host in lower case; "" = any)
+--       13 only keys with this text ("" = any)
+-- Reply {last score, last key, more, looked, key, score, claimed, record…}; more is 1 if there is more behind the last, looked is
+--       how many entries were looked at
+-- Bound ARGV[6] entries, and 4 MiB of records, whether or not they fit.
 local zset, records = KEYS[1], KEYS[2]
 local first = redis.call('ZCOUNT', zset, '-inf', '(' .. ARGV[2])
 if ARGV[5] ~= '' then
@@ -26,7 +29,7 @@ end
 local look, want, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), 4194304
 local found = redis.call('ZRANGE', zset, first, first + look - 1, 'WITHSCORES')
 local top = tonumber(ARGV[3]) or math.huge
-local reply = {'', '', #found == 2 * look and 1 or 0}
+local reply = {'', '', #found == 2 * look and 1 or 0, 0}
 local n = 0
 for i = 1, #found, 2 do
   local key, score = found[i], found[i + 1]
@@ -38,16 +41,18 @@ for i = 1, #found, 2 do
     reply[3] = 1
     break
   end
-  reply[1], reply[2] = score, key
+  reply[1], reply[2], reply[4] = score, key, reply[4] + 1
   local fits = ARGV[8] == '' or string.sub(key, 1, #ARGV[8]) == ARGV[8]
+  if fits and ARGV[13] ~= '' then fits = string.find(key, ARGV[13], 1, true) end
   if fits and ARGV[10] ~= '' then fits = tonumber(score) % 1 == tonumber(ARGV[10]) end
   if fits then
     local claimed = redis.call('EXISTS', ARGV[1] .. key)
     if ARGV[9] == '' or tostring(claimed) == ARGV[9] then
       local record = redis.call('HGET', records, key) or ''
-      if ARGV[11] == '' or string.find(record, ARGV[11], 1, true) then
+      bytes = bytes - #record
+      if (ARGV[11] == '' or string.find(record, ARGV[11], 1, true)) and
+        (ARGV[12] == '' or string.find(string.lower(record), ARGV[12], 1, true)) then
         n = n + 1
-        bytes = bytes - #record
         for _, v in ipairs({key, score, claimed, record}) do reply[#reply + 1] = v end
       end
     end

@@ -39,7 +39,7 @@ for i = 4, #ARGV do
     same = not string.find(record, '"n":', 1, true)
   elseif same then
     local _, head = string.find(record, '^{"due":%d+,"made":%d+,')
-    local body = head and string.sub(record, head + 1)
+    local body = head and string.gsub(string.sub(record, head + 1), ',"adopted":true}$', '}')
     same = body == '"json":' .. value .. '}' or
       not string.find(value, '[%c"\\]') and body == '"text":"' .. value .. '"}'
   end

@@ -1,32 +1,49 @@
--- Schedules notices of one route and shard.
--- KEYS  1 shadow  2 records  3 dead  4 settled
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here (not in a cluster)
+-- Schedules notices under one prefix of one shard, and finds what is kept of them there under other prefixes.
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which a notice of these keys may lie
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers (in a cluster)
+--       5 what handover.lua takes, "" = there is no history
 --       then for each notice: key, on duplicate ("r", "k" or "p") and when ("+<ms>" from now or "=<unix ms>"), record's tail
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     created
---       "<due>"                                   created in the place of an older one
---       {record, shadow, claimed, dead, settled}  kept already, nothing written; scores or ""
+--       "<due> <made>"                            created in the place of an older one
+--       {record, shadow, claimed, dead, settled}  kept already, nothing written; scores or ""; if it lies under another
+--                                                 prefix, a sixth says under which of them, from 1
+--       or the error CLOCK <Unix s>, and nothing is done: Redis's clock stands before all that made can tell from Unix ms,
+--       25 April 2020
 -- Bound the number of notices given, at most 1000: what is written is gathered into a few commands.
+-- A delay counts from the next whole ms, so that it is never short. made is in µs since 2020: one script follows another
+-- by more than that, so no two notices of a key share it, though nothing be kept of the first.
 -- A due time in the past is now. A notice that is due now gets no timer, because a time in the past deletes without an
 -- event; the fraction .5 of its score tells the sweep to claim it without the grace.
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local after = now + (t[2] % 1000 > 0 and 1 or 0)
 local nowtext = format('%.0f', now)
 local head = call('ZRANGEBYSCORE', KEYS[1], '(' .. nowtext .. '.99', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 head = head and tonumber(head) or math.huge
-local earliest, timers = math.huge, ARGV[4] == '1'
+local earliest, timers = math.huge, ARGV[4] ~= '0'
 local reply = {t[1] * 1000000 + t[2]}
+local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)
 local names, count = {}, 0
-for i = 5, #ARGV, 3 do
+for i = 6, #ARGV, 3 do
   count = count + 1
   names[count] = ARGV[i]
 end
 local kept = call('HMGET', KEYS[2], unpack(names))
+local lies = {} -- where the keys begin of the other prefix that has it
+for k = 5, #KEYS - 1, 4 do
+  local there = call('HMGET', KEYS[k + 1], unpack(names))
+  for n = 1, count do
+    if there[n] and not kept[n] then kept[n], lies[names[n]] = there[n], k end
+  end
+end
 local fields, scores, size = {}, {}, 0
 local written = {}
 local last, text, due, begin -- of the last time: notices of one call often share it
-local made = ',"made":' .. nowtext
+local birth = t[1] * 1000000 + t[2] - 1577836800000000
+if birth < 10000000000000 then return redis.error_reply('CLOCK ' .. t[1]) end
+local made = ',"made":' .. format('%.0f', birth)
 
 local function flush()
   if size > 0 then
@@ -37,7 +54,7 @@ local function flush()
 end
 
 for n = 1, count do
-  local i = 3 * n + 2
+  local i = 3 * n + 3
   local key, when = ARGV[i], ARGV[i + 1]
   local old = kept[n]
   if written[key] then -- the same key twice in one call
@@ -45,29 +62,40 @@ for n = 1, count do
     old = call('HGET', KEYS[2], key)
   end
   if old and byte(when) ~= 112 then -- "p"
+    local k = lies[key] or 1
     reply[n + 1] = {
-      old, call('ZSCORE', KEYS[1], key) or '', call('EXISTS', ARGV[1] .. key),
-      call('ZSCORE', KEYS[3], key) or '', call('ZSCORE', KEYS[4], key) or ''}
+      old, call('ZSCORE', KEYS[k], key) or '', call('EXISTS', ARGV[1] .. key),
+      call('ZSCORE', KEYS[k + 2], key) or '', call('ZSCORE', KEYS[k + 3], key) or '', k > 1 and (k - 1) / 4 or nil}
   else
     if when ~= last then
       last, text = when, sub(when, 3)
       due = tonumber(text)
       if byte(when, 2) == 43 then -- "+"
-        due = now + due
+        due = due > 0 and after + due or now
         text = format('%.0f', due)
       elseif due < now then
         due, text = now, nowtext
       end
       begin = '{"due":' .. text .. made
     end
-    local start = begin
+    local start, answer = begin, due
     if old then
       -- A later birth than the old one's, so that nothing takes one for the other.
-      local later = math.max(now, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1)
-      start = '{"due":' .. text .. ',"made":' .. format('%.0f', later)
+      local later = format('%.0f', math.max(birth, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1))
+      start = '{"due":' .. text .. ',"made":' .. later
+      answer = text .. ' ' .. later
       call('DEL', ARGV[1] .. key)
-      call('ZREM', KEYS[3], key)
-      call('ZREM', KEYS[4], key)
+      local died = call('ZREM', KEYS[3], key)
+      local ended = call('ZREM', KEYS[4], key)
+      local k, under = lies[key], nil
+      if k then
+        lies[key] = nil
+        call('HDEL', KEYS[k + 1], key)
+        call('ZREM', KEYS[k], key)
+        died, ended = call('ZREM', KEYS[k + 2], key), call('ZREM', KEYS[k + 3], key)
+        under = KEYS[k]
+      end
+      if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, old, under) end
     end
     local score = text
     if due > now then
@@ -81,10 +109,11 @@ for n = 1, count do
     size = size + 2
     written[key] = true
     if due < earliest then earliest = due end
-    reply[n + 1] = old and text or due
+    reply[n + 1] = answer
   end
 end
 flush()
+if hand then hand() end
 -- Earlier than what is to come next (what is due already tells nothing of when they look again), or within the few ms
 -- that reconcilers have looked ahead.
 if earliest < head or earliest < now + 6 then

@@ -1,31 +1,38 @@
 -- Ends claims of one route and shard.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the lists and streams that are pushed to
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here  5 "1" = keep settled notices
---       6 how many claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here, "2" = only over nothing  5 "1" = keep settled notices
+--       6 what handover.lua takes, "" = there is no history
+--       7 how many claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
 --         operation  d delivered: record whole
 --                    x dead: record whole
 --                    r retry in ms: record from ',"made"' on
---                    f deferred by ms: record from ',"made"' on, or "" = as it stands but for due
---                    w handed to a consumer, whose report is awaited for ms: record whole
+--                    f deferred by ms: record from ',"made"' on, or "" = as it stands but for due, or whole or "-" = as it stands,
+--                       where the notice keeps its due time
+--                    w handed to a consumer, whose report is awaited for ms: record whole; the claim's token becomes
+--                      "report:<made ms>:<number of the attempt>", which only a report on this notice and attempt gives
 --                    and after it, if there is something to push, "<n> L" or "<n> S <maxlen>": to KEYS[4+n], with the entry in
 --                    the arguments that follow the four, counted by the first of them
---         facts      "<score now> <score before> <made ms> <ms> <number of the coming attempt>", the scores as claim.lua gave
+--         facts      "<score now> <score before> <made> <ms> <number of the coming attempt>", the scores as claim.lua gave
 --                    them; most claims end without a look at them
 -- Reply {now us, answer…}: due ms of what is scheduled again, 0 for what is settled, -1 = the claim is no longer ours and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still ours
 -- Bound the number of claims given, at most 1000: what is written is gathered into a few commands.
+-- Where timers are adopted, whatever stands in the place of a claimed notice's timer, which has expired, was set by a producer
+-- since: it stays, and the notice is scheduled without a timer of its own (the fraction .5), until the producer's is adopted.
 -- The token decides. Where the claim is gone but the score is as our claim left it or found it, nobody has claimed since
--- (the lease lapsed, or a restarted Redis forgot it): that settles as well, if it is still the same notice.
+-- (the lease lapsed, or a restarted Redis forgot it): that settles as well, if it is still the same notice. No score comes
+-- twice: a claim's is of its lease's end, a retry's lies ahead, and amend.lua's is of its µs.
 local call, format, sub, match = redis.call, string.format, string.sub, string.match
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local nowtext = format('%.0f', now)
 local head, earliest = nil, math.huge
 local reply = {t[1] * 1000000 + t[2]}
-local count, keep = tonumber(ARGV[6]), ARGV[5] == '1'
+local count, keep = tonumber(ARGV[7]), ARGV[5] == '1'
+local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
 local names, claims = {}, {}
 for n = 1, count do
-  local key = ARGV[6 + n]
+  local key = ARGV[7 + n]
   names[n], claims[n] = key, ARGV[1] .. key
 end
 local holders = call('MGET', unpack(claims))
@@ -40,12 +47,13 @@ local after = now + (t[2] % 1000 > 0 and 1 or 0)
 local function again(key, ms, coming)
   local due = ms > 0 and after + ms or now
   local text = format('%.0f', due)
-  if ms > 0 then
-    moved[#moved + 1] = text
-    if ARGV[4] == '1' then call('SET', key, coming, 'PXAT', due - 1) end
-  else
-    moved[#moved + 1] = text .. '.5'
+  local own = ms > 0
+  if own and ARGV[4] == '1' then
+    call('SET', key, coming, 'PXAT', due - 1)
+  elseif own and ARGV[4] == '2' then
+    own = call('SET', key, coming, 'NX', 'PXAT', due - 1)
   end
+  moved[#moved + 1] = own and text or text .. '.5'
   moved[#moved + 1] = key
   if due < earliest then earliest = due end
   return due, text
@@ -76,7 +84,7 @@ local function push(to, entry)
   return type(pushed) == 'table' and pushed.err
 end
 
-local i = 7 + count
+local i = 8 + count
 for n = 1, count do
   local key, op, facts, record = names[n], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local ours = holders[n] == ARGV[i]
@@ -104,6 +112,7 @@ for n = 1, count do
     if op == 'd' or op == 'x' then
       ends = ends + 1
       done[ends] = key
+      if hand then hand(op, key, record) end
       if op == 'x' then
         dead[#dead + 1] = nowtext
         dead[#dead + 1] = key
@@ -118,27 +127,29 @@ for n = 1, count do
         forget[#forget + 1] = key
       end
     else
-      local ms, coming = match(facts, '(%S+) (%S+)$')
+      local made, ms, coming = match(facts, '(%S+) (%S+) (%S+)$')
       ms = tonumber(ms)
       if op == 'w' then
         fields[filled + 1], fields[filled + 2] = key, record
         filled = filled + 2
-        call('SET', claims[n], 'report:' .. coming, 'PX', ms)
+        call('SET', claims[n], 'report:' .. made .. ':' .. coming, 'PX', ms)
         moved[#moved + 1] = format('%.17g', now + ms + 1 / 1024)
         moved[#moved + 1] = key
       else
         if record == '' then
-          record = call('HGET', KEYS[2], key)
-          record = record and sub(record, string.find(record, ',', 8, true), -1)
+          record = call('HGET', KEYS[2], key) or ''
+          local _, at = string.find(record, '^{"due":%d+,')
+          record = at and sub(record, at) -- what is no record stays as it is
         end
-        if record then
-          if not head then
-            head = call('ZRANGEBYSCORE', KEYS[1], '(' .. nowtext .. '.99', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-            head = head and tonumber(head) or math.huge
-          end
-          local text
-          answer, text = again(key, ms, coming)
-          fields[filled + 1], fields[filled + 2] = key, '{"due":' .. text .. record
+        if not head then
+          head = call('ZRANGEBYSCORE', KEYS[1], '(' .. nowtext .. '.99', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+          head = head and tonumber(head) or math.huge
+        end
+        local text
+        answer, text = again(key, ms, coming)
+        if record and record ~= '-' then
+          local whole = sub(record, 1, 1) == '{'
+          fields[filled + 1], fields[filled + 2] = key, whole and record or '{"due":' .. text .. record
           filled = filled + 2
         end
       end
@@ -153,6 +164,7 @@ if kept > 0 then call('ZADD', KEYS[4], unpack(settled)) end
 if #dead > 0 then call('ZADD', KEYS[3], unpack(dead)) end
 if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end
 if drops > 0 then call('DEL', unpack(drop)) end
+if hand then hand() end
 if head and earliest < head then
   call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

@@ -5,8 +5,6 @@ package main
 import (
 	"fmt"
 	"os"
-
-	"notifier/internal/config"
 )
 
 func main() {
@@ -14,7 +12,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: configdoc <file>")
 		os.Exit(2)
 	}
-	if err := os.WriteFile(os.Args[1], []byte(config.Document()), 0o644); err != nil {
+	if err := os.WriteFile(os.Args[1], []byte(page()), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, "configdoc:", err)
 		os.Exit(1)
 	}

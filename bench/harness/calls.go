@@ -1,0 +1,149 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"time"
+
+	"notifier/bench/peer"
+	"notifier/bench/server"
+)
+
+// CallSpec is what the process of a peer's worker is told in the callback cases.
+type CallSpec struct {
+	Peer string
+	Env  peer.Env
+	URL  string // where jobs are delivered that do not bring a URL
+}
+
+// callReady is what such a process says once its worker is ready.
+const callReady = "ready"
+
+// callTimeout is this project's own for an attempt.
+const callTimeout = 10 * time.Second
+
+// newClient is the client of every handler: one transport for all of them, which
+// keeps as many connections as there are handlers.
+func newClient(handlers int, timeout time.Duration) *http.Client {
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: handlers, DisableCompression: true}}
+}
+
+// post delivers a job. An answer other than 2xx is an error.
+func post(ctx context.Context, client *http.Client, url string, j peer.Job) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(j.Body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(server.KeyHeader, j.ID)
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	return nil
+}
+
+// Call is the body of that process: it attaches to a running server and delivers
+// what falls due, until in is closed.
+func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
+	c, ok := entry.New().(peer.Caller)
+	if !ok {
+		return fmt.Errorf("%s cannot be told that a job was not done", spec.Peer)
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	if err := c.Start(ctx, spec.Env); err != nil {
+		return fmt.Errorf("attach: %w", err)
+	}
+	client := newClient(spec.Env.Handlers, callTimeout)
+	defer client.CloseIdleConnections()
+	err = c.Call(ctx, spec.Env.Handlers, func(ctx context.Context, j peer.Job) error {
+		err := post(ctx, client, cmp.Or(j.URL, spec.URL), j)
+		if err != nil {
+			slog.Warn("a call failed", "id", j.ID, "error", err) // it is missing, or comes again
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, callReady); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, in)
+	return err
+}
+
+// calling is the process of a peer's worker.
+type calling struct {
+	cmd *exec.Cmd
+	in  io.Closer
+}
+
+// startCalling starts that process and waits until it is ready. A peer that
+// delivers by itself has none.
+func startCalling(ctx context.Context, b *Bench, url string) (*calling, error) {
+	if _, ok := b.Peer.(peer.Caller); !ok {
+		return nil, nil
+	}
+	dir, err := os.MkdirTemp(b.Env.Dir, "calls")
+	if err != nil {
+		return nil, fmt.Errorf("make a scratch directory: %w", err)
+	}
+	env := b.Env
+	env.Dir, env.Attach = dir, b.Peer.Addr()
+	spec, err := json.Marshal(CallSpec{Peer: b.Info.Name, Env: env, URL: url})
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, b.Self, "call", string(spec))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the worker: %w", err)
+	}
+	c := &calling{cmd: cmd, in: in}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != callReady+"\n" {
+		return nil, errors.Join(fmt.Errorf("the worker said %q at its start", line), err, c.stop())
+	}
+	b.worker = cmd.Process.Pid
+	return c, nil
+}
+
+// stop lets the worker end, and kills it if it takes long: what it leaves undone
+// has been counted.
+func (c *calling) stop() error {
+	if c == nil {
+		return nil
+	}
+	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() }) // it may have ended meanwhile
+	defer kill.Stop()
+	if err := c.in.Close(); err != nil {
+		return fmt.Errorf("end the worker: %w", err)
+	}
+	_ = c.cmd.Wait() // how it ends is no figure; what it has to say stands on stderr
+	return nil
+}

@@ -1,0 +1,187 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"notifier/bench/peer"
+)
+
+// fleetSizes are how many instances work in the fleet case, one after another on
+// one server. Alone an instance is measured at the beginning and at the end: what
+// the machine does meanwhile meets both sides of the ratio.
+var fleetSizes = []int{1, 2, 4, 8, 1}
+
+// fleetRate is how many jobs are due a second.
+const fleetRate = 1000
+
+// Member is a peer of which several work together and know of each other.
+type Member interface {
+	peer.Peer
+	// Others waits until it knows n others.
+	Others(ctx context.Context, n int) error
+	// InVain is how many jobs it asked for and did not get.
+	InVain() (int64, error)
+}
+
+func fleetColumns() []Column {
+	var list []Column
+	for _, c := range []struct{ value, title string }{{"trips", "Redis round trips/job"}, {"commands", "Redis commands/job"},
+		{"cpu_servers", "Redis, CPU µs/job"}, {"p99_ms", "p99 ms"}} {
+		for _, n := range []int{1, 2, 4, 8} {
+			list = append(list, Column{fmt.Sprintf("%s_%d", c.value, n), fmt.Sprintf("%s, %d", c.title, n), true})
+		}
+	}
+	return append(list, Column{"vain", "asked for in vain/job, 8", true})
+}
+
+func fleetCase(ctx context.Context, b *Bench) (Values, error) {
+	if _, err := fill(ctx, b.Peer, b.Info, b.Size.Pending); err != nil {
+		return nil, err
+	}
+	f := &fleet{b: b, phases: newPhases(int(fleetRate*b.Size.Window.Seconds()), len(fleetSizes))}
+	defer func() { _ = f.shrink(0) }()
+	seen := map[string][]float64{}
+	v := Values{}
+	for phase, n := range fleetSizes {
+		if err := errors.Join(f.grow(ctx, n), f.shrink(n)); err != nil {
+			return nil, err
+		}
+		for _, m := range f.members() {
+			if err := m.Others(ctx, n-1); err != nil {
+				return nil, err
+			}
+		}
+		w, err := f.measure(ctx, phase)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
+			v[name] += w[name]
+		}
+		for _, name := range []string{"trips", "commands", "cpu_servers", "p99_ms"} {
+			key := fmt.Sprintf("%s_%d", name, n)
+			seen[key] = append(seen[key], w[name])
+		}
+		if n == 8 {
+			v["vain"] = w["vain"]
+		}
+	}
+	for name, list := range seen {
+		for _, x := range list {
+			v[name] += x / float64(len(list))
+		}
+	}
+	for _, name := range []string{"trips", "commands", "cpu_servers", "p99_ms"} {
+		v[name+"_ratio"] = v[name+"_8"] / v[name+"_1"]
+	}
+	return v, nil
+}
+
+// fleet are the instances of a fleet case.
+type fleet struct {
+	b      *Bench
+	phases *phases
+	others []Member // beside the peer that the case began with
+	works  bool     // that one
+}
+
+func (f *fleet) members() []Member {
+	var list []Member
+	if m, ok := f.b.Peer.(Member); ok {
+		list = append(list, m)
+	}
+	return append(list, f.others...)
+}
+
+func (f *fleet) grow(ctx context.Context, n int) error {
+	if !f.works {
+		f.works = true
+		if err := f.b.Peer.Work(ctx, f.b.Env.Handlers, f.phases.handle); err != nil {
+			return err
+		}
+	}
+	for len(f.others)+1 < n {
+		dir, err := os.MkdirTemp(f.b.Env.Dir, "instance")
+		if err != nil {
+			return fmt.Errorf("make a scratch directory: %w", err)
+		}
+		p := f.b.New()
+		m, ok := p.(Member)
+		if !ok {
+			return fmt.Errorf("%s is no member of a fleet", f.b.Info.Name)
+		}
+		f.others = append(f.others, m)
+		env := f.b.Env
+		env.Dir, env.Attach = dir, f.b.Peer.Addr()
+		if err := p.Start(ctx, env); err != nil {
+			return fmt.Errorf("start an instance: %w", err)
+		}
+		if err := p.Work(ctx, env.Handlers, f.phases.handle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fleet) shrink(n int) error {
+	var errs []error
+	for keep := max(n-1, 0); len(f.others) > keep; {
+		last := len(f.others) - 1
+		errs = append(errs, f.others[last].Stop())
+		f.others = f.others[:last]
+	}
+	return errors.Join(errs...)
+}
+
+// measure lets the jobs of phase n fall due.
+func (f *fleet) measure(ctx context.Context, n int) (Values, error) {
+	b := f.b
+	start := time.Now().Add(leadFor(b.Size, b.Info, f.phases.per, 10*slowest))
+	r, err := f.phases.schedule(ctx, b, phase{n, f.phases.per, start, func(int) string { return "" }})
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
+		return nil, err
+	}
+	before, vain, err := f.spent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
+		return nil, err
+	}
+	// What is settled after the last job belongs to it, and so does a second copy.
+	if err := pause(ctx, 500*time.Millisecond); err != nil {
+		return nil, err
+	}
+	after, lost, err := f.spent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := Values{}
+	r.Counts(v)
+	r.Lateness(v)
+	jobs := float64(f.phases.per)
+	after.perJob(v, before, int64(f.phases.per))
+	v["trips"] = float64(after.usage.Trips-before.usage.Trips) / jobs
+	v["commands"] = float64(after.usage.Commands-before.usage.Commands) / jobs
+	v["vain"] = float64(lost-vain) / jobs
+	return v, nil
+}
+
+func (f *fleet) spent(ctx context.Context) (s spent, vain int64, err error) {
+	for _, m := range f.members() {
+		n, err := m.InVain()
+		if err != nil {
+			return s, 0, err
+		}
+		vain += n
+	}
+	s, err = spentSoFar(ctx, f.b)
+	return s, vain, err
+}

@@ -1,0 +1,60 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"notifier/bench/peer"
+)
+
+// phases are measurements one after another on one server, each with a recorder
+// of its own: what comes late from one of them is not taken for the next one's.
+type phases struct {
+	per       int // jobs of a phase
+	recorders []atomic.Pointer[Recorder]
+}
+
+func newPhases(per, n int) *phases {
+	return &phases{per: per, recorders: make([]atomic.Pointer[Recorder], n)}
+}
+
+// handle gives a job to the recorder of its phase.
+func (p *phases) handle(id string) {
+	n, ok := peer.Index(id)
+	if ok && n < p.per*len(p.recorders) {
+		if r := p.recorders[n/p.per].Load(); r != nil {
+			r.Handle(peer.ID(n % p.per))
+			return
+		}
+	}
+	if r := p.recorders[0].Load(); r != nil {
+		r.Handle(id) // a stray, or too early by a phase
+	}
+}
+
+// phase is one of them.
+type phase struct {
+	number int
+	jobs   int // at most phases.per
+	start  time.Time
+	url    func(n int) string // where job n is to be delivered
+}
+
+// schedule schedules the jobs of a phase, due at random in the window from its start.
+func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, error) {
+	r := NewRecorder(randomDue(ph.start, b.Size.Window, ph.jobs))
+	p.recorders[ph.number].Store(r)
+	job := func(n int) peer.Job {
+		id := ph.number*p.per + n
+		return peer.Job{ID: peer.ID(id), Due: r.due[n], Body: peer.Body(id), URL: ph.url(n)}
+	}
+	if err := schedule(ctx, b.Peer, b.Info, job, 0, ph.jobs); err != nil {
+		return nil, err
+	}
+	if over := time.Since(ph.start); over > 0 {
+		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
+	}
+	return r, nil
+}

@@ -1,0 +1,208 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"notifier/bench/peer"
+	"notifier/bench/server"
+)
+
+// What the receivers of the callbacks-fleet case take: from fastestReceiver to
+// slowestReceiver, evenly by their number. Those up to fastReceiver are fast.
+const (
+	fastestReceiver = time.Millisecond
+	fastReceiver    = 50 * time.Millisecond
+	slowestReceiver = 500 * time.Millisecond
+)
+
+// receivers are many HTTP receivers on ports of their own.
+type receivers struct {
+	all    []*server.Receiver
+	takes  []time.Duration
+	fast   int // how many, the first ones
+	slow   atomic.Bool
+	flying atomic.Int64 // calls that they hold
+}
+
+func startReceivers(n int, handle peer.Handle) (*receivers, error) {
+	rs := &receivers{}
+	for i := range n {
+		takes := fastestReceiver + time.Duration(i)*(slowestReceiver-fastestReceiver)/time.Duration(max(n-1, 1))
+		if takes <= fastReceiver {
+			rs.fast = i + 1
+		}
+		rs.takes = append(rs.takes, takes)
+	}
+	for i := range n {
+		r, err := server.Receive(func(id string) {
+			rs.flying.Add(1)
+			defer rs.flying.Add(-1)
+			handle(id)
+			time.Sleep(rs.time(i))
+		})
+		if err != nil {
+			return rs, err
+		}
+		rs.all = append(rs.all, r)
+	}
+	return rs, nil
+}
+
+// time is how long receiver i takes now.
+func (rs *receivers) time(i int) time.Duration {
+	if !rs.slow.Load() {
+		i %= rs.fast
+	}
+	return rs.takes[i]
+}
+
+func (rs *receivers) url(n int) string { return rs.all[n%len(rs.all)].URL }
+
+func (rs *receivers) stop() error {
+	var errs []error
+	for _, r := range rs.all {
+		errs = append(errs, r.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// receiversCase delivers to many receivers, before and after while none of them is
+// slow: what the machine does meanwhile meets both sides of the ratio.
+func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
+	const times = 4
+	per := int(float64(b.Size.Offered) * b.Size.Window.Seconds())
+	p := newPhases(per, times)
+	rs, err := startReceivers(b.Size.Receivers, p.handle)
+	defer func() { err = errors.Join(err, rs.stop()) }()
+	if err != nil {
+		return nil, err
+	}
+	worker, err := startCalling(ctx, b, "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, worker.stop()) }()
+	c := &calls{b: b, p: p, rs: rs, speed: 10 * slowest}
+	var v [times]Values
+	for n := range v {
+		jobs := per
+		if n == 0 { // it makes connections, and shows how fast jobs are scheduled
+			jobs = min(per, 4*warmJobs)
+		}
+		rs.slow.Store(n == 2)
+		if v[n], err = c.measure(ctx, n, jobs); err != nil {
+			return nil, err
+		}
+	}
+	return compare(v[0], v[2], v[1], v[3]), nil
+}
+
+// compare adds to what was measured while receivers were slow what was measured
+// while they were not.
+func compare(warm, slow, before, after Values) Values {
+	for _, name := range []string{"jobs", "early", "missing", "doubled"} {
+		slow[name] += warm[name] + before[name] + after[name]
+	}
+	for name, even := range map[string]string{"fast_p50_ms": "fast_p50_even_ms", "fast_p99_ms": "fast_p99_even_ms",
+		"in_flight": "in_flight_even"} {
+		x, ok := before[name]
+		y, also := after[name]
+		if ok && also {
+			slow[even] = (x + y) / 2
+		}
+	}
+	if even := slow["fast_p99_even_ms"]; even > 0 && slow["fast_p99_ms"] > 0 { // else it is early
+		slow["p99_ratio"] = slow["fast_p99_ms"] / even
+	}
+	return slow
+}
+
+// calls are the measurements of a callbacks-fleet case.
+type calls struct {
+	b     *Bench
+	p     *phases
+	rs    *receivers
+	speed float64 // jobs scheduled a second
+	base  int64   // the worker's resident memory before the first measurement
+}
+
+// measure lets the jobs of phase n fall due.
+func (c *calls) measure(ctx context.Context, n, jobs int) (Values, error) {
+	b := c.b
+	began := time.Now()
+	start := began.Add(leadFor(b.Size, b.Info, jobs, c.speed))
+	r, err := c.p.schedule(ctx, b, phase{n, jobs, start, c.rs.url})
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		c.speed = float64(jobs) / time.Since(began).Seconds()
+	}
+	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
+		return nil, err
+	}
+	before, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	pid := before.usage.PIDs[len(before.usage.PIDs)-1]
+	if n == 1 {
+		if c.base, err = server.RSS(pid); err != nil {
+			return nil, err
+		}
+	}
+	flying, resident, err := c.watch(ctx, pid, start)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait+b.Size.DrainMax)); err != nil {
+		return nil, err
+	}
+	// The second copy of a job comes soon after the first, if it comes, and a call
+	// that began last has still to end.
+	if err := pause(ctx, 2*slowestReceiver); err != nil {
+		return nil, err
+	}
+	after, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	v := Values{}
+	r.Counts(v)
+	if r.handled.Load() == 0 {
+		return v, nil // all are missing, and counted as that
+	}
+	after.perJob(v, before, r.handled.Load())
+	late := r.late(func(n int) bool { return n%len(c.rs.all) < c.rs.fast })
+	v["fast_p50_ms"], v["fast_p99_ms"] = Quantile(late, 0.5), Quantile(late, 0.99)
+	v["in_flight"] = flying
+	if flying >= 1 {
+		v["kb"] = (resident - float64(c.base)) / flying / 1000
+	}
+	v["rate"], err = r.Rate(start)
+	return v, err
+}
+
+// watch returns how many calls the receivers held and how much memory the worker
+// did, both on average of the second half of the window.
+func (c *calls) watch(ctx context.Context, pid int, start time.Time) (flying, resident float64, err error) {
+	if err := pause(ctx, time.Until(start.Add(c.b.Size.Window/2))); err != nil {
+		return 0, 0, err
+	}
+	var n float64
+	for end := start.Add(c.b.Size.Window); n == 0 || time.Now().Before(end); n++ {
+		rss, err := server.RSS(pid)
+		if err != nil {
+			return 0, 0, err
+		}
+		resident += float64(rss)
+		flying += float64(c.rs.flying.Load())
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return 0, 0, err
+		}
+	}
+	return flying / n, resident / n, nil
+}

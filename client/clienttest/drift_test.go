@@ -1,0 +1,572 @@
+package clienttest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sethvargo/go-envconfig"
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
+	"notifier/client"
+	"notifier/client/clienttest"
+	"notifier/client/webhook"
+	"notifier/internal/app"
+	"notifier/internal/config"
+	"notifier/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// world is one of the two services that are compared, and what makes time pass
+// in it.
+type world struct {
+	t       *testing.T
+	c       *client.Client
+	url     string
+	shop    string
+	lines   []string
+	ids     map[string]string                                 // by key, of what was taken last
+	pass    func(key string, until func(*client.Notice) bool) // until a notice is so
+	takeOne func(route string) clienttest.Entry
+}
+
+// receiver answers as its path says, whoever calls, and refuses what is not signed.
+func receiver(t *testing.T) http.Handler {
+	// 127.0.0.1's key, derived from the secret by another program.
+	const key = "whsec_1oOOu/JO0mNCKhPmYmmGMUGCwlf/5mI19jW3MH/wJPM="
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := webhook.Payload(r, 1<<20)
+		if err == nil {
+			err = webhook.Verify(r.Header, body, key)
+		}
+		if err != nil {
+			t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		}
+		switch r.URL.Path {
+		case "/500":
+			http.Error(w, "database", http.StatusInternalServerError)
+		case "/404":
+			http.Error(w, strings.Repeat("ä", 400), http.StatusNotFound)
+		case "/410":
+			http.Error(w, "gone", http.StatusGone)
+		case "/423":
+			w.Header().Set("Retry-After", "3600")
+			http.Error(w, "locked", http.StatusLocked)
+		case "/abort":
+			w.Header().Set("Webhook-Delivery", "abort-message")
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			_, _ = io.WriteString(w, "ok "+r.Method+" "+r.Header.Get("X-Tenant")+" "+r.Header.Get("Content-Type")+" "+string(body))
+		}
+	})
+}
+
+func realWorld(t *testing.T) *world {
+	server := redistest.Start(t)
+	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "hook,push,jobs"}
+	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h", "HOOK_SECRET": secret,
+		"HOOK_ALLOW": "127.0.0.1", "PUSH_PREFIX": "cmp:push", "PUSH_TARGET": "list:pushed", "PUSH_RETRY": "1h", "JOBS_PREFIX": "cmp:jobs",
+		"JOBS_TARGET": "list:jobs", "JOBS_RETRY": "1h", "JOBS_ACK": "report", "JOBS_TIMEOUT": "5m"} {
+		env["NOTIFIER_ROUTE_"+name] = value
+	}
+	c, err := config.Load(envconfig.MapLookuper(env), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := app.New(app.Options{Config: c, Version: "test", Logger: zaptest.NewLogger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	shop := httptest.NewServer(receiver(t))
+	t.Cleanup(shop.Close)
+	w := &world{t: t, shop: shop.URL, url: "http://" + p.Addr(), ids: map[string]string{}}
+	if w.c, err = client.New(client.Options{URL: w.url, Retries: -1}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.c.Close)
+	await(t, "the service is ready", func() bool { h, err := w.c.Ready(t.Context()); return err == nil && h.Ready })
+	w.pass = func(key string, until func(*client.Notice) bool) {
+		await(t, key, func() bool { n, err := w.c.Get(t.Context(), key); return err == nil && until(n) })
+	}
+	r := redis.NewClient(&redis.Options{Addr: server.Addr(), DisableIdentity: true})
+	t.Cleanup(func() { _ = r.Close() })
+	w.takeOne = func(route string) clienttest.Entry {
+		got, err := r.BLPop(t.Context(), time.Minute, map[string]string{"push": "pushed", "jobs": "jobs"}[route]).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e struct {
+			ID, Key string
+			Attempt int
+			Due     time.Time
+			Type    string `json:"content_type"`
+			Body    json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(got[1]), &e); err != nil {
+			t.Fatal(err)
+		}
+		return clienttest.Entry{ID: e.ID, Key: e.Key, Attempt: e.Attempt, Due: e.Due, ContentType: e.Type, Body: e.Body}
+	}
+	return w
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: it did not happen within a minute", what)
+		}
+		time.Sleep(2 * time.Millisecond) // sleep: the step of a poll that has a deadline
+	}
+}
+
+func fakeWorld(t *testing.T) *world {
+	hour := time.Hour
+	s := clienttest.New(clienttest.Options{Receiver: receiver(t), Routes: []clienttest.Route{
+		{Name: "hook", Prefix: "cmp:hook", Retry: []time.Duration{hour, 2 * hour}, Secret: secret},
+		{Name: "push", Prefix: "cmp:push", Target: "list:pushed", Retry: []time.Duration{hour}},
+		{Name: "jobs", Prefix: "cmp:jobs", Target: "list:jobs", Retry: []time.Duration{hour}, Report: true, Timeout: 5 * time.Minute},
+	}})
+	t.Cleanup(s.Close)
+	w := &world{t: t, c: s.Client(), url: s.URL, shop: "http://127.0.0.1:1", ids: map[string]string{}}
+	w.pass = func(key string, until func(*client.Notice) bool) {
+		s.Advance(time.Second)
+		if n, err := w.c.Get(t.Context(), key); err != nil || !until(n) {
+			t.Errorf("%s: %+v, %v", key, n, err)
+		}
+	}
+	w.takeOne = func(route string) clienttest.Entry {
+		s.Advance(0)
+		list := s.Take(route)
+		if len(list) != 1 {
+			t.Fatalf("%s: %d entries", route, len(list))
+		}
+		return list[0]
+	}
+	return w
+}
+
+// note writes down what a call was answered, without what differs by its nature.
+func (w *world) note(what string, answer any, err error) {
+	var p *client.Problem
+	switch {
+	case errors.As(err, &p):
+		at := ""
+		if len(p.Errors) > 0 { // the fake names the first alone
+			at = p.Errors[0].Location
+		}
+		w.lines = append(w.lines, fmt.Sprintf("%s: %d %s, state %q, differs %v, wrong %s", what, p.Status, p.Title, p.State, p.Differs, at))
+	case err != nil:
+		w.lines = append(w.lines, fmt.Sprintf("%s: %v", what, err))
+	default:
+		b, merr := json.Marshal(answer)
+		if merr != nil {
+			w.t.Fatal(merr)
+		}
+		var v any
+		if err := json.Unmarshal(b, &v); err != nil {
+			w.t.Fatal(err)
+		}
+		b, _ = json.Marshal(masked(v))
+		w.lines = append(w.lines, what+": "+string(b))
+	}
+}
+
+// masked has dots for times, ids and addresses; that they are there is compared.
+func masked(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = masked(v[i])
+		}
+	case map[string]any:
+		delete(v, "value") // of a wrong field; the fake repeats none
+		if errs, ok := v["errors"].([]any); ok {
+			v["errors"] = errs[:1]
+		}
+		for name, x := range v {
+			if slices.Contains([]string{"id", "due", "created_at", "settled_at", "at", "duration_ms", "url", "detail", "message"}, name) {
+				v[name] = "•"
+				continue
+			}
+			v[name] = masked(x)
+		}
+	}
+	return v
+}
+
+// notice notes an answer about a notice, as it came.
+func (w *world) notice(what string, n *client.Notice, err error) {
+	if err != nil {
+		w.note(what, nil, err)
+		return
+	}
+	w.note(what, json.RawMessage(n.JSON), nil)
+}
+
+func (w *world) schedule(r client.Request) {
+	n, err := w.c.Schedule(w.t.Context(), r)
+	w.notice("schedule "+r.Key+" "+r.OnDuplicate, n, err)
+}
+
+func (w *world) get(key string) {
+	n, err := w.c.Get(w.t.Context(), key)
+	w.notice("get "+key, n, err)
+}
+
+func (w *world) post(method, path, ctype, body string) {
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", ctype)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		if !json.Valid([]byte(line)) { // an array over several lines
+			line = string(b)
+		}
+		w.note(fmt.Sprintf("%s %s %d: %d %s", method, path, i, res.StatusCode, res.Header.Get("Content-Type")), json.RawMessage(line), nil)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// settled is how a notice is once nothing happens to it of itself.
+func settled(state string, attempts int) func(*client.Notice) bool {
+	return func(n *client.Notice) bool { return n.State == state && len(n.Attempts) >= attempts }
+}
+
+// The fake answers what the real service on a real Redis answers, to the same
+// calls in the same order.
+func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
+	fake, service := fakeWorld(t), realWorld(t)
+	for _, part := range []func(*world){scheduling, changing, delivering, reporting, listing, linking, auditing} {
+		part(fake)
+		part(service)
+	}
+	for i := range max(len(fake.lines), len(service.lines)) {
+		switch {
+		case i >= len(fake.lines) || i >= len(service.lines):
+			t.Fatalf("%d answers of the fake, %d of the service", len(fake.lines), len(service.lines))
+		case fake.lines[i] != service.lines[i]:
+			t.Errorf("the fake:    %s\nthe service: %s", fake.lines[i], service.lines[i])
+		}
+	}
+	t.Logf("%d answers are the same", len(service.lines))
+}
+
+// linking compares links to the pages; what they lead to only the service has.
+func linking(w *world) {
+	ctx := w.t.Context()
+	for _, r := range []client.PortalLinkRequest{{Prefix: "cmp:hook"}, {Prefix: "cmp", Host: "Shop.Example.", Audience: "m1", TTL: time.Hour}, {}, {Prefix: "a:b:c:d"},
+		{Prefix: "a b"}, {Prefix: "cmp", Host: "a/b"}, {Prefix: "cmp", Audience: "a b"}, {Prefix: "cmp", TTL: time.Second}, {Prefix: "cmp", TTL: 721 * time.Hour}} {
+		l, err := w.c.PortalLink(ctx, r)
+		if err != nil {
+			w.note(fmt.Sprintf("link %+v", r), nil, err)
+			continue
+		}
+		u, uerr := url.Parse(l.URL)
+		if uerr != nil || "http://"+u.Host != w.url || !strings.HasPrefix(u.Path, "/ui/portal/") || len(l.ID) != 16 || time.Until(l.ExpiresAt) < 30*time.Minute {
+			w.t.Errorf("%+v, %v", l, uerr)
+		}
+		w.note(fmt.Sprintf("link %+v", r), []string{l.Prefix, l.Host, l.Audience, l.Warning}, nil)
+		for range 2 {
+			w.note("revoke", nil, w.c.RevokePortalLink(ctx, l.ID))
+		}
+	}
+	w.note("revoke none", nil, w.c.RevokePortalLink(ctx, "none"))
+}
+
+// auditing compares what the parts before have left in the audit.
+func auditing(w *world) {
+	ctx := w.t.Context()
+	for _, q := range []client.AuditQuery{{Limit: 1000}, {Prefix: "cmp:jobs"}, {Prefix: "cmp:hook:change:1"}, {Limit: 1}, {Limit: 1001}, {Cursor: "%"}} {
+		p, err := w.c.Audit(ctx, q)
+		if err != nil {
+			w.note(fmt.Sprintf("audit %+v", q), nil, err)
+			continue
+		}
+		for i, e := range p.Items {
+			var shown map[string]any
+			if err := json.Unmarshal(e.JSON, &shown); err != nil || e.At.IsZero() || e.ID == "" {
+				w.t.Fatalf("%s: %v", e.JSON, err)
+			}
+			shown["id"], shown["at"] = "", ""
+			if d, ok := shown["detail"].(string); ok { // of links the ids and ends differ
+				shown["detail"] = regexp.MustCompile(`^link [A-Z0-9]{16}|until [-0-9:TZ]+$`).ReplaceAllString(d, "…")
+			}
+			w.note(fmt.Sprintf("audit %+v %d", q, i), shown, nil)
+		}
+		w.note(fmt.Sprintf("audit %+v ends", q), p.Cursor == "", nil)
+	}
+}
+
+func scheduling(w *world) {
+	const key = "cmp:hook:a:1"
+	r := client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200", Body: []byte(`{"a" : 1}`), Headers: map[string]string{"x-tenant": "7"},
+		Audience: "shop-7"}
+	w.schedule(r)
+	w.schedule(r)
+	r.Delay = 2 * time.Hour // not a part of the content
+	w.schedule(r)
+	r.Body, r.Method, r.Retry, r.Audience = []byte(`{"a":2}`), "PUT", client.Ladder(90*time.Second), ""
+	w.schedule(r)
+	r.OnDuplicate = client.Keep
+	w.schedule(r)
+	r.OnDuplicate = client.Replace
+	w.schedule(r)
+	w.get(key)
+	text := "a&b"
+	w.schedule(client.Request{Key: "cmp:hook:a:2", Due: time.Now().Add(time.Hour), URL: w.shop, BodyText: &text, ContentType: "text/plain"})
+	w.schedule(client.Request{Key: "cmp:hook:a:3", Delay: time.Hour, URL: w.shop, BodyBase64: []byte{0, 1, 255}})
+	w.schedule(client.Request{Key: "cmp:hook:a:4", Delay: time.Hour, URL: w.shop})
+	w.schedule(client.Request{Key: "cmp:hook:a:headers", Delay: time.Hour, URL: w.shop, Headers: map[string]string{"Authorization": "Bearer 1",
+		"X-Api-Key": "2", "Key": "3", "X-Sig": "4", "Sig": "5", "X-Session": "6", "X-Keyed": "7", "X-Trace": "8", "shop_key": "9"}})
+	w.schedule(client.Request{Key: "cmp:hook:a:withheld", Delay: time.Hour, URL: w.shop, Headers: map[string]string{"Cookie": "a=1"}})
+	for _, retry := range []string{"none", "standard", "wechat", "alipay", "1h, 90m"} {
+		w.schedule(client.Request{Key: "cmp:hook:retry:" + retry[:2], Delay: time.Hour, URL: w.shop, Retry: retry})
+	}
+	for i, wrong := range []client.Request{{}, {Key: "a"}, {Key: "cmp:hook:a:5"}, {Key: "cmp:push:a:5", URL: w.shop}, {Key: "other:hook:a:1"},
+		{Key: "cmp:hook:a:5", URL: "shop"}, {Key: "cmp:hook:a:5", URL: w.shop, Method: "DELETE"}, {Key: "cmp:hook:a:5", URL: w.shop, Retry: "soon"},
+		{Key: "cmp:hook:a:5", URL: w.shop, OnDuplicate: "maybe"}, {Key: "cmp:hook:a:5", URL: w.shop, Delay: -1}} {
+		_, err := w.c.Schedule(w.t.Context(), wrong)
+		w.note(fmt.Sprint("wrong ", i), nil, err)
+	}
+	for _, body := range []string{`{"key":"cmp:push:raw:1","delay":3600}`, `{"key":"cmp:push:raw:2","delay":"1h","due":"2031-01-01T00:00:00Z"}`,
+		`{"key":"cmp:push:raw:3","colour":"red"}`, `{`, `[]`, `{"key":7}`, `{"key":"cmp:push:raw:4","retry":["1s",60],"delay":"1h"}`} {
+		w.post("POST", "/v1/notices", "application/json", body)
+	}
+	w.post("POST", "/v1/notices/batch", "application/x-ndjson", `{"key":"cmp:push:b:1","delay":"1h","body":1}`+"\n"+`{"key":"x"}`+"\n"+
+		`{"key":"cmp:push:b:1","delay":"1h","body":2}`+"\n")
+	w.post("POST", "/v1/notices/batch", "application/json", `[{"key":"cmp:push:b:2","delay":"1h"}]`)
+	w.post("POST", "/v1/notices/batch", "application/json", `[{"key":"cmp:push:b:2","delay":"1h"}]`)
+	w.post("POST", "/v1/notices/batch", "application/json", `[]`)
+}
+
+func changing(w *world) {
+	ctx := w.t.Context()
+	const key = "cmp:hook:change:1"
+	w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200"})
+	for name, call := range inOrder(map[string]func(string) (*client.Notice, error){
+		"1 reschedule": func(k string) (*client.Notice, error) { return w.c.RescheduleIn(ctx, k, 2*time.Hour) },
+		"2 reschedule": func(k string) (*client.Notice, error) { return w.c.Reschedule(ctx, k, time.Now().Add(3*time.Hour)) },
+		"3 redrive":    func(k string) (*client.Notice, error) { return w.c.Redrive(ctx, k) },
+		"4 ack":        func(k string) (*client.Notice, error) { return w.c.Ack(ctx, k, client.Report{Attempt: 1, ID: "msg_x"}) },
+		"5 cancel":     func(k string) (*client.Notice, error) { return w.c.Cancel(ctx, k) },
+		"6 cancel":     func(k string) (*client.Notice, error) { return w.c.Cancel(ctx, k) },
+		"7 fire":       func(k string) (*client.Notice, error) { return w.c.Fire(ctx, k) },
+		"8 reschedule": func(k string) (*client.Notice, error) { return w.c.RescheduleIn(ctx, k, time.Hour) },
+	}) {
+		for _, k := range []string{key, "cmp:hook:change:none", "nokey"} {
+			n, err := call(k)
+			w.notice(name+" "+k, n, err)
+		}
+	}
+	w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200"}) // cancelled counts as kept
+	w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200", OnDuplicate: client.Replace})
+	w.get(key)
+	w.get("cmp:hook:change:none")
+	w.post("PATCH", "/v1/notices/"+key, "application/json", `{}`)
+	w.post("PATCH", "/v1/notices/"+key, "application/json", `{"delay":"1h","due":"2031-01-01T00:00:00Z"}`)
+	w.post("POST", "/v1/notices/"+key+"/ack", "application/json", `{"attempt":0,"id":"x"}`)
+	w.post("POST", "/v1/notices/"+key+"/ack", "application/json", `{"attempt":1}`)
+	stats, err := w.c.Stats(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	l, err := w.c.Instances(ctx)
+	if err != nil || len(l.Items) != 1 {
+		w.t.Fatalf("%+v, %v", l, err)
+	}
+	var living struct {
+		Items []map[string]any `json:"items"`
+	}
+	if err := json.Unmarshal(l.JSON, &living); err != nil {
+		w.t.Fatal(err)
+	}
+	x := l.Items[0] // what differs are its names and times
+	w.note("instances", append(slices.Sorted(maps.Keys(living.Items[0])), x.State, fmt.Sprint(x.Self, x.TakeoverMS, x.Limits, x.RoutesDiffer)), nil)
+	var shown struct {
+		Routes []map[string]any `json:"routes"`
+	}
+	if err := json.Unmarshal(stats.JSON, &shown); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range shown.Routes { // what was counted differs: deliveries take time
+		delete(r, "next_due")
+		outcomes, _ := r["outcomes"].(map[string]any)
+		w.note(fmt.Sprintf("stats of %v", r["route"]), append(slices.Sorted(maps.Keys(r)), slices.Sorted(maps.Keys(outcomes))...), nil)
+	}
+}
+
+func inOrder[V any](m map[string]V) func(func(string, V) bool) {
+	return func(yield func(string, V) bool) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			if !yield(name, m[name]) {
+				return
+			}
+		}
+	}
+}
+
+func delivering(w *world) {
+	ctx := w.t.Context()
+	for _, path := range []string{"200", "500", "404", "410", "423", "abort"} {
+		key := "cmp:hook:go:" + path
+		w.schedule(client.Request{Key: key, URL: w.shop + "/" + path, Body: []byte(`{"n":1}`), Headers: map[string]string{"X-Tenant": "7"}})
+		switch path {
+		case "200":
+			w.pass(key, settled(client.Delivered, 1))
+		case "410", "abort":
+			w.pass(key, settled(client.Dead, 1))
+		case "423":
+			w.pass(key, func(n *client.Notice) bool { return n.State == client.Scheduled && time.Until(n.Due) > 30*time.Minute })
+		default:
+			w.pass(key, settled(client.Scheduled, 1))
+		}
+		w.get(key)
+	}
+	// To the ladder's end and on to a second life.
+	const key = "cmp:hook:go:500"
+	for range 2 {
+		n, err := w.c.Fire(ctx, key)
+		w.notice("fire", n, err)
+		attempts := len(n.Attempts)
+		w.pass(key, func(n *client.Notice) bool { return len(n.Attempts) > attempts && n.State != client.Claimed })
+		w.get(key)
+	}
+	n, err := w.c.Redrive(ctx, key)
+	w.notice("redrive", n, err)
+	w.pass(key, settled(client.Scheduled, 4))
+	w.get(key)
+	n, err = w.c.Cancel(ctx, "cmp:hook:go:200")
+	w.notice("cancel what is delivered", n, err)
+	n, err = w.c.Cancel(ctx, "cmp:hook:go:410")
+	w.notice("cancel what is dead", n, err)
+	w.schedule(client.Request{Key: "cmp:hook:go:get", URL: w.shop + "/200?a=1", Method: "GET", Body: []byte(`{"b":"x y","c":2}`)})
+	w.pass("cmp:hook:go:get", settled(client.Delivered, 1))
+	w.get("cmp:hook:go:get")
+}
+
+func reporting(w *world) {
+	ctx := w.t.Context()
+	report := func(what, key string, call func(context.Context, string, client.Report) (*client.Notice, error), r client.Report) {
+		if r.ID == "" {
+			r.ID = w.ids[key]
+		}
+		n, err := call(ctx, key, r)
+		w.notice(what+" "+key, n, err)
+	}
+	take := func(route, key string, so func(*client.Notice) bool) {
+		e := w.takeOne(route)
+		w.note("take", map[string]any{"key": e.Key, "attempt": e.Attempt, "type": e.ContentType, "body": string(e.Body)}, nil)
+		w.ids[key] = e.ID
+		w.pass(key, so)
+		w.get(key)
+	}
+	const job, push = "cmp:jobs:a:1", "cmp:push:a:1"
+	w.schedule(client.Request{Key: job, Body: []byte(`{"job":1}`)})
+	take("jobs", job, func(n *client.Notice) bool { return n.State == client.Claimed })
+	report("ack of another", job, w.c.Ack, client.Report{Attempt: 1, ID: "msg_other"})
+	report("ack of attempt 2", job, w.c.Ack, client.Report{Attempt: 2})
+	report("defer", job, w.c.Defer, client.Report{Attempt: 1, After: time.Hour})
+	report("ack late", job, w.c.Ack, client.Report{Attempt: 1})
+	if _, err := w.c.Fire(ctx, job); err != nil {
+		w.t.Error(err)
+	}
+	take("jobs", job, func(n *client.Notice) bool { return n.State == client.Claimed })
+	report("nack", job, w.c.Nack, client.Report{Attempt: 1, Response: "no"})
+	report("nack again", job, w.c.Nack, client.Report{Attempt: 1, Response: "no"})
+	if _, err := w.c.Fire(ctx, job); err != nil {
+		w.t.Error(err)
+	}
+	take("jobs", job, func(n *client.Notice) bool { return n.State == client.Claimed })
+	report("ack", job, w.c.Ack, client.Report{Attempt: 2, Response: "yes"})
+	report("ack again", job, w.c.Ack, client.Report{Attempt: 2})
+	report("nack after", job, w.c.Nack, client.Report{Attempt: 2})
+
+	w.schedule(client.Request{Key: push, Body: []byte(`[1]`)})
+	take("push", push, settled(client.Delivered, 1))
+	report("ack", push, w.c.Ack, client.Report{Attempt: 1})
+	report("nack", push, w.c.Nack, client.Report{Attempt: 1, Permanent: true, Response: "never"})
+	report("nack again", push, w.c.Nack, client.Report{Attempt: 1, Permanent: true, Response: "never"})
+}
+
+func listing(w *world) {
+	ctx := w.t.Context()
+	for _, q := range []client.Query{{Route: "hook", State: client.Dead}, {State: client.Dead, Reason: "gone"}, {Prefix: "cmp:jobs"},
+		{Route: "none"}, {State: "asleep"}, {Limit: 1001}, {Cursor: "%"}} {
+		p, err := w.c.List(ctx, q)
+		if err == nil {
+			// A page of the real one may be short although more follow.
+			for all := p; all.Cursor != ""; p.Items = append(p.Items, all.Items...) {
+				q.Cursor = all.Cursor
+				if all, err = w.c.List(ctx, q); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+			q.Cursor = ""
+			// The real order is by time, the fake's by key.
+			slices.SortFunc(p.Items, func(a, b client.Notice) int { return strings.Compare(a.Key, b.Key) })
+			for _, n := range p.Items {
+				w.notice(fmt.Sprintf("list %+v", q), &n, nil)
+			}
+			continue
+		}
+		w.note(fmt.Sprintf("list %+v", q), nil, err)
+	}
+	for _, dry := range []bool{true, false} {
+		r, err := w.c.RedriveRoute(ctx, "push", client.Query{}, dry)
+		w.note("redrive push", map[string]int{"matched": r.Matched, "redriven": r.Redriven}, err)
+	}
+	_, err := w.c.RedriveRoute(ctx, "none", client.Query{}, true)
+	w.note("redrive none", nil, err)
+	for _, call := range []func(context.Context, string) (*client.Route, error){w.c.Pause, w.c.Resume} {
+		for _, name := range []string{"hook", "none"} {
+			r, err := call(ctx, name)
+			w.note("turn "+name, r, err)
+		}
+	}
+	routes, err := w.c.Routes(ctx)
+	w.note("routes", routes, err)
+	for _, r := range []client.Receiver{{Route: "hook", Host: "127.0.0.1"}, {Route: "hook", Host: "Shop.Example."}, {Route: "hook"},
+		{Route: "hook", Host: "a/b"}, {Route: "hook", Host: "a", Audience: "m1"}, {Route: "push", Host: "a"}, {Route: "none", Host: "a"}} {
+		s, err := w.c.ReceiverSecret(ctx, r)
+		w.note(fmt.Sprintf("secret %+v", r), s, err)
+	}
+	h, err := w.c.Ready(ctx)
+	w.note("ready", map[string]bool{"ready": h.Ready}, err)
+}

@@ -1,0 +1,207 @@
+package clienttest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"notifier/client"
+	"notifier/client/clienttest"
+	"notifier/client/webhook"
+)
+
+// The whole default ladder, 25 hours of it, at the times it says.
+func TestAdvanceGoesDownTheLadderInOrder(t *testing.T) {
+	var at []time.Duration
+	var s *clienttest.Service
+	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	s = clienttest.New(clienttest.Options{Start: start, Routes: []clienttest.Route{{Name: "all", Secret: secret, SignPer: "host,route"}},
+		Receiver: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			at = append(at, s.Now().Sub(start))
+			body, err := webhook.Payload(r, 100)
+			if err == nil {
+				err = webhook.Verify(r.Header, body, secret) // by the true clock
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		})})
+	defer s.Close()
+	c := s.Client()
+	if _, err := c.Schedule(t.Context(), client.Request{Key: "a:b:c:1", URL: "https://shop.example/", Delay: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Advance(time.Minute - time.Millisecond); n != 0 {
+		t.Fatalf("%d attempts before it is due", n)
+	}
+	if n := s.Advance(time.Millisecond); n != 1 {
+		t.Fatalf("%d attempts when it is due", n)
+	}
+	if n := s.Advance(100 * time.Hour); n != 9 {
+		t.Fatalf("%d attempts after the first, want 9", n)
+	}
+	const m, h = time.Minute, time.Hour
+	want := []time.Duration{m, m + 15*time.Second}
+	for _, step := range []time.Duration{3 * m, 10 * m, 30 * m, 30 * m, h, 2 * h, 6 * h, 15 * h} {
+		want = append(want, want[len(want)-1]+step)
+	}
+	if !slices.Equal(at, want) {
+		t.Errorf("at %v, want %v", at, want)
+	}
+	if n, err := c.Get(t.Context(), "a:b:c:1"); err != nil || n.State != client.Dead || n.Reason != "status_5xx" || len(n.Attempts) != 10 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if got := s.Now().Sub(start); got != time.Minute+100*time.Hour {
+		t.Errorf("the clock shows %s", got)
+	}
+}
+
+// A receiver may call the API while it is called, and cancel what calls it.
+func TestAReceiverMayCallTheAPI(t *testing.T) {
+	var s *clienttest.Service
+	s = clienttest.New(clienttest.Options{Receiver: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := s.Client().Cancel(context.Background(), r.Header.Get("Notifier-Key"))
+		if err != nil || !n.InFlight {
+			t.Errorf("%+v, %v", n, err)
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	})})
+	defer s.Close()
+	if _, err := s.Client().Schedule(t.Context(), client.Request{Key: "a:b:c:1", URL: "https://shop.example/"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Advance(time.Hour); n != 1 {
+		t.Errorf("%d attempts", n)
+	}
+	if n, err := s.Client().Get(t.Context(), "a:b:c:1"); err != nil || n.State != client.Cancelled {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+func TestPausedRoutesKeepEverything(t *testing.T) {
+	s := clienttest.New(clienttest.Options{Routes: []clienttest.Route{{Name: "log", Prefix: "a", Target: "log"}}})
+	defer s.Close()
+	c := s.Client()
+	if _, err := c.Schedule(t.Context(), client.Request{Key: "a:b:c:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Pause(t.Context(), "log"); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Advance(time.Hour); n != 0 {
+		t.Errorf("%d attempts while paused", n)
+	}
+	stats, err := c.Stats(t.Context())
+	if err != nil || stats.Routes[0].Pending != 1 || stats.Routes[0].Overdue != 1 || !stats.Routes[0].Paused {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if _, err := c.Resume(t.Context(), "log"); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Advance(0); n != 1 {
+		t.Errorf("%d attempts after it was resumed", n)
+	}
+}
+
+// A consumer that never reports costs an attempt, and the last one the notice.
+func TestAnEntryWithoutAReportComesAgain(t *testing.T) {
+	s := clienttest.New(clienttest.Options{Routes: []clienttest.Route{{Name: "jobs", Prefix: "a", Target: "stream:jobs", Report: true,
+		Timeout: time.Minute, Retry: []time.Duration{time.Second}}}})
+	defer s.Close()
+	if _, err := s.Client().Schedule(t.Context(), client.Request{Key: "a:b:c:1", Body: []byte("7")}); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(time.Hour)
+	got := s.Take("jobs")
+	if len(got) != 2 || got[0].Attempt != 1 || got[1].Attempt != 2 || got[0].ID != got[1].ID || string(got[1].Body) != "7" {
+		t.Errorf("%+v", got)
+	}
+	if n, err := s.Client().Get(t.Context(), "a:b:c:1"); err != nil || n.State != client.Dead || n.Reason != "unreported" {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if len(s.Take("jobs")) != 0 {
+		t.Error("entries are taken once")
+	}
+}
+
+// An outage, as a producer that repeats sees it.
+func TestFailIsAnOutage(t *testing.T) {
+	s := clienttest.New(clienttest.Options{})
+	defer s.Close()
+	c, err := client.New(client.Options{URL: s.URL, Pause: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s.Fail(2, http.StatusServiceUnavailable)
+	if n, err := c.Schedule(t.Context(), client.Request{Key: "a:b:c:1", URL: "https://shop.example/"}); err != nil || !n.Created {
+		t.Errorf("%+v, %v", n, err)
+	}
+	s.Fail(1, http.StatusInsufficientStorage)
+	if _, err := c.Schedule(t.Context(), client.Request{Key: "a:b:c:2", URL: "https://shop.example/"}); !client.IsStatus(err, 507) {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.Get(t.Context(), "a:b:c:2"); !client.IsStatus(err, 404) {
+		t.Errorf("what was refused is there: %v", err)
+	}
+}
+
+// A route that cannot be is the test's fault, and told at once.
+func TestRoutesThatCannotBe(t *testing.T) {
+	for _, r := range []clienttest.Route{{}, {Name: "a", Target: "queue:x"}, {Name: "a", Target: "list:"}, {Name: "a", Target: "ftp://x"},
+		{Name: "a", Secret: "whsec_"}, {Name: "a", SignPer: "key"}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%+v was taken", r)
+				}
+			}()
+			clienttest.New(clienttest.Options{Routes: []clienttest.Route{r}}).Close()
+		}()
+	}
+}
+
+// Without a Receiver the call goes out: nobody listens there.
+func TestWithoutAReceiverCallsGoOverTheNetwork(t *testing.T) {
+	s := clienttest.New(clienttest.Options{})
+	defer s.Close()
+	if _, err := s.Client().Schedule(t.Context(), client.Request{Key: "a:b:c:1", URL: "http://127.0.0.1:1/"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(0)
+	n, err := s.Client().Get(t.Context(), "a:b:c:1")
+	if err != nil || n.State != client.Scheduled || len(n.Attempts) != 1 || n.Attempts[0].Reason != "connect" {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// A test of a program that closes orders which nobody pays.
+func ExampleService_Advance() {
+	shop := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println("closed by", r.Header.Get("Notifier-Key"))
+	})
+	service := clienttest.New(clienttest.Options{Receiver: shop})
+	defer service.Close()
+
+	// The program under test would be given service.URL, or this client.
+	c := service.Client()
+	for _, order := range []string{"1", "2"} {
+		if _, err := c.Schedule(context.Background(), client.Request{Key: "shop:orders:close:" + order, Delay: 15 * time.Minute,
+			URL: "https://shop.example/close"}); err != nil {
+			panic(err)
+		}
+	}
+	if _, err := c.Cancel(context.Background(), "shop:orders:close:1"); err != nil { // it is paid
+		panic(err)
+	}
+
+	fmt.Println(service.Advance(14*time.Minute), "calls in the first 14 minutes")
+	service.Advance(time.Minute)
+	// Output:
+	// 0 calls in the first 14 minutes
+	// closed by shop:orders:close:2
+}

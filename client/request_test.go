@@ -1,0 +1,46 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"notifier/client"
+)
+
+// Times and durations stand in the request as the API reads them, and what is
+// not given does not stand there: a zero time must not be read as the year 1.
+func TestRequestsSayTimesAsTheAPIReadsThem(t *testing.T) {
+	at := time.Date(2031, 1, 2, 3, 4, 5, 6e6, time.FixedZone("", 3600))
+	for want, v := range map[string]any{
+		`{"key":"a:b:c:1"}`: client.Request{Key: "a:b:c:1"},
+		`{"key":"a:b:c:1","retry":"1s,1m30s","delay":"1.5s","body":[1, 2]}`: client.Request{Key: "a:b:c:1", Delay: 1500 * time.Millisecond,
+			Retry: client.Ladder(time.Second, 90*time.Second), Body: []byte(`[1, 2]`)},
+		`{"key":"a:b:c:1","retry":"none","due":"2031-01-02T02:04:05.006Z"}`: client.Request{Key: "a:b:c:1", Due: at, Retry: client.Ladder()},
+		`{"attempt":2,"id":"msg_1","after":"5s"}`:                           client.Report{Attempt: 2, ID: "msg_1", After: 5 * time.Second},
+		`{"attempt":2,"id":"msg_1","permanent":true}`:                       client.Report{Attempt: 2, ID: "msg_1", Permanent: true},
+	} {
+		var got []byte
+		var err error
+		if r, ok := v.(client.Request); ok {
+			got, err = r.Line() // package json would take the white space out of the body
+		} else {
+			got, err = json.Marshal(v)
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+func TestABodyThatIsNoJSONIsRefusedBeforeItIsSent(t *testing.T) {
+	c, err := client.New(client.Options{URL: "http://127.0.0.1:1", Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Schedule(context.Background(), client.Request{Key: "a:b:c:1", Body: []byte("{")})
+	if want := "the body is not JSON; give it as text or base64"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -1,0 +1,172 @@
+package adopt
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// place is a partition and its route.
+type place struct {
+	route *route.Route
+	at    keys.Partition
+}
+
+// followKeys looks at keys, partition by partition, and does what is to be done.
+func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) error {
+	by := map[place][]string{}
+	for k := range some {
+		if !keys.Valid(k) {
+			continue
+		}
+		if r := a.o.Routes.Match(k); r != nil && r.Adopt {
+			p := place{r, a.o.Space.Partition(r.Prefix, k)}
+			by[p] = append(by[p], k)
+		}
+	}
+	for p, ks := range by {
+		for part := range slices.Chunk(ks, batch) {
+			if err := a.followPartition(ctx, p, part, some); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// followPartition looks at some keys of one partition and does what is to be done. What
+// changes while it is looked at is looked at again; what changes all the time
+// sends events all the time.
+func (a *Adopter) followPartition(ctx context.Context, p place, ks []string, events map[string]eventSet) error {
+	tries := 3
+	var todo, expired []string
+	for _, k := range ks {
+		t := events[k]
+		if t.expired {
+			expired = append(expired, k)
+		}
+		if t.event || !t.expired {
+			todo = append(todo, k)
+		}
+	}
+	for len(todo) > 0 && tries > 0 {
+		tries--
+		again, err := a.adoptBatch(ctx, p, todo, events)
+		if err != nil {
+			return err
+		}
+		todo = again
+	}
+	return a.adoptExpired(ctx, p, expired)
+}
+
+// adoptBatch looks at each key one time and takes its step, and returns those that
+// have changed meanwhile.
+func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events map[string]eventSet) (again []string, err error) {
+	for len(ks) > 0 {
+		list, looked, err := a.peek(ctx, p, ks, events)
+		if err != nil {
+			return nil, err
+		}
+		ks = ks[min(max(looked, 1), len(ks)):]
+		if a.o.Masters != nil {
+			if list, err = a.confirmCancels(ctx, p, list, events); err != nil {
+				return nil, err
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		cctx, cancel := context.WithTimeout(ctx, callLimit)
+		done, err := a.o.Store.Adopt(cctx, p.at, list)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		n, lost := 0, 0
+		for i := range list {
+			switch {
+			case !done[i]:
+				again = append(again, list[i].Key)
+			case list[i].Op == store.OpAdopt:
+				n++
+				if list[i].Content.Lost {
+					lost++
+				}
+			}
+		}
+		a.count(p, n, lost)
+	}
+	return again, nil
+}
+
+// peek looks at keys and decides on each: looked says how many it came to.
+func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[string]eventSet) (list []store.Adoption, looked int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	now, seen, looked, err := a.o.Store.Peek(ctx, p.at, ks, a.o.MaxBody)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range seen {
+		s := &seen[i]
+		op := decide(s, events[s.Key], now, a.o.Masters != nil)
+		if op == "" {
+			continue
+		}
+		x := store.Adoption{Seen: *s, Op: op}
+		if op == store.OpAdopt {
+			x.Content = notice.Content{Body: s.Value, Adopted: true, Lost: s.Value == nil}
+			if err := x.Content.Check(); err != nil {
+				a.o.Logger.Error("a timer cannot be adopted", zap.String("key", s.Key), zap.Error(err))
+				continue
+			}
+			if x.Content.Lost {
+				a.o.Logger.Error("a timer's payload is longer than NOTIFIER_MAX_BODY; its notice has no body", zap.String("key", s.Key),
+					zap.Int64("bytes", s.Length), zap.Int64("limit", a.o.MaxBody))
+			}
+		}
+		list = append(list, x)
+	}
+	return list, looked, nil
+}
+
+// confirmCancels looks a second time at what would be cancelled, because in a cluster a
+// timer may be about to be set.
+func (a *Adopter) confirmCancels(ctx context.Context, p place, list []store.Adoption, events map[string]eventSet) ([]store.Adoption, error) {
+	var doubtful []string
+	rest := list[:0:0]
+	for _, x := range list {
+		if x.Op == store.OpCancel {
+			doubtful = append(doubtful, x.Key)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	if len(doubtful) == 0 {
+		return list, nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(confirm):
+	}
+	second, _, err := a.peek(ctx, p, doubtful, events)
+	return append(rest, second...), err
+}
+
+func (a *Adopter) count(p place, adopted, lost int) {
+	if adopted > 0 {
+		a.o.OnAdopted(p.route.Name, adopted)
+	}
+	if lost > 0 {
+		a.o.OnBodyLost(p.route.Name, lost)
+	}
+}

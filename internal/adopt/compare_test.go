@@ -1,0 +1,121 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+func table(t *testing.T) *route.Table {
+	t.Helper()
+	routes, err := route.NewTable([]*route.Route{{Name: "r", Prefix: "app1", Adopt: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return routes
+}
+
+func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
+	srv := redistest.Start(t)
+	ctx, c := t.Context(), srv.Client()
+	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
+	s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
+	a := New(Options{Store: s, Routes: table(t), Space: space, MaxBody: 1 << 10, OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {},
+		Logger: zaptest.NewLogger(t)})
+	state := func(k string, want notice.State) {
+		t.Helper()
+		if f, err := s.Find(ctx, "app1", k); err != nil || f.State != want {
+			t.Errorf("%s: %+v, %v; want it %s", k, f, err, want)
+		}
+	}
+	// Those with an own timer of the service's are not compared: what is missing
+	// there was never set, or the like.
+	const api = "app1:a:api:1"
+	if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1"}, []store.Request{{Key: api, Delay: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Del(ctx, api)
+	far := make([]string, 1200)
+	for i := range far {
+		far[i] = fmt.Sprintf("app1:a:far:%d", i)
+		c.Set(ctx, far[i], `{"a":1}`, time.Hour)
+	}
+	const near, there = "app1:a:near:1", "app1:a:there:1"
+	c.Set(ctx, there, "p", time.Hour)
+	c.Set(ctx, near, "p", 1400*time.Millisecond)
+	if err := a.Follow(ctx, append(far, near, there)...); err != nil {
+		t.Fatal(err)
+	}
+	c.Del(ctx, append(far[1:], near)...)
+	if err := a.compareDue(ctx); err != nil {
+		t.Fatal(err)
+	}
+	state(near, notice.Cancelled)
+	state(far[1], notice.Scheduled)
+	// What an eviction may have taken is not cancelled.
+	c.ConfigSet(ctx, "maxmemory", "1gb")
+	c.ConfigSet(ctx, "maxmemory-policy", "volatile-lru")
+	if err := a.compareAll(ctx); err != nil || !a.evicts {
+		t.Fatal(a.evicts, err)
+	}
+	state(far[1], notice.Scheduled)
+	c.ConfigSet(ctx, "maxmemory-policy", "noeviction")
+	if err := a.compareAll(ctx); err != nil || a.evicts {
+		t.Fatal(a.evicts, err)
+	}
+	for _, k := range far[1:] {
+		state(k, notice.Cancelled)
+	}
+	for _, k := range []string{there, api, far[0]} {
+		state(k, notice.Scheduled)
+	}
+}
+
+// away is a Redis whose events come and whose scripts fail.
+type away struct{ Store }
+
+func (away) Peek(context.Context, keys.Partition, []string, int64) (time.Time, []store.Seen, int, error) {
+	return time.Time{}, nil, 0, errors.New("away")
+}
+
+func (away) Unknown(context.Context, keys.Partition, []string, time.Duration) (none, old []string, err error) {
+	return nil, nil, errors.New("away")
+}
+
+func TestWhatWaitsIsBoundedHoweverLongRedisFails(t *testing.T) {
+	a := New(Options{Store: away{}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, Logger: zap.NewNop()})
+	n := 0
+	for range 3 {
+		for range maxPendingExpired {
+			a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "expired")
+			n++
+		}
+		// Others come while some are looked at.
+		a.mu.Lock()
+		some := a.pending
+		a.pending = map[string]eventSet{}
+		a.mu.Unlock()
+		for range maxPendingExpired {
+			a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "expired")
+			n++
+		}
+		a.putBack(some)
+		if len(a.pending) > maxPendingExpired {
+			t.Fatalf("%d keys wait, %d at most have room", len(a.pending), maxPendingExpired)
+		}
+	}
+	if err := a.drain(t.Context()); err == nil || len(a.pending) == 0 {
+		t.Errorf("%d keys wait, %v", len(a.pending), err)
+	}
+}

@@ -1,0 +1,90 @@
+package adopt
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// adoptExpired makes notices of timers that have expired and were never adopted.
+func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) error {
+	if len(expired) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	unknown, old, err := a.o.Store.Unknown(ctx, p.at, expired, late)
+	if err != nil {
+		return err
+	}
+	if len(old) > 0 && a.o.Masters == nil {
+		if err := a.adoptReused(ctx, p, old); err != nil {
+			return err
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	// Keep: whatever has become known meanwhile stays as it is.
+	reqs := make([]store.Request, len(unknown))
+	for i, k := range unknown {
+		reqs[i] = store.Request{Key: k, OnDuplicate: store.Keep, Content: notice.Content{Lost: true}}
+	}
+	replies, err := a.o.Store.Schedule(ctx, p.at, reqs)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i := range replies {
+		if replies[i].Created {
+			n++
+		}
+	}
+	a.countBodiless(p, n, unknown[0])
+	return nil
+}
+
+// adoptReused makes notices of timers that have expired, were never adopted, and bear
+// the name of a notice that ended long ago. In a cluster, where a cancelled
+// notice's own timer may have been left over, they are not told apart.
+func (a *Adopter) adoptReused(ctx context.Context, p place, old []string) error {
+	now, seen, _, err := a.o.Store.Peek(ctx, p.at, old, a.o.MaxBody)
+	if err != nil {
+		return err
+	}
+	var list []store.Adoption
+	for _, s := range seen {
+		// One that is there by now has events of its own.
+		if s.Length == store.NoKey && s.Notice != nil && !s.SettledAt.IsZero() && now.Sub(s.SettledAt) >= late {
+			s.Expire = now.UnixMilli() - 1
+			list = append(list, store.Adoption{Seen: s, Op: store.OpAdopt, Content: notice.Content{Lost: true}})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	done, err := a.o.Store.Adopt(ctx, p.at, list)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, ok := range done {
+		if ok {
+			n++
+		}
+	}
+	a.countBodiless(p, n, list[0].Key)
+	return nil
+}
+
+// countBodiless counts n new notices without a body, one of which is named.
+func (a *Adopter) countBodiless(p place, n int, one string) {
+	a.count(p, n, n)
+	if n > 0 {
+		a.o.Logger.Warn("timers expired before they could be adopted; their notices are delivered without a body",
+			zap.String("route", p.route.Name), zap.Int("notices", n), zap.String("one_of_them", one))
+	}
+}

@@ -1,0 +1,123 @@
+package adopt
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+)
+
+// eventSet is what events said of a key since it was last looked at.
+type eventSet struct {
+	event   bool // anything at all, as opposed to a scan
+	removed bool // somebody deleted it, or moved it away
+	expired bool
+	// compared: no event said anything, but its notice is pending and its timer
+	// not as it should be. What is gone then was deleted.
+	compared bool
+	value    valueEvent
+}
+
+// valueEvent is what events said of a key's value. A SET with an expiry says "set"
+// and then "expire"; an "expire" without a "set" before it, or a second one, only
+// moves what is there.
+type valueEvent byte
+
+const (
+	valueUntold valueEvent = iota
+	valueSet
+	valueSetExpire // a value, and the expiry that was set with it
+	valueExpire
+)
+
+// and adds what events said later.
+func (t eventSet) and(o eventSet) eventSet {
+	value := o.value
+	switch {
+	case !o.event:
+		value = t.value
+	case t.value == valueSet && o.value == valueExpire:
+		value = valueSetExpire
+	}
+	return eventSet{t.event || o.event, t.removed || o.removed, t.expired || o.expired, t.compared || o.compared, value}
+}
+
+// readEvent reads an event's name; ok is false for those that mean nothing here.
+func readEvent(event string) (t eventSet, ok bool) {
+	switch event {
+	case "expired":
+		return eventSet{expired: true}, true
+	case "evicted":
+		return eventSet{}, false
+	case "del", "rename_from", "move_from":
+		return eventSet{event: true, removed: true}, true
+	case "set":
+		return eventSet{event: true, value: valueSet}, true
+	case "expire":
+		return eventSet{event: true, value: valueExpire}, true
+	}
+	return eventSet{event: true}, true
+}
+
+// note takes what was said of a key.
+func (a *Adopter) note(key string, t eventSet) {
+	a.mu.Lock()
+	a.add(key, t)
+	a.mu.Unlock()
+	a.signal()
+}
+
+// add keeps a key to look at, if there is room. The caller holds mu.
+func (a *Adopter) add(key string, t eventSet) {
+	switch known, there := a.pending[key]; {
+	case there:
+		a.pending[key] = known.and(t)
+	case len(a.pending) < maxPending || t.expired && len(a.pending) < maxPendingExpired:
+		a.pending[key] = t
+	case t.expired:
+		a.dropped++
+	default:
+		a.scan = true
+	}
+}
+
+// putBack keeps keys that could not be looked at, as far as there is room: events
+// go on to come while Redis fails.
+func (a *Adopter) putBack(some map[string]eventSet) {
+	a.mu.Lock()
+	for k, t := range some {
+		a.add(k, t)
+	}
+	a.mu.Unlock()
+}
+
+// drain looks at the keys that events named, until none is left.
+func (a *Adopter) drain(ctx context.Context) error {
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		some := a.pending
+		a.pending = map[string]eventSet{}
+		lost := a.dropped
+		a.dropped = 0
+		a.mu.Unlock()
+		if lost > 0 {
+			a.o.Logger.Error("expired timers came faster than they could be looked at; those that were not adopted before are not delivered",
+				zap.Int("timers", lost))
+		}
+		if len(some) == 0 {
+			return nil
+		}
+		if err := a.followKeys(ctx, some); err != nil {
+			a.putBack(some)
+			return err
+		}
+	}
+	return nil
+}
+
+// signal lets Run see what is new.
+func (a *Adopter) signal() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,60 @@
+package adopt
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// scanShare bounds what looks without a reason cost: a fiftieth of the time. Events
+// are lost on occasions that are known and looked after at once; this is for those
+// that are not.
+const scanShare = 50
+
+// Scan asks for a look at all keys: events may have been missed.
+func (a *Adopter) Scan() {
+	a.mu.Lock()
+	a.scan = true
+	a.mu.Unlock()
+	a.signal()
+}
+
+// scanDue reports whether a scan was asked for or has its turn. The turns of
+// instances are kept apart.
+func (a *Adopter) scanDue(next *time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.scan && time.Now().Before(*next) {
+		return false
+	}
+	a.scan = false
+	every := a.o.Every
+	if !a.o.Events() {
+		every = min(every, everyBlind)
+	}
+	*next = time.Now().Add(every + rand.N(every/4+1))
+	return true
+}
+
+// scanAll looks at all keys, and meanwhile what events name.
+func (a *Adopter) scanAll(ctx context.Context) error {
+	for _, p := range a.prefixes {
+		err := a.o.Store.Timers(ctx, a.o.Masters, p+":*", scanBatch, func(ctx context.Context, ks []string) error {
+			some := make(map[string]eventSet, len(ks))
+			for _, k := range ks {
+				some[k] = eventSet{}
+			}
+			if err := a.followKeys(ctx, some); err != nil {
+				return err
+			}
+			if err := a.drain(ctx); err != nil {
+				return err
+			}
+			return a.compareDue(ctx)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return a.compareAll(ctx)
+}

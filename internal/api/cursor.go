@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/keyring"
+	"notifier/internal/store"
+)
+
+// cursors seals the cursors of one query. What is inside names the last key that
+// was looked at, which the client may not be allowed to see, and the place where
+// the listing goes on, which it may not choose: so they are encrypted, and bound
+// to the client, to its scope and to the query.
+type cursors struct {
+	api   *api
+	bound []byte
+}
+
+func (a *api) cursors(operation string, at site, query url.Values) cursors {
+	rest := maps.Clone(query)
+	delete(rest, "cursor")
+	delete(rest, "limit")
+	return cursors{a, []byte(strings.Join([]string{operation, at.param, at.Name, at.Prefix, rest.Encode()}, "\n"))}
+}
+
+// seal makes of the store's cursor one to hand out; an empty one stays so.
+func (c cursors) seal(ctx context.Context, inner string) (string, error) {
+	outer, err := c.api.keys.Seal(ctx, keyring.Cursors, inner, c.bound)
+	return outer, c.explain(err)
+}
+
+// writePage ends a page whose items have been appended to out, and writes it with the
+// cursor of the next.
+func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, inner string) error {
+	cursor, err := c.seal(r.Context(), inner)
+	if err != nil {
+		return err
+	}
+	out = append(out, ']')
+	if cursor != "" {
+		out = appendJSON(append(out, `,"cursor":`...), cursor)
+	}
+	return writeRaw(w, http.StatusOK, "application/json", append(out, '}', '\n'))
+}
+
+// open is the inverse of seal. What was not sealed for this client and this query, or by
+// a version that seals otherwise, is store.ErrCursor.
+func (c cursors) open(ctx context.Context, outer string) (string, error) {
+	inner, err := c.api.keys.Open(ctx, keyring.Cursors, outer, c.bound)
+	if errors.Is(err, keyring.ErrForeign) {
+		return "", store.ErrCursor
+	}
+	return inner, c.explain(err)
+}
+
+// explain is what a caller is told where the key cannot be had.
+func (c cursors) explain(err error) error {
+	if !errors.Is(err, keyring.ErrUnreadable) {
+		return err
+	}
+	c.api.log.Warn("listings of more than a page are refused", zap.Error(err))
+	return problem(http.StatusServiceUnavailable, "the key that cursors are sealed with cannot be read at the moment; "+
+		"what fits one page is listed, and all else goes on. Repeat the call").with("Retry-After", "1")
+}
+
+// badCursor is the answer to store.ErrCursor.
+func badCursor() *Problem {
+	const rule = "is not a cursor of this listing for this client, or of another version of the service; begin again without one"
+	p := problem(http.StatusBadRequest, "query.cursor: %s", rule)
+	p.Errors = []Wrong{{Location: "query.cursor", Message: rule}}
+	return p
+}

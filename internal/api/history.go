@@ -1,0 +1,278 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/audit"
+	"notifier/internal/history"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// Historian finds what has ended.
+type Historian interface {
+	Find(ctx context.Context, q history.Query) (history.Page, error)
+	// Latest is the last ending under a key; ok is false if there is none.
+	Latest(ctx context.Context, key string) (row history.Row, ok bool, err error)
+}
+
+// Eraser forgets what has ended.
+type Eraser interface {
+	Erase(ctx context.Context, x history.Erasure) (history.Erased, error)
+}
+
+var eraseParams = []parameter{paramKey, paramEndHost}
+
+var historyParams = []parameter{paramKey, paramPrefix, paramEndHost, paramOutcome, paramEndReason, paramEndSince, paramEndUntil, paramText, paramLimit, paramCursor}
+
+var (
+	paramKey       = parameter{"key", "The key of one notice.", "app1:orders:paid:4711"}
+	paramEndHost   = parameter{"host", "The host that was called, without port.", "shop.example"}
+	paramOutcome   = parameter{"outcome", "delivered, dead, cancelled or replaced; several, comma-separated; all if it is left out.", "dead,cancelled"}
+	paramEndReason = parameter{"reason", "Why it died.", "status_5xx"}
+	paramEndSince  = parameter{"since", "RFC 3339; by the time of the ending.", "2026-11-21T00:00:00Z"}
+	paramEndUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
+	paramText      = parameter{"text", "Words of the body or of an answer, whatever their case; needs since.", "card declined"}
+)
+
+// maxText is the longest text that is searched for.
+const maxText = 200
+
+// Ending is one ending of a notice. Body and BodyBase64 stand at the end because
+// the body is appended byte for byte.
+type Ending struct {
+	Key          string            `json:"key" example:"app1:orders:paid:4711"`
+	ID           string            `json:"id" doc:"The webhook-id of its callbacks."`
+	Ending       int               `json:"ending" doc:"1, or more if it had ended before: a dead letter that was redriven, cancelled or replaced."`
+	Route        string            `json:"route" doc:"The name of its route, or the prefix if no route has that any more."`
+	Host         string            `json:"host,omitempty" doc:"The host that was called."`
+	Outcome      notice.Ending     `json:"outcome" enum:"delivered,dead,cancelled,replaced"`
+	Reason       string            `json:"reason,omitempty" doc:"Why it is dead."`
+	Due          stamp             `json:"due" doc:"When its last attempt was due."`
+	CreatedAt    stamp             `json:"created_at"`
+	EndedAt      stamp             `json:"ended_at" doc:"By Redis's clock."`
+	AttemptsMade int               `json:"attempts_made"`
+	URL          string            `json:"url,omitempty" doc:"Its own address, without a password."`
+	Audience     string            `json:"audience,omitempty"`
+	Method       string            `json:"method,omitempty" enum:"POST,PUT,GET"`
+	ContentType  string            `json:"content_type,omitempty"`
+	Retry        []string          `json:"retry,omitzero" doc:"Its own ladder, if it brought one; empty = one attempt."`
+	Headers      map[string]string `json:"headers,omitempty" doc:"Its own headers but those in headers_withheld."`
+	Withheld     []string          `json:"headers_withheld,omitempty" doc:"Names of headers whose values are secrets, which are not kept."`
+	Attempts     []Attempt         `json:"attempts" doc:"The last 20 attempts."`
+	BodySize     int               `json:"body_size" doc:"In bytes."`
+	BodySHA256   string            `json:"body_sha256,omitempty" doc:"In hex, where bodies are hashed."`
+	BodyKept     bool              `json:"body_kept" doc:"Whether the body is here as it was."`
+	Body         any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
+	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
+}
+
+// Endings answers GET /v1/history.
+type Endings struct {
+	Items  []Ending `json:"items" doc:"The latest first."`
+	Cursor string   `json:"cursor,omitempty" doc:"If there is one, there may be more: call again with it."`
+}
+
+// history serves GET /v1/history.
+func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
+	values, p := queryOf(r, historyParams)
+	if p != nil {
+		return p
+	}
+	if a.historian == nil {
+		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set where this instance runs")
+	}
+	q, p := a.endingsAsked(values)
+	if p != nil {
+		return p
+	}
+	cursors := a.cursors("history", at, values)
+	var err error
+	if q.Cursor, err = cursors.open(r.Context(), values.Get("cursor")); err != nil {
+		return err
+	}
+	var page history.Page
+	if at.within(&q) {
+		if page, err = a.historian.Find(r.Context(), q); err != nil {
+			return a.historyProblem(err)
+		}
+	}
+	out := []byte(`{"items":[`)
+	n := 0
+	for i := range page.Rows {
+		if !at.Covers(page.Rows[i].Key) {
+			continue
+		}
+		if n++; n > 1 {
+			out = append(out, ',', '\n')
+		}
+		out = a.appendEnding(out, &page.Rows[i])
+	}
+	return cursors.writePage(w, r, out, page.Cursor)
+}
+
+// endingsAsked reads the parameters of a search.
+func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
+	var f faults
+	shared := a.filter(values, &f)
+	q := history.Query{Prefix: shared.Prefix, Reason: shared.Reason, Since: shared.Since, Until: shared.Until, Limit: limitOf(values, &f), Text: values.Get("text")}
+	if q.Key = values.Get("key"); q.Key != "" {
+		if err := (caller{}).check(q.Key); err != nil {
+			f.add("query.key", clip(q.Key, 100), "want app:module:type:id")
+		}
+		if q.Prefix != "" {
+			f.add("query.prefix", nil, "goes with no key")
+		}
+	}
+	if s := values.Get("host"); s != "" {
+		host, err := notice.Host(s)
+		if err != nil {
+			f.add("query.host", clip(s, 100), "%s", clip(strings.TrimPrefix(err.Error(), "invalid: "), 200))
+		}
+		q.Host = host
+	}
+	if s := values.Get("outcome"); s != "" {
+		for part := range strings.SplitSeq(s, ",") {
+			o := notice.Ending(strings.TrimSpace(part))
+			if !slices.Contains(notice.Endings, o) {
+				f.add("query.outcome", clip(part, 60), "want %s, or several, comma-separated", join(notice.Endings))
+				break
+			}
+			q.Outcomes = append(q.Outcomes, o)
+		}
+	}
+	switch {
+	case q.Text == "":
+	case len(q.Text) > maxText:
+		f.add("query.text", nil, "has %d bytes, at most %d are allowed", len(q.Text), maxText)
+	case q.Since.IsZero():
+		f.add("query.since", nil, "a search for text needs a window: say since when")
+	}
+	return q, f.problem()
+}
+
+// within cuts a search to the caller's scope; false means that nothing of it lies
+// inside.
+func (s site) within(q *history.Query) bool {
+	if q.Key != "" {
+		return s.Covers(q.Key)
+	}
+	narrowed := store.Query{Prefix: q.Prefix}
+	ok := s.narrow(&narrowed)
+	q.Prefix = narrowed.Prefix
+	return ok
+}
+
+// historyProblem is what a caller is told of a history that gives no answer.
+func (a *api) historyProblem(err error) error {
+	switch {
+	case errors.Is(err, history.ErrCursor):
+		return store.ErrCursor
+	case errors.Is(err, history.ErrSlow):
+		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	a.log.Warn("the history was asked and did not answer", zap.Error(err))
+	text := "the history's database does not answer at the moment; notices are delivered all the same, and what has ended waits to be written. Repeat the call"
+	if errors.Is(err, history.ErrNewer) {
+		text = "the history's schema is newer than this instance, which therefore reads nothing there; ask an instance of the newer version"
+	}
+	return problem(http.StatusServiceUnavailable, "%s", text).with("Retry-After", "5")
+}
+
+// appendEnding appends a row, its body included.
+func (a *api) appendEnding(b []byte, r *history.Row) []byte {
+	n := r.Notice
+	v := Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: n.Route, Host: r.Host, Outcome: r.Outcome, Reason: string(n.Reason), Due: stamp(n.Due),
+		CreatedAt: stamp(n.Made.Time()), EndedAt: stamp(r.Ended), AttemptsMade: n.AttemptsMade, URL: redacted(n.URL), Audience: n.Audience, Method: n.Method,
+		ContentType: n.EffectiveType(), Withheld: r.Withheld, BodySize: r.BodySize,
+		BodySHA256: hex.EncodeToString(r.BodyHash), BodyKept: r.BodyKept}
+	if rt := a.routes.Prefix(n.Route); rt != nil {
+		v.Route = rt.Name
+	}
+	shown := a.view(store.Found{Notice: n})
+	v.Retry, v.Headers, v.Attempts = shown.Retry, shown.Headers, shown.Attempts
+	b = appendJSON(b, v)
+	b = b[:len(b)-1] // the brace
+	switch {
+	case len(n.Body) == 0:
+	case n.InlineJSON():
+		b = append(append(b, `,"body":`...), n.Body...)
+	default:
+		b = append(b, `,"body_base64":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, n.Body), '"')
+	}
+	return append(b, '}')
+}
+
+// remembered is what history has of a notice that Redis keeps no more, as
+// GET /v1/notices/{key} shows it; ok is false if there is nothing, or no history.
+func (a *api) remembered(ctx context.Context, key string) (f store.Found, ok bool, err error) {
+	if a.historian == nil {
+		return store.Found{}, false, nil
+	}
+	row, ok, err := a.historian.Latest(ctx, key)
+	if err != nil {
+		return store.Found{}, false, a.historyProblem(err)
+	}
+	if !ok {
+		return store.Found{}, false, nil
+	}
+	return store.Found{Notice: row.Notice, State: notice.State(row.Outcome), SettledAt: row.Ended.Truncate(time.Millisecond)}, true, nil
+}
+
+// Erased answers DELETE /v1/history.
+type Erased struct {
+	Rows    int64 `json:"rows" doc:"Rows of the database that are gone."`
+	Redis   int   `json:"redis" doc:"Settled notices and dead letters that Redis still kept, and that are gone."`
+	Pending int   `json:"pending" doc:"Of a key: 1 if its notice has not ended; it stays. Cancel it and erase again."`
+}
+
+// erase serves DELETE /v1/history.
+func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
+	values, p := queryOf(r, eraseParams)
+	if p != nil {
+		return p
+	}
+	if err := noBody(w, r); err != nil {
+		return err
+	}
+	if a.eraser == nil {
+		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set where this instance runs")
+	}
+	q, p := a.endingsAsked(values)
+	switch {
+	case p != nil:
+		return p
+	case (q.Key == "") == (q.Host == ""):
+		var f faults
+		f.add("query.key", nil, "want key or host, one of the two")
+		return f.problem()
+	case q.Key != "" && !at.Covers(q.Key):
+		return absent(q.Key)
+	case q.Host != "" && at.Prefix != "":
+		return problem(http.StatusForbidden, "a host is erased under all keys, and this client has a prefix; erase keys one by one")
+	}
+	x := history.Erasure{Key: q.Key, Host: q.Host}
+	done, err := a.eraser.Erase(r.Context(), x)
+	a.operated(r, at, audit.Entry{Action: audit.Erase, Detail: fmt.Sprintf("%s: %d rows, %d in Redis", x, done.Rows, done.Redis)}, err)
+	switch {
+	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer):
+		return a.historyProblem(err)
+	case err != nil:
+		return err
+	}
+	return writeJSON(w, http.StatusOK, Erased{Rows: done.Rows, Redis: done.Redis, Pending: done.Pending})
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"notifier/internal/audit"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/session"
+)
+
+// PortalLinkRequest is the body of POST /v1/portal-links.
+type PortalLinkRequest struct {
+	Prefix   string `json:"prefix" doc:"app, app:module or app:module:type: the notices that the link shows." example:"app1:orders"`
+	Host     string `json:"host,omitempty" doc:"Of them only those that go to this host: as in their url, without scheme, port and path." example:"shop.example"`
+	Audience string `json:"audience,omitempty" doc:"Of them only those that are for this audience." example:"m17"`
+	TTL      string `json:"ttl,omitempty" doc:"How long it is good: a Go duration, or seconds; 1m to 720h, 8h if absent." example:"8h"`
+}
+
+// PortalLink is a link to the pages for one merchant.
+type PortalLink struct {
+	ID        string `json:"id" doc:"By which it can be revoked." example:"K7QF2M5X6YATBWZC"`
+	URL       string `json:"url" doc:"The link. Whoever has it sees what it shows; it is kept nowhere. Its host is the one that this call was made to."`
+	Prefix    string `json:"prefix"`
+	Host      string `json:"host,omitempty" doc:"In lower case, punycode, without final dot."`
+	Audience  string `json:"audience,omitempty"`
+	ExpiresAt stamp  `json:"expires_at"`
+	Warning   string `json:"warning,omitempty" doc:"If it shows more than may be meant."`
+}
+
+// PortalRevoked answers DELETE /v1/portal-links/{id}.
+type PortalRevoked struct {
+	ID      string `json:"id"`
+	Revoked bool   `json:"revoked" doc:"true."`
+}
+
+// portalLink serves POST /v1/portal-links.
+func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error {
+	var f faults
+	var scope session.LinkScope
+	life := session.DefaultLink
+	err := a.fields(w, r, []string{"prefix", "host", "audience", "ttl"}, &f, func(name, loc string, raw []byte) {
+		switch name {
+		case "prefix":
+			scope.Prefix = stringField(&f, loc, raw)
+		case "host":
+			if s := stringField(&f, loc, raw); s != "" {
+				var err error
+				if scope.Host, err = notice.Host(s); err != nil {
+					f.add(loc, shown(raw), "want a host such as shop.example, without scheme, port and path")
+				}
+			}
+		case "audience":
+			if scope.Audience = stringField(&f, loc, raw); scope.Audience != "" {
+				if err := notice.CheckAudience(scope.Audience); err != nil {
+					f.addErr(loc, nil, err)
+				}
+			}
+		case "ttl":
+			d, ok := durationField(&f, loc, raw)
+			if life = d; ok && (d < session.MinLink || d > session.MaxLink) {
+				f.add(loc, shown(raw), "want a duration from %s to %s", notice.Short(session.MinLink), notice.Short(session.MaxLink))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := keys.CheckPrefix(scope.Prefix); scope.Prefix == "" {
+		f.add("body.prefix", nil, "is missing; want app, app:module or app:module:type")
+	} else if err != nil {
+		f.add("body.prefix", clip(scope.Prefix, 100), "%s", clip(err.Error(), 200))
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	return a.makeLink(w, r, at, scope, life)
+}
+
+func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope session.LinkScope, life time.Duration) error {
+	link, err := a.sessions.MakeLink(r.Context(), at.Caller, scope, life)
+	if errors.Is(err, session.ErrScope) {
+		return problem(http.StatusForbidden, "this client may only make links for keys under %s", at.Prefix)
+	}
+	if err != nil {
+		return err
+	}
+	detail := "link " + link.ID
+	if scope.Host != "" {
+		detail += ", of host " + scope.Host
+	}
+	if scope.Audience != "" {
+		detail += ", of audience " + scope.Audience
+	}
+	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " + link.Expires.Format(time.RFC3339)}, nil)
+	to := url.URL{Scheme: "http", Host: r.Host, Path: session.LinkPath + link.Token}
+	if session.Secure(r) {
+		to.Scheme = "https"
+	}
+	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience, ExpiresAt: stamp(link.Expires)}
+	switch {
+	case a.clients.None():
+		out.Warning = "no client is configured, so whoever reaches the service sees everything without this link"
+	case scope.Host == "" && scope.Audience == "":
+		out.Warning = "it shows all notices under " + scope.Prefix + "; give a host or an audience, if those are several merchants'"
+	}
+	return writeJSON(w, http.StatusCreated, out)
+}
+
+// revokeLink serves DELETE /v1/portal-links/{id}.
+func (a *api) revokeLink(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := empty(w, r); err != nil {
+		return err
+	}
+	prefix, err := a.sessions.RevokeLink(r.Context(), at.Caller, at.param)
+	if errors.Is(err, session.ErrLink) {
+		return problem(http.StatusNotFound, "no link has this id: it has ended, was revoked, or was never made")
+	}
+	if prefix != "" {
+		a.operated(r, at, audit.Entry{Action: audit.PortalRevoke, Prefix: prefix, Detail: "link " + at.param}, err)
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, PortalRevoked{ID: at.param, Revoked: true})
+}

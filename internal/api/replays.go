@@ -1,0 +1,333 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/audit"
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/replay"
+	"notifier/internal/store"
+)
+
+// Replayer sends again what has ended.
+type Replayer interface {
+	// MakeReplay begins a replay, or only says what it would do.
+	MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error)
+	// Replays lists at most n, the latest first, of those within a prefix.
+	Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error)
+	Replay(ctx context.Context, id string) (r history.Replay, ok bool, err error)
+	// StopReplay and ResumeReplay report whether they have changed anything.
+	StopReplay(ctx context.Context, id string) (ok bool, err error)
+	ResumeReplay(ctx context.Context, id string) (ok bool, err error)
+}
+
+const (
+	defaultReplayRate = 50
+	maxReplayRate     = 10_000
+	mostReplays       = 100
+)
+
+// ReplayRequest is the body of POST /v1/replays.
+type ReplayRequest struct {
+	Since   string   `json:"since" format:"date-time" doc:"What ended from then on." example:"2026-11-17T12:00:00Z"`
+	Until   string   `json:"until,omitempty" format:"date-time" doc:"And before then; now if absent." example:"2026-11-17T18:00:00Z"`
+	Prefix  string   `json:"prefix,omitempty" doc:"app, app:module or app:module:type: what the keys lie under; a client's own if absent." example:"app1:orders"`
+	Host    string   `json:"host,omitempty" doc:"The host that was called." example:"shop.example"`
+	Outcome []string `json:"outcome,omitempty" enum:"delivered,dead" doc:"What its last ending was; both if absent. What was cancelled or replaced is never sent."`
+	Rate    string   `json:"rate,omitempty" doc:"How many are scheduled in a second, a minute or an hour; 50/s if absent." example:"50/s"`
+	NewIDs  bool     `json:"new_ids,omitempty" doc:"true: each gets a new webhook-id, so that receivers do not take it for one that they have."`
+	DryRun  bool     `json:"dry_run,omitempty" doc:"true: count and send nothing."`
+}
+
+// Replay is what was asked to be sent again, and how far that is.
+type Replay struct {
+	ID        string           `json:"id,omitempty" doc:"Which callbacks carry in the header notifier-replay; absent of a dry run."`
+	State     string           `json:"state,omitempty" enum:"running,stopped,done,failed" doc:"done: all is scheduled; what comes of it, the history tells. Absent of a dry run."`
+	Reason    string           `json:"reason,omitempty" doc:"Why it failed."`
+	Client    string           `json:"client,omitempty" doc:"Who made it."`
+	Since     stamp            `json:"since"`
+	Until     stamp            `json:"until"`
+	Prefix    string           `json:"prefix,omitempty"`
+	Host      string           `json:"host,omitempty"`
+	Outcome   []string         `json:"outcome"`
+	Rate      string           `json:"rate" example:"50/s"`
+	NewIDs    bool             `json:"new_ids"`
+	Found     int64            `json:"found" doc:"Notices that fit."`
+	Refused   map[string]int64 `json:"refused" doc:"Of them those that cannot be sent again, by why: body_hashed, body_dropped, secret_not_kept, unreadable, no_route, unfit."`
+	Total     int64            `json:"total" doc:"The rest: those that are sent."`
+	Sent      int64            `json:"sent" doc:"Scheduled again by now."`
+	Skipped   map[string]int64 `json:"skipped" doc:"Not scheduled when their turn came, by why: pending (something waits under the key), dead (another notice's dead letter lies there), cancelled (since), gone (the history has it no more), or as in refused."`
+	Left      int64            `json:"left" doc:"Those that are still to come."`
+	Differs   []ReplayDiffers  `json:"differs,omitempty" doc:"Where today's routes send them elsewhere than they went; only when it is made, or would be."`
+	CreatedAt *stamp           `json:"created_at,omitempty"`
+	ChangedAt *stamp           `json:"changed_at,omitempty"`
+}
+
+// ReplayDiffers says how many notices go elsewhere today.
+type ReplayDiffers struct {
+	Route   string `json:"route" doc:"The name of today's route."`
+	Then    string `json:"then" doc:"The host that was called; empty = none."`
+	Now     string `json:"now" doc:"The host that will be; empty = none."`
+	Notices int64  `json:"notices"`
+}
+
+// Replays answers GET /v1/replays.
+type Replays struct {
+	Items []Replay `json:"items" doc:"The latest first, at most 100."`
+}
+
+func viewReplay(r *history.Replay) Replay {
+	made, changed := stamp(r.Made), stamp(r.Changed)
+	v := Replay{ID: r.ID, State: string(r.State), Reason: r.Reason, Client: r.Client, Since: stamp(r.Since), Until: stamp(r.Until), Prefix: r.Prefix, Host: r.Host,
+		Outcome: []string{}, Rate: spellRate(r.Rate), NewIDs: r.NewIDs, Refused: map[string]int64{}, Total: r.Total, Skipped: map[string]int64{},
+		CreatedAt: &made, ChangedAt: &changed}
+	for _, o := range r.Outcomes {
+		v.Outcome = append(v.Outcome, string(o))
+	}
+	v.Found = r.Total
+	for why, n := range r.Refused {
+		v.Refused[why] = n
+		v.Found += n
+	}
+	v.Left = r.Total
+	for result, n := range r.Counts {
+		if v.Left -= n; result == store.ReplaySent {
+			v.Sent = n
+		} else {
+			v.Skipped[result] = n
+		}
+	}
+	if v.Left = max(v.Left, 0); r.State == history.ReplayDone {
+		v.Left = 0 // what Redis has forgotten is neither
+	}
+	return v
+}
+
+func spellRate(perSecond float64) string {
+	for _, u := range []struct {
+		name string
+		per  float64
+	}{{"/s", 1}, {"/m", 60}, {"/h", 3600}} {
+		if n := perSecond * u.per; n == float64(int64(n+.5)) || u.name == "/h" {
+			return strconv.FormatFloat(n, 'f', -1, 64) + u.name
+		}
+	}
+	return ""
+}
+
+// makeReplay serves POST /v1/replays.
+func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error {
+	var f faults
+	x := &history.Replay{ID: history.NewReplayID(), Client: at.Name, ReplayAbout: history.ReplayAbout{Rate: defaultReplayRate}}
+	dry := false
+	err := a.fields(w, r, []string{"since", "until", "prefix", "host", "outcome", "rate", "new_ids", "dry_run"}, &f, func(name, loc string, raw []byte) {
+		switch name {
+		case "since":
+			x.Since = instantField(&f, loc, raw)
+		case "until":
+			x.Until = instantField(&f, loc, raw)
+		case "prefix":
+			x.Prefix = strings.TrimSuffix(stringField(&f, loc, raw), ":")
+			if err := keys.CheckPrefix(x.Prefix); x.Prefix != "" && err != nil {
+				f.add(loc, clip(x.Prefix, 100), "%s", clip(err.Error(), 200))
+			}
+		case "host":
+			if s := stringField(&f, loc, raw); s != "" {
+				var err error
+				if x.Host, err = notice.Host(s); err != nil {
+					f.add(loc, shown(raw), "want a host such as shop.example, without scheme, port and path")
+				}
+			}
+		case "outcome":
+			x.Outcomes = outcomesField(&f, loc, raw)
+		case "rate":
+			rate, err := notice.ParseRate(stringField(&f, loc, raw))
+			if x.Rate = rate; err != nil || rate > maxReplayRate {
+				f.add(loc, shown(raw), "want a rate such as 50/s or 600/m, at most %d/s", maxReplayRate)
+			}
+		case "new_ids":
+			x.NewIDs = boolField(&f, loc, raw)
+		case "dry_run":
+			dry = boolField(&f, loc, raw)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case x.Since.IsZero() && len(f) == 0:
+		f.add("body.since", nil, "is missing: say from when on")
+	case !x.Until.IsZero() && !x.Since.Before(x.Until) && len(f) == 0:
+		f.add("body.until", nil, "is not after since")
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	if len(x.Outcomes) == 0 {
+		x.Outcomes = []notice.Ending{notice.EndDelivered, notice.EndDead}
+	}
+	if a.replayer == nil {
+		return noHistory()
+	}
+	narrowed := store.Query{Prefix: x.Prefix}
+	if !at.narrow(&narrowed) {
+		return problem(http.StatusForbidden, "this client may only replay what lies under %s", at.Prefix)
+	}
+	x.Prefix = narrowed.Prefix
+	return a.replay(w, r, at, x, dry)
+}
+
+func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history.Replay, dry bool) error {
+	plan, err := a.replayer.MakeReplay(r.Context(), x, dry)
+	if !dry && !errors.Is(err, replay.ErrEmpty) && !errors.Is(err, replay.ErrLarge) && !errors.Is(err, history.ErrSlow) {
+		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %d notices that ended since %s, until %s",
+			x.ID, x.Total, x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
+	}
+	switch {
+	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
+		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
+	case err != nil:
+		return a.replayProblem(err)
+	}
+	v := viewReplay(plan.Replay)
+	for _, d := range plan.Differs {
+		v.Differs = append(v.Differs, ReplayDiffers(d))
+	}
+	if dry {
+		v.ID, v.State, v.CreatedAt, v.ChangedAt = "", "", nil, nil
+		return writeJSON(w, http.StatusOK, v)
+	}
+	return writeJSON(w, http.StatusCreated, v)
+}
+
+// replayProblem is what a caller is told of a replay that failed, by Redis or by
+// the database.
+func (a *api) replayProblem(err error) error {
+	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) || errors.Is(err, history.ErrSlow) {
+		return a.historyProblem(err)
+	}
+	return err
+}
+
+func noHistory() *Problem {
+	return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set where this instance runs")
+}
+
+// replays serves GET /v1/replays.
+func (a *api) replays(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+	if a.replayer == nil {
+		return noHistory()
+	}
+	list, err := a.replayer.Replays(r.Context(), at.Prefix, mostReplays)
+	if err != nil {
+		return a.replayProblem(err)
+	}
+	out := Replays{Items: []Replay{}}
+	for i := range list {
+		out.Items = append(out.Items, viewReplay(&list[i]))
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// theReplay reads the one that a path names, if it lies within the caller's scope.
+func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
+	if a.replayer == nil {
+		return history.Replay{}, noHistory()
+	}
+	x, ok, err := a.replayer.Replay(r.Context(), at.param)
+	switch {
+	case err != nil:
+		return x, a.replayProblem(err)
+	case !ok || !at.Owns(x.Prefix):
+		return x, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten", clip(at.param, 60))
+	}
+	return x, nil
+}
+
+// showReplay serves GET /v1/replays/{id}.
+func (a *api) showReplay(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+	x, err := a.theReplay(r, at)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, viewReplay(&x))
+}
+
+// stopReplay serves DELETE /v1/replays/{id}.
+func (a *api) stopReplay(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.switchReplay(w, r, at, audit.ReplayStop)
+}
+
+// resumeReplay serves POST /v1/replays/{id}/resume.
+func (a *api) resumeReplay(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.switchReplay(w, r, at, audit.ReplayResume)
+}
+
+func (a *api) switchReplay(w http.ResponseWriter, r *http.Request, at site, action audit.Action) error {
+	if err := empty(w, r); err != nil {
+		return err
+	}
+	x, err := a.theReplay(r, at)
+	if err != nil {
+		return err
+	}
+	do, want := a.replayer.StopReplay, history.ReplayStopped
+	if action == audit.ReplayResume {
+		do, want = a.replayer.ResumeReplay, history.ReplayRunning
+	}
+	changed, err := do(r.Context(), x.ID)
+	if changed || err != nil {
+		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.ID}, err)
+	}
+	if err != nil {
+		return a.replayProblem(err)
+	}
+	if x, err = a.theReplay(r, at); err != nil {
+		return err
+	}
+	if !changed && x.State != want {
+		return problem(http.StatusConflict, "the replay is %s", x.State)
+	}
+	return writeJSON(w, http.StatusOK, viewReplay(&x))
+}
+
+func boolField(f *faults, at string, raw []byte) bool {
+	if s := string(raw); s != "true" && s != "false" {
+		f.add(at, shown(raw), "want true or false")
+	}
+	return string(raw) == "true"
+}
+
+// outcomesField reads which endings a replay sends.
+func outcomesField(f *faults, at string, raw []byte) []notice.Ending {
+	if kind(raw) != '[' {
+		f.add(at, shown(raw), "want an array of delivered and dead")
+		return nil
+	}
+	some := map[notice.Ending]bool{}
+	for v := range elements(raw) {
+		o := notice.Ending(stringField(f, at, v))
+		if o != notice.EndDelivered && o != notice.EndDead {
+			f.add(at, shown(v), "want delivered or dead: what was cancelled or replaced is not sent again")
+			return nil
+		}
+		some[o] = true
+	}
+	return slices.Sorted(maps.Keys(some))
+}

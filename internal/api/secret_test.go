@@ -1,0 +1,124 @@
+package api_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"notifier/client"
+	"notifier/internal/api"
+	"notifier/internal/api/apitest"
+	"notifier/internal/route"
+)
+
+const (
+	routeSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	shopSecret    = "whsec_P33zeEIlqp3MHeUlqZVAst7QtBTy0cCF0o+VHUEaDmE=" // made of it for host shop.example
+	m17Secret     = "whsec_pGFy8GKuH3w3Ye4sK4bxDxQuuZUKXgPapGLCCB+7aHE=" // for audience m17
+	anotherSecret = "whsec_bW9yZSB0aGFuIHR3ZW50eSBmb3VyIGJ5dGVz"
+)
+
+// signing is an API over routes that sign for the route, each host, each
+// audience and both.
+func signing(t *testing.T, change ...func(*api.Options)) *bench {
+	t.Helper()
+	var all []*route.Route
+	for name, per := range map[string]route.SignPer{"plain": route.SignPerRoute, "shops": "", "platform": route.SignPerAudience, "both": route.SignPerHostRoute} {
+		secrets, err := route.ParseSecrets(routeSecret + "," + anotherSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, &route.Route{Name: name, Prefix: "app1:" + name, Target: route.Target{Kind: route.KindNotice}, Secrets: secrets, SignPer: per})
+	}
+	all = append(all, &route.Route{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList, Key: "q"}},
+		&route.Route{Name: "unsigned", Prefix: "app1:unsigned", Target: route.Target{Kind: route.KindNotice}})
+	table, err := route.NewTable(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, engine: apitest.New(table)}
+	o := api.Options{Engine: b.engine, Routes: table, Version: "test"}
+	withClients(&o)
+	for _, f := range change {
+		f(&o)
+	}
+	b.handler = api.New(o)
+	return b
+}
+
+// All receivers of a route verified with one key, and each could forge for the
+// others: now each has its own, and nobody but the operator reads them.
+func TestReceiversHaveKeysOfTheirOwn(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	b := signing(t, func(o *api.Options) { o.Logger = zap.New(core) }).as("token-of-all")
+	for _, host := range []string{"shop.example", "SHOP.example."} {
+		a := b.do("GET", "/v1/routes/shops/secret?host="+host, "").is(200).says(`"secrets":["`+shopSecret+`","whsec_`, `"host":"shop.example"`, `"sign_per":"host"`)
+		if a.header.Get("Cache-Control") != "no-store" || strings.Contains(a.raw, routeSecret) {
+			t.Errorf("%v %s", a.header, a.raw)
+		}
+	}
+	b.do("GET", "/v1/routes/both/secret?host=shop.example", "").is(200).says(shopSecret)
+	b.do("GET", "/v1/routes/platform/secret?audience=m17", "").is(200).says(m17Secret, `"audience":"m17"`)
+	told := logs.FilterMessage("operator action").FilterField(zap.String("action", "secret")).All()
+	if len(told) != 4 || told[3].ContextMap()["client"] != "all" || told[3].ContextMap()["detail"] != "of m17" {
+		t.Errorf("%v", told)
+	}
+	for _, l := range logs.All() {
+		for k, v := range l.ContextMap() {
+			if s, ok := v.(string); ok && strings.Contains(s, "whsec_") {
+				t.Errorf("%s: a key is in the log", k)
+			}
+		}
+	}
+	for path, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"plain/secret?host=shop.example":              {409, "in the configuration"},
+		"unsigned/secret?host=shop.example":           {409, "has no secret"},
+		"jobs/secret?host=shop.example":               {409, "not signed"},
+		"none/secret?host=shop.example":               {404, "no route"},
+		"shops/secret":                                {422, "query.host"},
+		"shops/secret?audience=m17":                   {422, "query.host"},
+		"shops/secret?host=shop.example&audience=m17": {422, "no audience"},
+		"shops/secret?host=https://shop.example/":     {422, "without scheme"},
+		"shops/secret?host=shop.example:443":          {422, "without scheme"},
+		"platform/secret?host=shop.example":           {422, "query.audience"},
+		"platform/secret?audience=m%2017":             {422, "query.audience"},
+		"platform/secret?audience=m17&tenant=7":       {422, "no such parameter"},
+	} {
+		b.do("GET", "/v1/routes/"+path, "").is(want.status).says(want.says)
+	}
+	b.as("token-of-one").do("GET", "/v1/routes/shops/secret?host=shop.example", "").is(403).says("without a prefix")
+	b.as("wrong").do("GET", "/v1/routes/shops/secret?host=shop.example", "").is(401)
+}
+
+func TestClientReadsAReceiversKey(t *testing.T) {
+	s := httptest.NewServer(signing(t).handler)
+	defer s.Close()
+	c, err := client.New(client.Options{URL: s.URL, Token: "token-of-all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got, err := c.ReceiverSecret(t.Context(), client.Receiver{Route: "shops", Host: "shop.example"})
+	if err != nil || len(got.Secrets) != 2 || got.Secrets[0] != shopSecret {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := c.ReceiverSecret(t.Context(), client.Receiver{Route: "plain", Host: "shop.example"}); !client.IsStatus(err, 409) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A notice that names nobody could be signed for nobody.
+func TestNoticeWithoutAudienceIsRefusedWhereItIsSignedFor(t *testing.T) {
+	b := signing(t).as("token-of-all")
+	const one = `{"key":"app1:platform:paid:1","url":"https://platform.example/hook"}`
+	b.do("POST", "/v1/notices", one).is(422).says(`"location":"body.audience"`, "signs for each audience")
+	b.do("POST", "/v1/notices", strings.Replace(one, "{", `{"audience":"",`, 1)).is(422)
+	b.do("POST", "/v1/notices", strings.Replace(one, "{", `{"audience":"m17",`, 1)).is(201)
+	b.do("POST", "/v1/notices/batch", one).is(207).says("body[0].audience")
+}

@@ -1,0 +1,28 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func testRoute(name, prefix string) *route.Route {
+	return &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: route.KindLog}, Ladder: notice.Ladder{20 * time.Millisecond, 40 * time.Millisecond},
+		Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 64, HostConcurrency: 16}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(limit) {
+			t.Fatalf("not within 30s: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond) // sleep: polls until the limit
+	}
+}

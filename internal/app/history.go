@@ -1,0 +1,47 @@
+package app
+
+import (
+	"fmt"
+
+	"notifier/internal/api"
+	"notifier/internal/config"
+	"notifier/internal/history"
+)
+
+// openHistory is the history that the configuration names; nil if it names none.
+// It does not speak to the database: that may be down while notices are
+// delivered.
+func openHistory(c config.History) (*history.DB, error) {
+	if len(c.URL) == 0 {
+		return nil, nil
+	}
+	d, err := history.Open(history.Options{URL: string(c.URL), Bodies: history.Bodies(c.Bodies), Retention: c.Retention})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return d, nil
+}
+
+// historian is what the API asks; nil without a history.
+func (p *Process) historian() api.Historian {
+	if p.history == nil {
+		return nil
+	}
+	return p.history
+}
+
+// eraser is what the API erases by; nil without a history.
+func (p *Process) eraser() api.Eraser {
+	if p.history == nil {
+		return nil
+	}
+	return p.Engine
+}
+
+// replayer is what the API replays by; nil without a history.
+func (p *Process) replayer() api.Replayer {
+	if p.history == nil {
+		return nil
+	}
+	return p.Engine
+}

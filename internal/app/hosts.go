@@ -1,0 +1,23 @@
+package app
+
+import (
+	"notifier/internal/callback"
+	"notifier/internal/fleet"
+)
+
+// toldHosts is how many destinations an instance tells of: those in trouble first.
+// They take some 150 bytes each of the 16 KiB that it may tell.
+const toldHosts = 64
+
+// hostFigures is what an instance tells of its destinations.
+func hostFigures(states []callback.HostState) []fleet.HostFigures {
+	out := make([]fleet.HostFigures, len(states))
+	for i, s := range states {
+		out[i] = fleet.HostFigures{Prefix: s.Prefix, Host: s.Host, InFlight: s.InFlight, Slots: s.Slots, Slowed: s.Slowed, Waiting: int(s.Refused + 0.5),
+			Calls: s.Calls, Failed: s.Failed, MeanMS: s.Mean.Milliseconds()}
+		if s.Breaker != "closed" {
+			out[i].Breaker, out[i].RetryMS = s.Breaker, s.Until.UnixMilli()
+		}
+	}
+	return out
+}

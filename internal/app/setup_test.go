@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	logged "go.uber.org/zap/zaptest/observer"
+
+	"notifier/internal/config"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+)
+
+// served is a Process whose log can be read.
+type served struct {
+	*Process
+	logs *logged.ObservedLogs
+}
+
+// runProcess runs a Process that examines Redis every few ms.
+func runProcess(t *testing.T, url string) *served {
+	t.Helper()
+	core, logs := logged.New(zap.InfoLevel)
+	c := &config.Config{Redis: config.Redis{URL: url, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Listen: "127.0.0.1:0",
+		ConfigureRedis: true, Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Hour, Retain: 1000, MaxBody: 1 << 10,
+		ShutdownTimeout: 10 * time.Second, Routes: []*route.Route{testRoute("r", "app1")}}
+	p, err := New(Options{Config: c, Version: "v1", Logger: zap.New(core)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.setup.every, p.setup.retry = 50*time.Millisecond, 10*time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return &served{p, logs}
+}
+
+// warnings are those on how Redis is set up: check, problem and remedy of each.
+func (s *served) warnings() (list []string) {
+	for _, l := range s.logs.FilterMessage("Redis is not set up as it must be").All() {
+		m := l.ContextMap()
+		list = append(list, fmt.Sprintf("%s %v: %v → %v", l.Level, m["check"], m["problem"], m["remedy"]))
+	}
+	return list
+}
+
+func (s *served) page() string {
+	w := httptest.NewRecorder()
+	s.setup.metrics.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+func (s *served) subscribed(t *testing.T) {
+	t.Helper()
+	select {
+	case <-s.Subscribed():
+	case <-time.After(30 * time.Second):
+		t.Fatalf("no subscription: %v", s.logs.All())
+	}
+}
+
+func (s *served) tells(t *testing.T, line string) {
+	t.Helper()
+	eventually(t, line, func() bool { return strings.Contains(s.page(), "\n"+line+"\n") })
+}
+
+// serve said nothing of a Redis that throws notices away or forgets them all:
+// only doctor did, if somebody asked.
+func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`))
+	s := runProcess(t, srv.URL())
+	eventually(t, "two warnings", func() bool { return len(s.warnings()) == 2 })
+	all := strings.Join(s.warnings(), "\n")
+	for _, want := range []string{"warn memory: maxmemory-policy is allkeys-lru", "→ maxmemory-policy noeviction in redis.conf", "warn persistence: neither",
+		"→ appendonly yes"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in:\n%s", want, all)
+		}
+	}
+	s.tells(t, `notifier_redis_misconfigured{check="memory"} 1`)
+	s.tells(t, `notifier_redis_misconfigured{check="persistence"} 1`)
+	s.tells(t, `notifier_redis_misconfigured{check="rights"} 0`)
+
+	// The same server is told of once, another one again.
+	s.subscribed(t)
+	srv.Restart()
+	eventually(t, "two more warnings of another server", func() bool { return len(s.warnings()) == 4 })
+
+	if err := srv.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.tells(t, `notifier_redis_misconfigured{check="memory"} 0`)
+	eventually(t, "the end of it", func() bool {
+		return s.logs.FilterMessage("what was wrong with how Redis is set up is right now").Len() == 1
+	})
+	if n := len(s.warnings()); n != 4 {
+		t.Errorf("%d warnings:\n%s", n, strings.Join(s.warnings(), "\n"))
+	}
+}
+
+// A managed Redis lets nobody ask: that is no error, and holds nothing up.
+func TestServeStartsWhereCONFIGAndINFOAreForbidden(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru"))
+	acl := []any{"ACL", "SETUSER", "managed", "on", ">secret", "~*", "&*", "+@all", "-config", "-info", "-acl"}
+	if err := srv.Client().Do(t.Context(), acl...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := runProcess(t, strings.Replace(srv.URL(), "redis://", "redis://managed:secret@", 1))
+	s.subscribed(t)
+	s.tells(t, `notifier_redis_misconfigured{check="memory"} 0`)
+	if w := s.warnings(); len(w) > 0 || !s.Ready(t.Context()).Ready {
+		t.Errorf("%v, %+v", w, s.Ready(t.Context()))
+	}
+}
+
+// What is missing is named although the service cannot begin for it.
+func TestServeNamesTheRightsThatAreMissing(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("appendonly yes", "maxmemory 100mb"))
+	acl := []any{"ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-zadd", "-hgetall", "-evalsha"}
+	if err := srv.Client().Do(t.Context(), acl...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := runProcess(t, strings.Replace(srv.URL(), "redis://", "redis://weak:secret@", 1))
+	eventually(t, "a warning", func() bool { return len(s.warnings()) == 1 })
+	if w := s.warnings()[0]; !strings.Contains(w, "rights: user weak may not") || !strings.Contains(w, "ZADD") || !strings.Contains(w, "deploy/users.acl") {
+		t.Error(w)
+	}
+}
+
+// At the start too, and its end.
+func TestAStartWithoutRedisIsToldAgain(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Kill()
+	s := runProcess(t, srv.URL())
+	eventually(t, "the outage", func() bool { return s.logs.FilterMessageSnippet("Redis does not answer as it must").Len() == 1 })
+	srv.Restart()
+	eventually(t, "its end", func() bool { return s.logs.FilterMessage("Redis answers again").Len() == 1 })
+	s.subscribed(t)
+}

@@ -1,0 +1,144 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"notifier/internal/access"
+)
+
+// shelf keeps entries in memory, the newest first.
+type shelf struct {
+	list  []Entry
+	reads []int // the limit of each
+	fail  error
+	ended bool // the context had, at the last write
+}
+
+func (s *shelf) Audit(ctx context.Context, e Entry) error {
+	s.ended = ctx.Err() != nil
+	if s.fail == nil {
+		s.list = slices.Insert(s.list, 0, e)
+	}
+	return s.fail
+}
+
+func (s *shelf) Audited(_ context.Context, r Range, limit int) ([]Entry, error) {
+	s.reads = append(s.reads, limit)
+	from := 0
+	if r.Before != "" {
+		from = 1 + slices.IndexFunc(s.list, func(e Entry) bool { return e.ID == r.Before })
+	}
+	return s.list[from:min(from+limit, len(s.list))], s.fail
+}
+
+func TestWhoSeesAnEntry(t *testing.T) {
+	for _, c := range []struct {
+		scope string
+		e     Entry
+		sees  bool
+	}{
+		{"", Entry{}, true},
+		{"", Entry{Key: "app1:a:b:c"}, true},
+		{"app1", Entry{}, false}, // of all keys
+		{"app1", Entry{Key: "app1:a:b:c"}, true},
+		{"app1", Entry{Key: "app12:a:b:c"}, false},
+		{"app1", Entry{Prefix: "app1"}, true},
+		{"app1", Entry{Prefix: "app1:a"}, true},
+		{"app1:a", Entry{Prefix: "app1"}, false}, // of others' keys too
+		{"app1:a", Entry{Key: "app1:b:c:d", Prefix: "app1:a"}, false},
+	} {
+		if got := c.e.Concerns(access.Caller{Prefix: c.scope}); got != c.sees {
+			t.Errorf("%q sees %+v: %v", c.scope, c.e, got)
+		}
+	}
+}
+
+func TestFieldsAndReadAreInverse(t *testing.T) {
+	e := Entry{Client: "ops", Address: "::1", Via: Pages, Action: Redrive, Key: "app1:a:b:c", Prefix: "app1", Route: "orders", Result: Failed, Detail: "two words"}
+	fields := map[string]string{"of another version": "x"}
+	for pair := range slices.Chunk(e.Fields(), 2) {
+		fields[pair[0]] = pair[1]
+	}
+	at := time.UnixMilli(1)
+	got := Read("1-0", at, func(name string) string { return fields[name] })
+	if e.ID, e.At = "1-0", at; got != e {
+		t.Errorf("%+v, want %+v", got, e)
+	}
+	if f := (&Entry{Action: Pause}).Fields(); !slices.Equal(f, []string{"action", "pause"}) {
+		t.Errorf("%q", f)
+	}
+	long := Entry{Detail: "a\x1b[2J\xff" + strings.Repeat("x", 1000)}
+	if f := long.Fields(); len(f[1]) > maxField || strings.Contains(f[1], "\x1b") || !strings.HasPrefix(f[1], "a?[2J?x") {
+		t.Errorf("%q", f)
+	}
+}
+
+// What was done is told although nobody waits for it any more, and is no failure
+// although it cannot be told.
+func TestNote(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	s := &shelf{}
+	trail := NewTrail(s, zap.New(core))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	trail.Note(ctx, Entry{Client: "ops", Action: Cancel, Key: "app1:a:b:c", Result: Done})
+	if len(s.list) != 1 || s.ended {
+		t.Errorf("%+v, %v", s.list, s.ended)
+	}
+	s.fail = errors.New("redis is full")
+	trail.Note(t.Context(), Entry{Action: Pause, Route: "orders", Result: Done})
+	warned := logs.FilterLevelExact(zapcore.WarnLevel).All()
+	if got := logs.FilterMessage("operator action").Len(); got != 2 || len(warned) != 1 || warned[0].ContextMap()["route"] != "orders" {
+		t.Errorf("%d, %v", got, warned)
+	}
+}
+
+func TestPages(t *testing.T) {
+	s := &shelf{}
+	for i := range 5000 {
+		e := Entry{ID: fmt.Sprint(i), Key: "app1:a:b:c"}
+		if i%1000 == 7 {
+			e.Key = "app2:a:b:c"
+		}
+		s.list = append(s.list, e)
+	}
+	trail := NewTrail(s, zap.NewNop())
+	p, err := trail.Read(t.Context(), access.Caller{}, Query{Limit: 3})
+	if err != nil || len(p.Entries) != 3 || p.Next != "2" || !slices.Equal(s.reads, []int{3}) {
+		t.Errorf("%+v, %v, %v", p, err, s.reads)
+	}
+	// Who sees few has pages that are short; none takes more than six steps.
+	seen, pages := 0, 0
+	for q := (Query{Limit: 100}); pages == 0 || q.Before != ""; pages++ {
+		s.reads = nil
+		p, err := trail.Read(t.Context(), access.Caller{Prefix: "app2"}, q)
+		if err != nil || len(s.reads) > maxSteps {
+			t.Fatalf("%v, %v", err, s.reads)
+		}
+		seen += len(p.Entries)
+		q.Before = p.Next
+	}
+	if seen != 5 || pages != 2 {
+		t.Errorf("%d entries on %d pages", seen, pages)
+	}
+	if p, err := trail.Read(t.Context(), access.Caller{}, Query{Limit: 100, Prefix: "app2:a:b:c"}); err != nil || len(p.Entries) != 3 || p.Next == "" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := trail.Read(t.Context(), access.Caller{}, Query{}); err == nil {
+		t.Error("a page of nothing is read")
+	}
+	s.fail = errors.New("down")
+	if _, err := trail.Read(t.Context(), access.Caller{}, Query{Limit: 1}); !errors.Is(err, s.fail) {
+		t.Errorf("%v", err)
+	}
+}

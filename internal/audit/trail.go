@@ -1,0 +1,118 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/access"
+)
+
+// Keeper keeps entries.
+type Keeper interface {
+	// Audit appends an entry.
+	Audit(ctx context.Context, e Entry) error
+	// Audited reads at most limit entries, the newest first.
+	Audited(ctx context.Context, r Range, limit int) ([]Entry, error)
+}
+
+// Range is a part of the entries.
+type Range struct {
+	// Before is an entry's id: older ones are meant. Empty = from the newest on.
+	Before string
+	// Since and Until, if not zero, bound the time; Until is exclusive.
+	Since, Until time.Time
+}
+
+// Trail writes entries and reads them for a caller. It may be used by many
+// goroutines at once.
+type Trail struct {
+	keeper Keeper
+	log    *zap.Logger
+}
+
+// NewTrail makes a Trail.
+func NewTrail(k Keeper, log *zap.Logger) *Trail { return &Trail{k, log} }
+
+// writeTimeout bounds how long a call waits for its entry.
+const writeTimeout = time.Second
+
+// Note logs an entry and keeps it. The caller's context may have ended: what was
+// done was done.
+func (t *Trail) Note(ctx context.Context, e Entry) {
+	fields := []zap.Field{zap.String("action", string(e.Action)), zap.String("client", e.Client), zap.String("address", e.Address),
+		zap.String("via", e.Via), zap.String("result", string(e.Result))}
+	for name, v := range map[string]string{"key": e.Key, "prefix": e.Prefix, "route": e.Route, "detail": e.Detail} {
+		if v != "" {
+			fields = append(fields, zap.String(name, clip(v)))
+		}
+	}
+	t.log.Info("operator action", fields...)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if err := t.keeper.Audit(ctx, e); err != nil {
+		t.log.Warn("an operator's action could not be entered in the audit; the log has it", append(fields, zap.Error(err))...)
+	}
+}
+
+// Query is what a page of entries is asked for by.
+type Query struct {
+	Range
+	// Prefix narrows to the keys under it, or to one key. Empty = all.
+	Prefix string
+	Limit  int
+}
+
+// Page is a page of entries, the newest first. It may hold fewer than the limit,
+// even none, although there are more: then Next is not empty, and the Before of
+// the page that follows.
+type Page struct {
+	Entries []Entry
+	Next    string
+}
+
+// The bounds of one page's work: so many entries are looked at, in steps, each of
+// which takes Redis a millisecond or two.
+const (
+	stepEntries = 500
+	maxSteps    = 6
+)
+
+// errLimit is a defect of the caller.
+var errLimit = errors.New("audit: the limit of a page is at least 1")
+
+// Read reads a page of the entries that a caller may see.
+func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error) {
+	if q.Limit < 1 {
+		return Page{}, errLimit
+	}
+	p := Page{Next: q.Before}
+	for range maxSteps {
+		step := stepEntries
+		if c.Prefix == "" && q.Prefix == "" {
+			step = min(step, q.Limit-len(p.Entries)) // each fits
+		}
+		r := q.Range
+		r.Before = p.Next
+		list, err := t.keeper.Audited(ctx, r, step)
+		if err != nil {
+			return Page{}, err
+		}
+		for i := range list {
+			p.Next = list[i].ID
+			if !list[i].Concerns(c) || q.Prefix != "" && !list[i].within(q.Prefix) {
+				continue
+			}
+			if p.Entries = append(p.Entries, list[i]); len(p.Entries) == q.Limit {
+				return p, nil
+			}
+		}
+		if len(list) < step {
+			p.Next = ""
+			return p, nil
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,316 @@
+package callback
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// part is a View that is set by hand.
+type part struct {
+	number  uint64
+	share   int
+	rate    float64
+	prefers bool
+	asked   []string
+	among   []string // what the view was reduced to
+}
+
+func (p *part) Number() uint64                   { return p.number }
+func (p *part) Share(string, int) int            { return p.share }
+func (p *part) Rate(_ string, r float64) float64 { return p.rate }
+func (p *part) Prefers(name string) bool         { p.asked = append(p.asked, name); return p.prefers }
+func (p *part) Preferred(name string) string     { return "who gets " + name }
+func (p *part) Takes() bool                      { return p.share > 0 }
+func (p *part) Among(name string, n int) View {
+	p.among = append(p.among, fmt.Sprint(name, " ", n))
+	return p
+}
+func (p *part) set(f func(p *part)) { f(p); p.number++ }
+func (p *part) fleet(tell func(text string)) Fleet {
+	return Fleet{View: func() View { return p }, Shared: true, Tell: tell}
+}
+
+// TestSlotsOfAHostAreSharedOut: an instance has its part of a host's slots, less
+// when the fleet grows, and no slot is not unlimited slots.
+func TestSlotsOfAHostAreSharedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &part{share: 3}
+		l := limitsOf(16, 0, v.fleet(nil))
+		var ps []*pass
+		for range 3 {
+			ps = append(ps, must(t, l, "a:443"))
+		}
+		if _, res := l.enter("a:443"); res == nil || res.to("k") != "" || !strings.Contains(res.Response, "all 3 slots of a:443 are taken") {
+			t.Fatalf("%+v", res)
+		}
+		v.set(func(p *part) { p.share = 1 })
+		ps[0].end(good, false)
+		ps[1].end(good, false)
+		refusal(t, l, "a:443", notice.ReasonBusy)
+		ps[2].end(status(429), false)
+		must(t, l, "a:443").end(good, false)
+		v.set(func(p *part) { p.share = 0 })
+		_, res := l.enter("a:443")
+		if res == nil || res.to("k") != "who gets k" || !slices.Equal(v.among, []string{"app1 a:443 16"}) || res.Outcome != notice.OutcomeDeferred || res.Reason != notice.ReasonBusy {
+			t.Fatalf("without a slot: %+v", res)
+		}
+		v.set(func(p *part) { p.share = 16 })
+		for i := 0; l.hosts.byName["a:443"].allowed > 0; i++ {
+			must(t, l, "a:443").end(good, false)
+			if i > 100 {
+				t.Fatal("a host that said 429 when this instance had one slot does not recover")
+			}
+		}
+		none := limitsOf(0, 0, (&part{}).fleet(nil))
+		for range 100 {
+			must(t, none, "a:443")
+		}
+		each := limitsOf(3, 0, Fleet{View: func() View { return &part{share: 1} }}) // NOTIFIER_LIMITS=instance
+		for range 3 {
+			must(t, each, "a:443")
+		}
+		refusal(t, each, "a:443", notice.ReasonBusy)
+	})
+}
+
+// TestNoSlotsWithoutAPartOfTheLimits: what an instance may not call for it does not
+// claim, and work is shared out among no more instances than the limits have parts.
+func TestNoSlotsWithoutAPartOfTheLimits(t *testing.T) {
+	one := func(kind route.Kind, hosts int, rate float64) *route.Route {
+		return &route.Route{Name: "orders", Prefix: "app1", Target: route.Target{Kind: kind, URL: &url.URL{Scheme: "http", Host: "a"}}, Concurrency: 64,
+			HostConcurrency: hosts, Rate: rate, Timeout: time.Second}
+	}
+	for _, c := range []struct {
+		route           *route.Route
+		few, with, none int // slots with a part of the limits, and without
+	}{
+		{one(route.KindLog, 4, 3), 0, 64, 64},
+		{one(route.KindNotice, 4, 0), 0, 64, 64},
+		{one(route.KindNotice, 4, 3.9), 3, 64, 0},
+		{one(route.KindNotice, 4, 0.1), 1, 64, 0},
+		{one(route.KindFixed, 0, 0), 0, 64, 64},
+		{one(route.KindFixed, 4, 0), 4, 2, 0},
+		{one(route.KindFixed, 4, 3), 3, 2, 0},
+		{one(route.KindFixed, 4, 5), 4, 2, 0},
+	} {
+		v := &part{}
+		h := New(Options{Fleet: v.fleet(nil)})
+		each := New(Options{Fleet: Fleet{View: func() View { return v }}}) // NOTIFIER_LIMITS=instance
+		v.share = 2
+		with := h.Slots(c.route)
+		v.share = 0
+		if few, none := h.Few(c.route), h.Slots(c.route); few != c.few || with != c.with || none != c.none {
+			t.Errorf("%+v: among %d, %d and %d slots; want %d, %d, %d", c.route, few, with, none, c.few, c.with, c.none)
+		}
+		if few, n := each.Few(c.route), each.Slots(c.route); few != 0 || n != 64 && n != 4 {
+			t.Errorf("for each instance: %+v: among %d, %d slots", c.route, few, n)
+		}
+	}
+}
+
+// TestRateIsSharedOut plays instances that come and go on a route with 100/s and
+// more notices than that. In no second begin more than 100 and one for each
+// instance, but for the one after a change, and the rate is used.
+func TestRateIsSharedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const seconds = 60
+		living := func(second int) int { return []int{1, 3, 2, 8, 3, 1}[second/10] }
+		views, all := make([]*part, 8), make([]*limits, 8)
+		for i := range all {
+			views[i] = &part{}
+			all[i] = limitsOf(0, 100, views[i].fleet(nil))
+		}
+		start := time.Now()
+		var began []time.Duration
+		var waiting []time.Duration // when notices come back
+		for range 600 {
+			waiting = append(waiting, 0)
+		}
+		turn, n := 0, 0
+		for now := time.Duration(0); now < seconds*time.Second; now += time.Millisecond {
+			if m := living(int(now / time.Second)); m != n {
+				n = m
+				for _, v := range views[:n] {
+					v.set(func(p *part) { p.rate = 100 / float64(n) })
+				}
+			}
+			for i := range waiting {
+				if waiting[i] > now {
+					continue
+				}
+				turn = (turn*31 + 17) % 1009 // whichever hears of it first
+				p, res := all[turn%n].enter("a:80")
+				if res != nil {
+					waiting[i] = now + res.After
+					continue
+				}
+				began = append(began, now+p.wait)
+				p.end(good, false)
+				waiting[i] = now + p.wait // another takes its place
+			}
+			time.Sleep(time.Until(start.Add(now + time.Millisecond)))
+		}
+		count := make([]int, seconds+1)
+		for _, at := range began {
+			count[min(int(at/time.Second), seconds)]++
+		}
+		for s := range seconds {
+			if s%10 > 0 && count[s] > 100+living(s) {
+				t.Errorf("second %d: %d began with %d instances", s, count[s], living(s))
+			}
+			if s%10 > 1 && count[s] < 80 {
+				t.Errorf("second %d: only %d began with %d instances", s, count[s], living(s))
+			}
+		}
+		for s := 0; s < seconds; s += 10 {
+			sum := 0
+			for _, c := range count[s+1 : s+10] {
+				sum += c
+			}
+			if sum > 909 {
+				t.Errorf("seconds %d to %d: %d began", s+1, s+9, sum)
+			}
+		}
+		t.Logf("a second: %v", count)
+		v := &part{} // none of a slow rate
+		l := limitsOf(0, 5, v.fleet(nil))
+		_, res := l.enter("a:80")
+		if res == nil || res.to("k") != "who gets k" || !slices.Equal(v.among, []string{"app1 5"}) || res.After < minAfter {
+			t.Errorf("without a part of the rate: %+v", res)
+		}
+	})
+}
+
+// opened makes limits whose breaker for a:80 opens, and returns what is told.
+func opened(t *testing.T, v *part) (l *limits, told *[]string) {
+	t.Helper()
+	told = &[]string{}
+	l = limitsOf(16, 0, v.fleet(func(text string) { *told = append(*told, text) }))
+	for range breakerFailures {
+		p := must(t, l, "a:80")
+		time.Sleep(2 * time.Second)
+		p.end(timeout, true)
+	}
+	return l, told
+}
+
+// TestBreakersLearnFromOneAnother: what opens here is told with all that another
+// needs, opens there, is tried by one, and closes everywhere when the host answers.
+func TestBreakersLearnFromOneAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine, theirs := &part{share: 16, prefers: true}, &part{share: 16}
+		a, told := opened(t, mine)
+		if want := []string{"open app1 a:80 0 5000 20000"}; !slices.Equal(*told, want) {
+			t.Fatalf("told %q, want %q", *told, want)
+		}
+		var said []string
+		b := limitsOf(16, 0, theirs.fleet(func(text string) { said = append(said, text) }))
+		b.changed = func(host string, from, to gobreaker.State, told bool) {
+			said = append(said, fmt.Sprint(host, from, to, told))
+		}
+		must(t, b, "a:80").end(refused, true) // it fails here too
+		b.heardOpen("a:80", 0, 5*time.Second, 20*time.Second)
+		refusal(t, b, "a:80", notice.ReasonBreaker)
+		must(t, b, "b:80").end(good, false)
+		if want := []string{"a:80closed open true"}; !slices.Equal(said, want) {
+			t.Errorf("the one that heard says %q, want %q: it may not tell on", said, want)
+		}
+		time.Sleep(5*time.Second + time.Millisecond)
+		probe := must(t, a, "a:80")
+		_, res := b.enter("a:80")
+		if res == nil || res.to("k") != "who gets app1 a:80 0" {
+			t.Fatalf("who is not chosen tries too, or hands its notice to nobody: %+v", res)
+		}
+		if _, res := b.enter("a:80"); res == nil || res.to("k") != "" {
+			t.Errorf("a second notice within a second: %+v", res)
+		}
+		probe.end(timeout, true)
+		if last := (*told)[len(*told)-1]; !strings.HasPrefix(last, "open app1 a:80 1 10000 ") {
+			t.Fatalf("told %q", last)
+		}
+		b.heardOpen("a:80", 1, 10*time.Second, 25*time.Second)
+		time.Sleep(10*time.Second + time.Millisecond)
+		if _, res := b.enter("a:80"); res.to("k") != "who gets app1 a:80 1" {
+			t.Errorf("the second try is for %q: whoever made the first makes all", res.to("k"))
+		}
+		must(t, a, "a:80").end(good, false)
+		if last := (*told)[len(*told)-1]; last != "closed app1 a:80" {
+			t.Fatalf("told %q", last)
+		}
+		b.heardClosed("a:80")
+		for range 16 {
+			must(t, b, "a:80")
+		}
+	})
+}
+
+// TestOneThatIsCutOffClosesNoHostForOthers: a host that has answered here since it
+// began to fail there is not the one that fails.
+func TestOneThatIsCutOffClosesNoHostForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limitsOf(16, 0, (&part{share: 16}).fleet(nil))
+		must(t, l, "a:80").end(good, false)
+		time.Sleep(10 * time.Second)
+		l.heardOpen("a:80", 0, 5*time.Second, 20*time.Second)
+		must(t, l, "a:80").end(good, false)
+		time.Sleep(10 * time.Second)
+		l.heardOpen("a:80", 0, 5*time.Second, 9*time.Second) // it answered before that
+		refusal(t, l, "a:80", notice.ReasonBreaker)
+	})
+}
+
+// TestNobodyWaitsForTheOneThatTries: if who was chosen tells nothing, others try.
+func TestNobodyWaitsForTheOneThatTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &part{share: 16}
+		l, _ := opened(t, v)
+		time.Sleep(breakerOpen + breakerMost - time.Second)
+		refusal(t, l, "a:80", notice.ReasonBreaker)
+		time.Sleep(time.Second + time.Millisecond)
+		must(t, l, "a:80").end(good, false)
+		l, _ = opened(t, v)
+		time.Sleep(breakerOpen + time.Millisecond)
+		refusal(t, l, "a:80", notice.ReasonBreaker)
+		v.set(func(p *part) { p.prefers = true }) // the chosen one is gone
+		must(t, l, "a:80").end(good, false)
+	})
+}
+
+// TestHeardWhatever: what comes over Redis is a stranger's.
+func TestHeardWhatever(t *testing.T) {
+	h := New(Options{})
+	r := noticeRoute()
+	if err := h.Prepare(r); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "open", "open " + r.Prefix, "open " + r.Prefix + " a:80", "open " + r.Prefix + " a:80 x y z",
+		"open " + r.Prefix + " a:80 -1 5 5", "open " + r.Prefix + " a:80 0 99999999999999999999 5", "open none a:80 0 5000 5000",
+		"open " + r.Prefix + " " + strings.Repeat("a", 1000) + " 0 5000 5000", "closed " + r.Prefix + " b:80", "closed", "shut " + r.Prefix + " a:80"} {
+		h.Heard(text)
+	}
+	s, err := h.state(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.limits.hosts.byName); n != 0 {
+		t.Errorf("%d hosts are known from nonsense", n)
+	}
+	h.Heard("open " + r.Prefix + " a:80 0 2147483647 5000")
+	if left := time.Until(s.limits.hosts.byName["a:80"].until); left > breakerMost || left < breakerMost-time.Minute {
+		t.Errorf("a message closes a host for %s", left)
+	}
+	h.Heard("closed " + r.Prefix + " a:80")
+	if _, res := s.limits.enter("a:80"); res != nil {
+		t.Errorf("%+v", res)
+	}
+}

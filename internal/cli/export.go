@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"notifier/client"
+)
+
+// exportPage is how many endings one request asks for.
+const exportPage = 1000
+
+func (a *command) export() *cobra.Command {
+	q := client.HistoryQuery{Limit: exportPage}
+	var packed bool
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write the history to standard output, one JSON object a line",
+		Long: `Writes the history, the latest ending first, as NDJSON to standard output: all that
+the token may see, or what the filters say. A line is what GET /v1/history shows of an
+ending, but a body with line breaks is in base64. "notifier import" reads such a
+file: see there. If it fails amid its work it
+exits with 1, and what it has written ends with a whole line; --until with the time of
+the last one goes on from there, with some lines twice.`,
+		Example: `  notifier export > history.ndjson
+  notifier export --gz --since 720h > month.ndjson.gz
+  notifier export --prefix app1:orders --outcome dead | jq -r .key`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			out := bufio.NewWriterSize(a.Stdout, 1<<20)
+			var to io.Writer = out
+			var z *gzip.Writer
+			if packed {
+				z = gzip.NewWriter(out)
+				to = z
+			}
+			n, err := exportTo(cmd.Context(), c, q, to)
+			if z != nil {
+				err = errors.Join(err, z.Close())
+			}
+			if err = errors.Join(err, out.Flush()); err != nil {
+				return fmt.Errorf("export: after %d lines: %w", n, err)
+			}
+			a.complain("export: %d endings", n)
+			return nil
+		},
+	}
+	endingFilters(c, &q)
+	f := c.Flags()
+	f.StringVar(&q.Key, "key", "", "the key of one notice")
+	f.StringVar(&q.Text, "text", "", "words of the body or of an answer; needs --since")
+	f.BoolVar(&packed, "gz", false, "compress what is written with gzip")
+	return c
+}
+
+// exportTo writes all that a query finds, and says how many lines it wrote.
+func exportTo(ctx context.Context, c *client.Client, q client.HistoryQuery, w io.Writer) (n int, err error) {
+	for {
+		p, err := c.History(ctx, q)
+		if err != nil {
+			return n, err
+		}
+		for i := range p.Items {
+			line, err := oneLine(p.Items[i].JSON, p.Items[i].Body)
+			if err != nil {
+				return n, err
+			}
+			if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+				return n, err
+			}
+			n++
+		}
+		if q.Cursor = p.Cursor; q.Cursor == "" {
+			return n, nil
+		}
+	}
+}

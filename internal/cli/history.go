@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"notifier/client"
+)
+
+func (a *command) history() *cobra.Command {
+	var q client.HistoryQuery
+	var all, follow bool
+	c := &cobra.Command{
+		Use:   "history [key]",
+		Short: "Show what was delivered, died, was cancelled or replaced",
+		Long: `Shows what has ended, the latest first, from the service's history
+(NOTIFIER_HISTORY_URL), one page at a time; --all goes through all pages, and then
+--json prints one ending a line. --since and --until take a time or an age such as 2h.
+--text looks for words of bodies and answers within a window. With --follow endings
+come as they are written, the oldest first, until it is interrupted.`,
+		Example: `  notifier history app1:orders:paid:4711
+  notifier history --host shop.example --since 168h --until 144h
+  notifier history --prefix app1:orders --outcome dead --all --json
+  notifier history --since 24h --text "card declined"
+  notifier history --follow --outcome dead`,
+		Args: takes(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				q.Key = args[0]
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			switch {
+			case follow:
+				return a.followHistory(cmd.Context(), c, q)
+			case a.json && !all:
+				p, err := c.History(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				return a.sayJSON(p.JSON)
+			}
+			return a.historyPages(cmd.Context(), c, q, all)
+		},
+	}
+	endingFilters(c, &q)
+	f := c.Flags()
+	f.StringVar(&q.Text, "text", "", "words of the body or of an answer; needs --since")
+	f.IntVar(&q.Limit, "limit", 0, "endings a page, 1 to 1000 (default 100)")
+	f.StringVar(&q.Cursor, "cursor", "", "go on behind an earlier page")
+	f.BoolVar(&all, "all", false, "go through all pages")
+	f.BoolVar(&follow, "follow", false, "go on with what ends from now on")
+	c.MarkFlagsMutuallyExclusive("follow", "until")
+	c.MarkFlagsMutuallyExclusive("follow", "cursor")
+	c.MarkFlagsMutuallyExclusive("follow", "all")
+	return a.withJSON(c)
+}
+
+// endingFilters adds the flags that say which endings are meant.
+func endingFilters(c *cobra.Command, q *client.HistoryQuery) {
+	f := c.Flags()
+	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
+	f.StringVar(&q.Host, "host", "", "the host that was called")
+	f.StringSliceVar(&q.Outcome, "outcome", nil, "delivered, dead, cancelled, replaced, or several (default: all)")
+	f.StringVar(&q.Reason, "reason", "", "why they died: status_5xx, timeout, connect, …")
+	agoVar(f, &q.Since, "since", "ended from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
+	agoVar(f, &q.Until, "until", "ended before this time, or this long ago")
+}
+
+// historyPages prints one page, or all.
+func (a *command) historyPages(ctx context.Context, c *client.Client, q client.HistoryQuery, all bool) error {
+	rows := [][]cell{endingsHead()}
+	for {
+		p, err := c.History(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range p.Items {
+			if !a.json {
+				rows = append(rows, a.ended(&p.Items[i]))
+			} else if err := a.sayLine(p.Items[i].JSON, p.Items[i].Body); err != nil {
+				return err
+			}
+		}
+		if !a.json {
+			a.screen.table(true, rows...)
+			rows = rows[:0]
+		}
+		if q.Cursor = p.Cursor; q.Cursor == "" || !all {
+			break
+		}
+	}
+	if q.Cursor != "" {
+		a.complain("there may be more: --cursor %s, or --all", q.Cursor)
+	}
+	return nil
+}
+
+func endingsHead() []cell { return head("ENDED\tKEY\tOUTCOME\tHOST\tATTEMPTS\tLAST ANSWER") }
+
+// ended is an ending's row.
+func (a *command) ended(e *client.Ending) []cell {
+	last := e.Reason
+	if n := len(e.Attempts); n > 0 {
+		at := e.Attempts[n-1]
+		last = strings.TrimSpace(strings.TrimPrefix(fmt.Sprintf("%d %s", at.Status, cmp.Or(at.Reason, e.Reason)), "0 "))
+		if at.Response != "" {
+			last = strings.TrimSpace(last + " " + short(at.Response, 60))
+		}
+	}
+	outcome := e.Outcome
+	if e.Ending > 1 {
+		outcome += fmt.Sprintf(" (%d)", e.Ending)
+	}
+	return row(a.screen.near(e.EndedAt), e.Key, styled(outcome, endLooks[e.Outcome]), dash(e.Host), e.AttemptsMade, dash(last))
+}
+
+// endLooks are the colours of the outcomes.
+var endLooks = map[string]style{client.Delivered: green, client.Cancelled: faint, client.Replaced: faint, client.Dead: red}
+
+// settling is how long after a later one an ending may yet be written: several
+// shards, and instances, bring theirs side by side.
+const settling = 2 * time.Minute
+
+// followHistory prints what has ended within the last minutes, or since the time
+// that is asked for, and what is written after it until ctx ends.
+func (a *command) followHistory(ctx context.Context, c *client.Client, q client.HistoryQuery) error {
+	type identity struct {
+		id     string
+		ending int
+		at     time.Time
+	}
+	seen := map[identity]bool{}
+	since := q.Since
+	if since.IsZero() {
+		since = time.Now()
+	}
+	for first := true; ; first = false {
+		q.Since, q.Cursor = since, ""
+		var fresh []client.Ending
+		for {
+			p, err := c.History(ctx, q)
+			if err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+			for i := range p.Items {
+				e := &p.Items[i]
+				who := identity{e.ID, e.Ending, e.EndedAt}
+				if !seen[who] {
+					seen[who] = true
+					fresh = append(fresh, *e)
+				}
+			}
+			if q.Cursor = p.Cursor; q.Cursor == "" {
+				break
+			}
+		}
+		slices.Reverse(fresh)
+		if err := a.sayEndings(fresh, first); err != nil {
+			return err
+		}
+		for who := range seen {
+			if late := who.at.Add(-settling); late.After(since) {
+				since = late
+			}
+		}
+		for who := range seen {
+			if who.at.Before(since) {
+				delete(seen, who)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+func (a *command) sayEndings(list []client.Ending, withHead bool) error {
+	if a.json {
+		for i := range list {
+			if err := a.sayLine(list[i].JSON, list[i].Body); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var rows [][]cell
+	if withHead {
+		rows = append(rows, endingsHead())
+	}
+	for i := range list {
+		rows = append(rows, a.ended(&list[i]))
+	}
+	if len(rows) > 0 {
+		a.screen.table(true, rows...)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"notifier/client"
+)
+
+// keptLine is a line of a file that import reads, if it shows a notice that was kept:
+// by notifier export (Outcome), by notifier list or by the pages' download (State).
+type keptLine struct {
+	Key         string            `json:"key"`
+	ID          string            `json:"id"`
+	State       string            `json:"state"`
+	Outcome     string            `json:"outcome"`
+	Due         string            `json:"due"`
+	CreatedAt   string            `json:"created_at"`
+	URL         string            `json:"url"`
+	Audience    string            `json:"audience"`
+	Method      string            `json:"method"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
+	Withheld    []string          `json:"headers_withheld"`
+	Retry       []string          `json:"retry"`
+	OnDuplicate string            `json:"on_duplicate"`
+	Body        json.RawMessage   `json:"body"`
+	BodyBase64  string            `json:"body_base64"`
+	BodyKept    *bool             `json:"body_kept"`
+	Masked      bool              `json:"masked"`
+}
+
+// readKept reads a line; ok is false if it is one that says what to schedule.
+func readKept(line []byte) (k keptLine, ok bool) {
+	if !bytes.Contains(line, []byte(`"created_at"`)) || json.Unmarshal(line, &k) != nil {
+		return keptLine{}, false
+	}
+	return k, k.ID != "" && k.CreatedAt != "" && (k.State != "") != (k.Outcome != "")
+}
+
+// pending reports whether it had not ended.
+func (k *keptLine) pending() bool { return k.State == client.Scheduled || k.State == client.Claimed }
+
+// dead reports whether it was a dead letter.
+func (k *keptLine) dead() bool { return k.State == client.Dead || k.Outcome == client.Dead }
+
+// whole says what is missing of it that it takes to send it as it would have been.
+func (k *keptLine) whole() error {
+	u, err := url.Parse(k.URL)
+	switch {
+	case k.Masked:
+		return errors.New("its body was masked")
+	case k.BodyKept != nil && !*k.BodyKept:
+		return errors.New("the history has not kept its body")
+	case len(k.Withheld) > 0:
+		return fmt.Errorf("its header %s, whose value is a secret, was not kept", k.Withheld[0])
+	case err == nil && u.User != nil:
+		return errors.New("its url names a user, whose password was not kept")
+	}
+	return nil
+}
+
+// request schedules the same again: what was pending when it was due, what has
+// ended now.
+func (k *keptLine) request() ([]byte, error) {
+	r := map[string]any{"key": k.Key}
+	for name, value := range map[string]string{"url": k.URL, "audience": k.Audience, "method": k.Method, "on_duplicate": k.OnDuplicate, "body_base64": k.BodyBase64} {
+		if value != "" {
+			r[name] = value
+		}
+	}
+	if k.pending() {
+		r["due"] = k.Due
+	}
+	if k.ContentType != "" && (k.ContentType != "application/json" || k.Body == nil) { // shown of a JSON body whose type was not given
+		r["content_type"] = k.ContentType
+	}
+	if len(k.Headers) > 0 {
+		r["headers"] = k.Headers
+	}
+	if k.Retry != nil {
+		r["retry"] = k.Retry
+	}
+	line, err := json.Marshal(r)
+	if err != nil || k.Body == nil {
+		return line, err
+	}
+	// Byte for byte as it was: an encoder would compact it.
+	line = append(line[:len(line)-1], `,"body":`...)
+	return append(append(line, k.Body...), '}'), nil
+}

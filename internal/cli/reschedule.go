@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"notifier/client"
+)
+
+func (a *command) reschedule() *cobra.Command {
+	var delay time.Duration
+	var due time.Time
+	c := &cobra.Command{
+		Use:   "reschedule KEY...",
+		Short: "Give notices another due time",
+		Example: `  notifier reschedule app1:orders:paid:4711 --delay 2h
+  notifier reschedule app1:orders:paid:4711 --due 2026-12-24T18:00:00Z`,
+		Args:              takes(1, -1),
+		ValidArgsFunction: a.noticeKeys(client.Scheduled),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.each(cmd.Context(), args, "rescheduled", func(ctx context.Context, c *client.Client, key string) (*client.Notice, error) {
+				if cmd.Flags().Changed("due") {
+					return c.Reschedule(ctx, key, due)
+				}
+				return c.RescheduleIn(ctx, key, delay)
+			})
+		},
+	}
+	delayVar(c.Flags(), &delay, "delay", "time from now: 15s, 3m, 1h30m")
+	instantVar(c.Flags(), &due, "due", "time it is due: 2026-12-24T18:00:00Z")
+	a.either(c, true, "delay", "due")
+	return a.withJSON(c)
+}

@@ -1,0 +1,16 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"notifier/client"
+)
+
+func (a *command) resume() *cobra.Command {
+	return a.withJSON(a.turn("resume", "Resume a route: what became due is spread by its rate and concurrency",
+		func(ctx context.Context, c *client.Client, name string) (*client.Route, error) {
+			return c.Resume(ctx, name)
+		}))
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"notifier/client"
+)
+
+func (a *command) stats() *cobra.Command {
+	return a.withJSON(&cobra.Command{
+		Use:   "stats",
+		Short: "Show the numbers of each route",
+		Long: `Shows the numbers of each route, and of prefixes that no route has any more and
+that hold notices. Counts are of the whole service; in flight, delivered, retried and
+lateness are of the instance that answers, the last three since its start.`,
+		Example: "  notifier stats\n  watch -n 2 notifier stats",
+		Args:    takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			s, err := c.Stats(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.sayJSON(s.JSON)
+			}
+			a.sayStats(s)
+			return nil
+		},
+	})
+}
+
+// sayStats prints a row for each route. What wants somebody's attention is coloured.
+func (a *command) sayStats(s *client.Stats) {
+	rows := [][]cell{head("ROUTE\tPENDING\tOVERDUE\tIN FLIGHT\tDEAD\tSETTLED\tDELIVERED\tRETRIED\tLATE P50\tP99\tNEXT DUE")}
+	number := func(n int64, look style) cell {
+		if n == 0 {
+			look = faint
+		}
+		return cell{text: strconv.FormatInt(n, 10), look: look, right: true}
+	}
+	for _, r := range s.Routes {
+		name := styled(r.Route, plain)
+		switch {
+		case !r.Configured:
+			if name = styled(r.Route+" (not configured)", faint); r.Pending+r.Dead > 0 {
+				name.look = red // nobody delivers them
+			}
+		case r.Paused:
+			name = styled(r.Route+" (paused)", yellow)
+		}
+		p50, p99 := "-", "-" // nothing was handled yet
+		if r.LatenessP99MS > 0 {
+			p50, p99 = millis(r.LatenessP50MS), millis(r.LatenessP99MS)
+		}
+		rows = append(rows, row(name, number(r.Pending, plain), number(r.Overdue, yellow), number(int64(r.InFlight), plain), number(r.Dead, red),
+			number(r.Settled, plain), number(r.Outcomes["delivered"], green), number(r.Outcomes["retry"], plain),
+			cell{text: p50, right: true}, cell{text: p99, right: true}, a.screen.near(r.NextDue)))
+	}
+	a.screen.table(false, rows...)
+}

@@ -1,3 +1,0 @@
-// Package deploytest checks what is under deploy/ against the service and a
-// real Redis. It holds tests only.
-package deploytest

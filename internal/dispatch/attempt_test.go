@@ -1,0 +1,254 @@
+package dispatch
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+func TestSettlesAreRepeatedAndClaimsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(10*time.Millisecond)
+		s.put("a", 0, 20)
+		d := begin(options(s, w, 1000, testRoute("a", 32), testRoute("b", 32)))
+		synctest.Wait()
+		s.do(func() { s.settle = errDown })
+		after(10 * time.Second)
+		s.put("a", 0, 180) // for which there are slots
+		begun, claims := w.count(), len(s.calls)
+		for range 100 {
+			d.Sweep(keys.Partition{Prefix: "a"})
+			after(100 * time.Millisecond)
+		}
+		if w.count() != begun || len(s.calls) != claims {
+			t.Errorf("while settles fail %d handlers began, %d claims were made", w.count()-begun, len(s.calls)-claims)
+		}
+		if s.settles > 200 {
+			t.Errorf("%d settle calls in 20 s", s.settles)
+		}
+		s.do(func() { s.settle = nil })
+		after(time.Minute)
+		if w.calls != 200 || s.endings()[store.EndDelivered] != 200 {
+			t.Errorf("%d handled, %v", w.calls, s.endings())
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// What is not confirmed is settled again, which confirms it or writes it where a
+// failover has undone it, but not for ever: the replica may be away for good.
+func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
+	for _, c := range []struct{ short, calls int }{{0, 1}, {1, 2}, {settleTries - 1, settleTries}, {1000, settleTries}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, w := newFakeStore(), taking(10*time.Millisecond)
+			s.put("a", 0, 1)
+			s.short = c.short
+			o := options(s, w, 10, testRoute("a", 1))
+			outcomes := map[notice.Outcome]int{}
+			o.OnAttempt = func(_ string, out notice.Outcome, _ notice.Reason) { outcomes[out]++ }
+			stale := 0
+			o.OnUnsettled = func(string, int) { stale++ }
+			d := begin(o)
+			after(time.Minute)
+			if s.settles != c.calls || w.calls != 1 || outcomes[notice.OutcomeDelivered] != 1 || len(outcomes) != 1 || stale != 0 {
+				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d told to be unsettled", c.short, s.settles, w.calls, outcomes, stale)
+			}
+			quiet(t, d)
+			drain(t, d)
+		})
+	}
+}
+
+func TestPanicIsAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeStore()
+		w := newWork(func(_ context.Context, n *notice.Notice) notice.Result {
+			if n.NextAttempt() == 1 {
+				panic("oh")
+			}
+			return notice.DeliveredResult(200)
+		})
+		s.put("a", 0, 1)
+		n := s.entries[0].n
+		d := begin(options(s, w, 100, testRoute("a", 4)))
+		after(16 * time.Second)
+		d.Sweep(keys.Partition{Prefix: "a"})
+		after(time.Second)
+		if n.AttemptsMade != 2 || n.Attempts[0].Reason != notice.ReasonPanic || s.endings()[store.EndDelivered] != 1 {
+			t.Errorf("%+v, %v", n, s.endings())
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// What is put off leaves its slot before it is written down, and the route goes
+// on to what it can do.
+func TestDeferredLeavesItsSlotEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeStore()
+		w := newWork(func(context.Context, *notice.Notice) notice.Result {
+			return notice.DeferredResult(notice.ReasonBusy, time.Hour, "busy")
+		})
+		s.put("a", 0, 300)
+		r := testRoute("a", 1)
+		d := begin(options(s, w, 1, r))
+		after(time.Second)
+		if w.calls != 300 || w.top != 1 || s.endings()[store.EndDeferred] != 300 {
+			t.Errorf("%d calls, %d at once, %v", w.calls, w.top, s.endings())
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+func TestPutOffWithoutATimeIsNoLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeStore()
+		w := newWork(func(context.Context, *notice.Notice) notice.Result {
+			return notice.DeferredResult(notice.ReasonBusy, 0, "")
+		})
+		s.put("a", 0, 1)
+		d := begin(options(s, w, 10, testRoute("a", 4)))
+		for range 1000 {
+			d.Sweep(keys.Partition{Prefix: "a"})
+			after(time.Millisecond)
+		}
+		if w.calls > 101 {
+			t.Errorf("%d attempts in a second", w.calls)
+		}
+		drain(t, d)
+	})
+}
+
+// A list that cannot take its entry makes the attempt fail; the others of the
+// batch are settled.
+func TestRefusedPushIsAFailedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeStore()
+		s.refuse = "WRONGTYPE"
+		w := newWork(func(_ context.Context, n *notice.Notice) notice.Result {
+			res := notice.DeliveredResult(0)
+			if strings.HasSuffix(n.Key, ":0") {
+				res.Push = &notice.Push{Key: "l", Entry: []string{"x"}}
+			}
+			return res
+		})
+		s.put("a", 0, 3)
+		n := s.entries[0].n
+		d := begin(options(s, w, 10, testRoute("a", 4)))
+		after(time.Second)
+		if got := s.endings(); got[store.EndDelivered] != 2 || got[store.EndRetry] != 1 {
+			t.Errorf("%v", got)
+		}
+		if n.AttemptsMade != 1 || len(n.Attempts) != 1 || n.AwaitsReport || n.Attempts[0].Reason != notice.ReasonQueue ||
+			n.Attempts[0].Response != "WRONGTYPE" {
+			t.Errorf("%+v", n)
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+func TestLapsesAreInterruptedAttempts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ladder notice.Ladder
+		lapses int
+		calls  int
+		ending store.Ending
+		used   int
+	}{
+		{"one lapse", notice.Ladder{time.Second, time.Second}, 1, 1, store.EndDelivered, 2},
+		{"no ladder, Redis was slow once", notice.Ladder{}, 1, 1, store.EndDelivered, 2},
+		{"no ladder, the last that is granted", notice.Ladder{}, extraInterrupted, 1, store.EndDelivered, extraInterrupted + 1},
+		{"no ladder, one too many", notice.Ladder{}, extraInterrupted + 1, 0, store.EndDead, extraInterrupted + 2},
+		{"ladder used up", notice.Ladder{time.Second}, extraInterrupted + 2, 0, store.EndDead, extraInterrupted + 3},
+		{"very many", notice.Ladder{time.Second}, 499, 0, store.EndDead, 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, w := newFakeStore(), taking(0)
+				s.put("a", 0, 1)
+				s.entries[0].lapses = c.lapses
+				n := s.entries[0].n
+				r := testRoute("a", 4)
+				r.Ladder = c.ladder
+				d := begin(options(s, w, 10, r))
+				after(time.Second)
+				if w.calls != c.calls || s.endings()[c.ending] != 1 || n.AttemptsMade != c.used || len(n.Attempts) > notice.KeptAttempts {
+					t.Errorf("%d calls, %v, used %d", w.calls, s.endings(), n.AttemptsMade)
+				}
+				if n.Attempts[0].Reason != notice.ReasonInterrupted {
+					t.Errorf("attempts: %+v", n.Attempts)
+				}
+				if c.ending == store.EndDead && n.Reason != notice.ReasonExhausted {
+					t.Errorf("reason %s", n.Reason)
+				}
+				drain(t, d)
+			})
+		})
+	}
+}
+
+func TestNoReportInTimeIsAFailedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(0)
+		s.put("a", 0, 1)
+		e := s.entries[0]
+		e.n.AwaitsReport, e.lapses = true, 1
+		e.n.Add(notice.Attempt{Number: 1})
+		d := begin(options(s, w, 10, testRoute("a", 4)))
+		after(time.Second)
+		if w.calls != 0 || e.n.AttemptsMade != 1 || len(e.n.Attempts) != 1 || e.n.Attempts[0].Reason != notice.ReasonUnreported || e.n.AwaitsReport {
+			t.Errorf("%d calls, %+v", w.calls, e.n)
+		}
+		if after := s.ended[0].After; s.ended[0].Ending != store.EndRetry || after != 15*time.Second {
+			t.Errorf("%s after %s", s.ended[0].Ending, after)
+		}
+		drain(t, d)
+	})
+}
+
+// Redis answers claims and no settles: what was handled and is not written down
+// would be handled again if this process died, so there is a bound to it.
+func TestWhatIsNotSettledIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots = 16
+		s, w := newFakeStore(), taking(time.Millisecond)
+		s.put("a", 0, 5000)
+		s.held = make(chan struct{})
+		d := begin(options(s, w, 1000, testRoute("a", slots)))
+		after(time.Minute)
+		if most := maxUnsettled + maxCalls*maxBatch + 2*slots; w.count() > most || d.InFlight("a") > most {
+			t.Errorf("%d handled, %d under way, none settled; want at most %d", w.count(), d.InFlight("a"), most)
+		}
+		close(s.held)
+		after(time.Minute)
+		if w.count() != 5000 || s.endings()[store.EndDelivered] != 5000 {
+			t.Errorf("%d handled, %v", w.count(), s.endings())
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// What was taken over was not under way for a whole lease.
+func TestAnInterruptedAttemptEndsWithItsLeaseOrTheTakeover(t *testing.T) {
+	r := testRoute("a", 1)
+	now := time.Now()
+	for _, c := range []struct{ ago, want time.Duration }{{2 * time.Second, 2 * time.Second}, {time.Hour, r.Lease()}, {-time.Second, 0}} {
+		n := &notice.Notice{Key: "a:b:c:d", Due: now.Add(-c.ago)}
+		countLapses(r, &store.Claim{Notice: n, Lapses: 1}, now)
+		if len(n.Attempts) != 1 || n.Attempts[0].Duration != c.want || n.Attempts[0].Reason != notice.ReasonInterrupted {
+			t.Errorf("claimed %s ago: %+v, want %s", c.ago, n.Attempts, c.want)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package dispatch
+
+import (
+	"sync"
+	"time"
+)
+
+// How long claims rest after a failed one: twice as long after each further one.
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = 250 * time.Millisecond
+)
+
+// health records whether Redis takes claims and settles. While it does not, nothing
+// is claimed: what is handled and not written down would be handled again if this
+// process died. It is that of one partition: see lane. It is safe for concurrent use.
+type health struct {
+	// onReady is called, without a lock, when claims have rested long enough.
+	onReady func()
+
+	mu       sync.Mutex
+	backoff  time.Duration // after the last failed claim; 0 = the last one succeeded
+	resting  bool
+	failing  int // settle calls that Redis has not taken yet
+	stopping bool
+	woken    chan struct{} // closed by awake
+}
+
+func newHealth(onReady func()) *health { return &health{onReady: onReady, woken: make(chan struct{})} }
+
+// awake ends a rest at once, as when a node has come back.
+func (h *health) awake() {
+	h.mu.Lock()
+	h.resting, h.backoff = false, 0
+	close(h.woken)
+	h.woken = make(chan struct{})
+	h.mu.Unlock()
+	h.onReady()
+}
+
+// wakes is closed by the next awake.
+func (h *health) wakes() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.woken
+}
+
+// ready reports whether claims may be made.
+func (h *health) ready() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.resting && h.failing == 0
+}
+
+// claimed notes a claim call that was answered.
+func (h *health) claimed() {
+	h.mu.Lock()
+	h.backoff = 0
+	h.mu.Unlock()
+}
+
+// claimFailed lets claims rest, and reports whether the one before had succeeded.
+func (h *health) claimFailed() (first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first = h.backoff == 0
+	h.backoff = min(max(2*h.backoff, minBackoff), maxBackoff)
+	if h.resting || h.stopping {
+		return first
+	}
+	h.resting = true
+	time.AfterFunc(h.backoff, func() {
+		h.mu.Lock()
+		h.resting = false
+		h.mu.Unlock()
+		h.onReady()
+	})
+	return first
+}
+
+// settleFailed notes that Redis does not take a settle call, and settleTaken that
+// it has taken it at last.
+func (h *health) settleFailed() { h.addFailing(1) }
+func (h *health) settleTaken()  { h.addFailing(-1) }
+
+func (h *health) addFailing(n int) {
+	h.mu.Lock()
+	h.failing += n
+	h.mu.Unlock()
+}
+
+// stop keeps failed claims from waking anybody later.
+func (h *health) stop() {
+	h.mu.Lock()
+	h.stopping = true
+	h.mu.Unlock()
+}

@@ -1,0 +1,54 @@
+package dispatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestHealthRestsLongerAfterEachFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		woken := make(chan struct{}, 1)
+		h := newHealth(func() { woken <- struct{}{} })
+		for i, rest := range []time.Duration{20, 40, 80, 160, 250, 250} {
+			from := time.Now()
+			if first := h.claimFailed(); first != (i == 0) {
+				t.Errorf("failure %d: first %v", i, first)
+			}
+			if h.ready() {
+				t.Error("ready at once after a failure")
+			}
+			<-woken
+			if took := time.Since(from); took != rest*time.Millisecond || !h.ready() {
+				t.Errorf("ready after %s (%v), want %d ms", took, h.ready(), rest)
+			}
+		}
+		h.claimed()
+		from := time.Now()
+		if first := h.claimFailed(); !first {
+			t.Error("the failure after a success is the first again")
+		}
+		<-woken
+		if took := time.Since(from); took != minBackoff {
+			t.Errorf("rested %s", took)
+		}
+	})
+}
+
+func TestHealthIsNotReadyWhileASettleFails(t *testing.T) {
+	h := newHealth(func() { t.Error("woken") })
+	h.settleFailed()
+	h.settleFailed()
+	h.settleTaken()
+	if h.ready() {
+		t.Error("ready, and one settle fails still")
+	}
+	h.settleTaken()
+	if !h.ready() {
+		t.Error("not ready, and all settles were taken")
+	}
+	h.stop()
+	if h.claimFailed(); !h.ready() { // nobody would end its rest
+		t.Error("it rests although it was stopped")
+	}
+}

@@ -1,0 +1,62 @@
+package dispatch
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestABacklogLeavesSlotsToHintsWhileSomeCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Second)
+		s.put("a", 0, 60)
+		d := begin(options(s, w, 100, testRoute("a", 16)))
+		after(900 * time.Millisecond)
+		if n := w.count(); n != 15 {
+			t.Errorf("%d began; want all slots but one, no hint having come", n)
+		}
+		if !d.Hint(d.queues["a"].r, "a:m:t:30") {
+			t.Error("a hint found no slot")
+		}
+		after(50 * time.Millisecond)
+		if n := w.count(); n != 16 {
+			t.Errorf("%d began; want the hinted one too", n)
+		}
+		after(100 * time.Millisecond) // the first 15 are done
+		if n := w.count(); n != 27 {
+			t.Errorf("%d began; want 11 more, 4 slots being left to hints", n)
+		}
+		drain(t, d)
+	})
+}
+
+func TestHintsAreTakenShardByShard(t *testing.T) {
+	var h hints
+	for _, k := range []string{"a0", "b1", "c0", "d1", "e0"} {
+		if !h.add(k, 1) {
+			t.Errorf("no room for %s", k)
+		}
+	}
+	shard := func(k string) int { return int(k[1] - '0') }
+	for _, want := range []struct {
+		keys  []string
+		shard int
+	}{{[]string{"a0", "c0"}, 0}, {[]string{"b1", "d1"}, 1}, {[]string{"e0"}, 0}} {
+		if keys, of := h.take(2, shard); !slices.Equal(keys, want.keys) || of != want.shard {
+			t.Errorf("%v of shard %d, want %v of %d", keys, of, want.keys, want.shard)
+		}
+	}
+	if h.add("f0", 0) {
+		t.Error("a hint was taken without a free slot")
+	}
+	for range maxHintsAhead + 9 {
+		h.add("g0", 2)
+	}
+	if n := len(h.waiting); n != maxHintsAhead+2 {
+		t.Errorf("%d wait", n)
+	}
+	if keys, _ := h.take(3, nil); len(keys) != 3 || len(h.waiting) != maxHintsAhead-1 {
+		t.Errorf("%v, %d are left", keys, len(h.waiting))
+	}
+}

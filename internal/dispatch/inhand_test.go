@@ -1,0 +1,179 @@
+package dispatch
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// The answer of a claim came so late that its lease could end while the handler
+// runs: the notice is given back, and handled under a lease that is long enough.
+func TestNoHandlerBeginsOnALeaseThatMayEndBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(9*time.Second)
+		s.put("a", 0, 1)
+		n := s.entries[0].n
+		s.slow = make(chan struct{})
+		d := begin(options(s, w, 10, testRoute("a", 4)))
+		after(4500 * time.Millisecond) // of the margin of 5 s
+		s.do(func() { close(s.slow); s.slow = nil })
+		synctest.Wait()
+		if w.count() != 0 {
+			t.Error("a handler began with 10.5 s of the lease left and a timeout of 10 s")
+		}
+		if len(s.ended) != 1 || s.ended[0].Ending != store.EndDeferred || n.AttemptsMade != 0 || !s.ended[0].KeepRecord {
+			t.Errorf("settled %+v; want it put off, no attempt used", s.ended)
+		}
+		after(time.Second)
+		d.Sweep(keys.Partition{Prefix: "a"})
+		after(time.Minute)
+		if w.calls != 1 || s.endings()[store.EndDelivered] != 1 {
+			t.Errorf("%d calls, %v", w.calls, s.endings())
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// An answer that took as long as answers may is in time: otherwise a slow Redis
+// would have its claims given back without end.
+func TestALeaseOutlastsASlowAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Second)
+		s.put("a", 0, 1)
+		s.slow = make(chan struct{})
+		d := begin(options(s, w, 10, testRoute("a", 4)))
+		after(3 * time.Second)
+		s.do(func() { close(s.slow); s.slow = nil })
+		synctest.Wait()
+		if w.count() != 1 {
+			t.Error("no handler began")
+		}
+		after(time.Minute)
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// The sweep is made after it was looked for what it had won: a node that had
+// stopped, or a network that was cut, may bring it as late.
+func TestASweepThatIsMadeAfterTheLookForItIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Millisecond)
+		s.put("a", 0, 1)
+		s.claim = errDown
+		d := begin(options(s, w, 10, testRoute("a", 4)))
+		synctest.Wait()
+		e := s.entries[0]
+		s.do(func() { s.claim, s.entries = nil, nil })
+		after(100 * time.Millisecond)
+		if !slices.Contains(s.calls, "recover a/0 3") {
+			t.Fatalf("%v", s.calls)
+		}
+		s.do(func() {
+			e.claimed, e.token = true, s.tokens[0]
+			s.entries = append(s.entries, e)
+		})
+		after(2 * time.Second)
+		if w.count() != 1 {
+			t.Errorf("%d handled; calls %v", w.count(), s.calls)
+		}
+		after(time.Minute)
+		if n := len(s.calls); n > 10 {
+			t.Errorf("%d calls: %v", n, s.calls)
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// The lateness of an attempt counts from the due time, though its holder died
+// or the answer to its claim was lost.
+func TestLatenessCountsFromTheDueTime(t *testing.T) {
+	for _, lapses := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s, w := newFakeStore(), taking(time.Millisecond)
+			s.put("a", 0, 1) // due a minute ago
+			s.entries[0].lapses = lapses
+			o := options(s, w, 10, testRoute("a", 4))
+			var late []time.Duration
+			o.OnLateness = func(_ string, _ notice.Source, d time.Duration) { late = append(late, d) }
+			d := begin(o)
+			after(time.Second)
+			if len(late) != 1 || late[0].Round(time.Second) != time.Minute {
+				t.Errorf("after %d lapses: late %v, want a minute", lapses, late)
+			}
+			if n := s.ended[0].Claim.Notice; n.Attempts[0].At.Before(n.Due) {
+				t.Errorf("the first attempt was at %s, before the due time %s", n.Attempts[0].At, n.Due)
+			}
+			drain(t, d)
+		})
+	}
+}
+
+// Hints' keys that were claimed by a call whose answer was lost are claimed
+// again by the same call, as slots come free.
+func TestLostHintsAreClaimedAgainByTheSameCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Second)
+		r := testRoute("a", 8)
+		d := begin(options(s, w, 100, r))
+		synctest.Wait()
+		s.put("a", 0, 8)
+		s.do(func() {
+			for _, e := range s.entries {
+				e.at = time.Now() // within the grace
+			}
+			s.claim = errUnanswered
+		})
+		for _, e := range s.entries {
+			d.Hint(r, e.n.Key)
+		}
+		synctest.Wait()
+		s.do(func() { s.claim = nil })
+		after(40 * time.Millisecond)
+		if w.count() != 8 {
+			t.Errorf("%d of 8 began, calls %v", w.count(), s.calls)
+		}
+		after(time.Minute)
+		for k, n := range s.won {
+			if n != 1 {
+				t.Errorf("%s was won %d times", k, n)
+			}
+		}
+		if w.calls != 8 || s.endings()[store.EndDelivered] != 8 {
+			t.Errorf("%d calls, %v", w.calls, s.endings())
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// A later claim of what is in hand waits for its settle; one that is found again
+// waits for nothing, and neither does a third: there is a slot for it.
+func TestInHandKeepsOneLaterClaim(t *testing.T) {
+	h, n := inHand{}, &notice.Notice{Key: "a:b:c:d", Made: 1}
+	claims := make([]store.Claim, 3)
+	for i := range claims {
+		claims[i] = store.Reported(store.Found{Notice: &notice.Notice{Key: n.Key, Made: 1, AttemptsMade: i}}, 0)
+	}
+	for i, want := range []struct{ had, idle int }{{0, 0}, {1, 0}, {1, 1}} {
+		if had, idle := h.add(claims[i:i+1], job{source: notice.SourceSweep}); len(had) != want.had || idle != want.idle {
+			t.Errorf("claim %d: %d are in hand, %d slots not needed; want %+v", i, len(had), idle, want)
+		}
+	}
+	if had, idle := h.add(claims[2:3], job{}); len(had) != 1 || idle != 1 {
+		t.Errorf("found again: %d are in hand, %d slots not needed", len(had), idle)
+	}
+	if next := h.settled(&claims[0]); next == nil || next.claim != &claims[2] || next.source != notice.SourceSweep {
+		t.Errorf("%+v, want the last claim", next)
+	}
+	if next := h.settled(&claims[2]); next != nil || len(h) != 0 {
+		t.Errorf("%+v, %d in hand", next, len(h))
+	}
+}

@@ -1,0 +1,167 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// warnEvery is how often the log tells of a settle that Redis does not take: its
+// route stands still for as long.
+const warnEvery = time.Minute
+
+// settleTries is how often a settle is made that is not confirmed: see settle.
+const settleTries = 5
+
+// settle writes finished attempts of one shard, again and again until Redis takes them:
+// a lost settle would double the notice.
+//
+// One that Redis took and that was not confirmed is made again too: where a failover
+// has undone it meanwhile, it is written on the new master. That ends after some tries,
+// so that a route is slowed by replicas that are away and not stopped; until then the
+// attempts keep their slots.
+func (q *routeQueue) settle(l *lane, list []finished) {
+	items := make([]store.Settlement, len(list))
+	for i := range list {
+		items[i] = list[i].Settlement
+	}
+	wait, failed, warned := 10*time.Millisecond, false, time.Time{}
+	var written []store.Settled // what was answered, as long as it is not confirmed
+	for tries := 1; ; tries++ {
+		ctx, cancel := context.WithTimeout(context.Background(), claimTimeout+q.d.o.SettleWait)
+		done, err := q.d.o.Store.Settle(ctx, q.partition(l.shard), items)
+		cancel()
+		short := errors.Is(err, store.ErrUnconfirmed)
+		if err == nil || short {
+			written = sooner(written, done)
+		}
+		if err == nil || short && tries >= settleTries {
+			if failed {
+				l.health.settleTaken()
+			}
+			q.settled(q.settledInHand(q.refused(list, written)))
+			return
+		}
+		if !short && !failed {
+			failed = true
+			l.health.settleFailed()
+			q.d.o.OnUnsettled(q.r.Name, len(list))
+		}
+		if !short && time.Since(warned) > warnEvery {
+			warned = time.Now()
+			q.d.o.Logger.Warn("settle failed; it is repeated", zap.String("route", q.r.Name), zap.Int("notices", len(list)), zap.Error(err))
+		}
+		select {
+		case <-l.health.wakes():
+		case <-time.After(wait):
+			wait = min(2*wait, maxBackoff)
+		case <-q.stop:
+			if short {
+				q.settled(q.settledInHand(q.refused(list, written)))
+				return
+			}
+			q.d.o.Logger.Error("attempts could not be settled and will be made again", zap.String("route", q.r.Name), zap.Int("notices", len(list)))
+			for range list {
+				q.d.wg.Done()
+			}
+			return
+		}
+	}
+}
+
+// sooner are the answers to a settle that was made again: what is stale now and
+// was written before was written by this settle itself.
+func sooner(before, now []store.Settled) []store.Settled {
+	for i := range before {
+		if now[i].Stale {
+			now[i] = before[i]
+		}
+	}
+	return now
+}
+
+// refused sends those whose list or stream did not take their entry to the
+// settle once more, as failed attempts, and returns the others.
+func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished, []store.Settled) {
+	some := false
+	for i := range done {
+		some = some || done[i].Refused != ""
+	}
+	if !some {
+		return list, done
+	}
+	var rest []finished
+	var settled []store.Settled
+	for i := range list {
+		if done[i].Refused == "" {
+			rest, settled = append(rest, list[i]), append(settled, done[i])
+			continue
+		}
+		e := list[i]
+		// The record in memory holds the attempt as a success; as with one
+		// that was handed over, its end is written into it.
+		e.Claim.AwaitsReport = true
+		e.result = notice.RetryResult(notice.ReasonQueue, done[i].Refused)
+		e.Settlement = End(q.r, &e.Claim, e.result, e.at, e.took)
+		q.lanes[e.Claim.Shard].settles.Add(e)
+	}
+	return rest, settled
+}
+
+// settledInHand ends what this process had in hand, as its settle was answered.
+// Where the notice was claimed again meanwhile, the settle is made once more by
+// the later claim if it was stale, and what is returned lacks it; otherwise it has
+// come round since, and that claim is worked on.
+func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]finished, []store.Settled) {
+	var again []finished
+	var begin []job
+	q.mu.Lock()
+	closed, kept := q.closed, 0
+	for i := range list {
+		if next := q.inHand.settled(&list[i].Claim); next != nil {
+			if done[i].Stale {
+				e := list[i]
+				e.Claim.Take(next.claim)
+				again = append(again, e)
+				begin = append(begin, job{source: next.source})
+				continue
+			}
+			begin = append(begin, *next)
+		}
+		list[kept], done[kept] = list[i], done[i]
+		kept++
+	}
+	q.mu.Unlock()
+	for _, j := range begin {
+		if j.claim != nil {
+			q.work(j, closed)
+		} else { // what runs has a slot of its own
+			q.release(freed{slots: 1, running: 1, swept: swept(j.source, 1)})
+		}
+	}
+	for _, e := range again {
+		q.lanes[e.Claim.Shard].settles.Add(e)
+	}
+	return list[:kept], done[:kept]
+}
+
+// settled frees what the settled attempts held, and tells of them.
+func (q *routeQueue) settled(list []finished, done []store.Settled) {
+	f := freed{running: len(list)}
+	for i := range list {
+		if list[i].slot {
+			f.slots++
+			f.swept += swept(list[i].source, 1)
+		}
+	}
+	q.release(f)
+	for i := range list {
+		list[i].record(q.d.o.OnAttempt, q.d.o.Logger, q.r, done[i])
+		q.d.wg.Done()
+	}
+}

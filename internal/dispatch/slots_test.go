@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"slices"
+	"testing"
+
+	"notifier/internal/notice"
+)
+
+func TestSlotsLeaveSomeToHintsAndSomeToSweeps(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		s                slots
+		events, expected bool
+		want             int
+	}{
+		{"no events", slots{all: 64, free: 64}, false, true, 64},
+		{"a quarter is left while hints come", slots{all: 64, free: 64}, true, true, 48},
+		{"few are left while none comes", slots{all: 64, free: 64}, true, false, 60},
+		{"a quarter is the sweep's own", slots{all: 64, free: 10}, true, true, 10},
+		{"which it has had", slots{all: 64, free: 10, swept: 16}, true, true, 0},
+		{"a small route leaves one", slots{all: 4, free: 4}, true, false, 3},
+		{"one slot is for both", slots{all: 1, free: 1}, true, true, 1},
+		{"none is free", slots{all: 8}, true, true, 0},
+	} {
+		if got := max(c.s.forSweep(c.s.kept(c.events, c.expected)), 0); got != c.want {
+			t.Errorf("%s: a sweep may take %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSlotsThatACallTookComeFree(t *testing.T) {
+	s := newSlots(8)
+	s.begin(notice.SourceSweep, 3)
+	s.begin(notice.SourceEvent, 2)
+	if want := (slots{all: 8, free: 3, swept: 3, running: 5, hintCalls: 1, sweepCalls: 1}); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+	s.answered(notice.SourceSweep)
+	s.answered(notice.SourceEvent)
+	s.release(freed{slots: 5, swept: 3}) // the attempts are not settled yet
+	if want := (slots{all: 8, free: 8, running: 5}); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+	s.release(freed{running: 5})
+	if s != newSlots(8) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestASecondCallWaitsForEnough(t *testing.T) {
+	s := newSlots(100)
+	for _, c := range []struct {
+		underWay, n int
+		want        bool
+	}{{0, 1, true}, {1, claimBatchMin - 1, false}, {1, claimBatchMin, true}, {maxCalls, maxBatch, false}} {
+		if got := s.mayCall(c.underWay, c.n); got != c.want {
+			t.Errorf("%d beside %d calls: %v", c.n, c.underWay, got)
+		}
+	}
+}
+
+// What comes free of the total goes first to whom holds the least of it.
+func TestTheTotalGoesToWhoHoldsTheLeast(t *testing.T) {
+	tot := total{free: 6}
+	var a, b, c share
+	for _, take := range []struct {
+		s         *share
+		n, expect int
+	}{{&a, 4, 4}, {&b, 3, 2}, {&c, 1, 0}, {&a, 1, 0}, {&b, 1, 0}} {
+		if got := tot.take(take.s, take.n); got != take.expect {
+			t.Errorf("got %d, want %d", got, take.expect)
+		}
+	}
+	if tot.room() != 0 {
+		t.Errorf("room %d", tot.room())
+	}
+	if w := tot.give(&a, 0); w != nil {
+		t.Error("nothing came free, and somebody is woken")
+	}
+	if w := tot.give(&a, 1); !slices.Equal(w, []*share{&c, &b, &a}) || tot.room() != 1 {
+		t.Errorf("woken in the order %v of c %p, b %p, a %p", w, &c, &b, &a)
+	}
+	if w := tot.give(&b, 2); len(w) != 0 {
+		t.Error("who was woken is not waiting any more")
+	}
+}

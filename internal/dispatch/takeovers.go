@@ -1,0 +1,53 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// maxTakeovers bounds how many take-overs of one route are remembered; what is
+// not taken over comes back when its lease has lapsed.
+const maxTakeovers = 1024
+
+// takeover is what a dead instance has claimed of one shard, as far as it is not
+// looked through yet.
+type takeover struct {
+	holder string
+	shard  int
+	from   string // where to go on
+}
+
+func (q *routeQueue) askTakeover(t takeover) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.remember(t)
+	q.claimMore()
+}
+
+// remember keeps a take-over until there are slots for it. The caller holds mu.
+func (q *routeQueue) remember(t takeover) {
+	if !q.closed && len(q.takeovers) < maxTakeovers {
+		q.takeovers = append(q.takeovers, t)
+	}
+}
+
+// claimTaken goes on with one of the take-overs. What it wins is worked like
+// claims whose lease has lapsed. The caller holds mu.
+func (q *routeQueue) claimTaken(i int) bool {
+	n := q.d.total.take(&q.share, min(q.slots.free, maxBatch))
+	if n == 0 {
+		return false
+	}
+	t := q.takeovers[i]
+	q.takeovers = slices.Delete(q.takeovers, i, i+1)
+	q.begin(call{source: notice.SourceSweep, shard: t.shard, token: q.d.token(), n: n, asked: n, over: t, begun: time.Now(),
+		send: func(ctx context.Context, c call) (store.Claimed, error) {
+			return q.d.o.Store.TakeOver(ctx, q.partition(c.shard), q.lease(c),
+				store.TakeOverOptions{Holder: t.holder, Longest: q.r.Lease(), Limit: c.n, From: t.from})
+		}})
+	return true
+}

@@ -1,0 +1,114 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"notifier/internal/config"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// durability is the check of what the settings of durability promise.
+const durability = "durability"
+
+// durability says what the settings promise.
+func (r *run) durability() {
+	r.add(Finding{Check: durability, Severity: OK, Message: r.cfg.Promise()})
+}
+
+// durability looks for what keeps a node from bearing what the settings promise.
+func (n *node) durability(ctx context.Context) {
+	for _, d := range []struct {
+		name string
+		notice.Durability
+	}{{"NOTIFIER_DURABILITY", n.cfg.Durability}, {"NOTIFIER_DURABILITY_SETTLE", n.cfg.DurabilitySettle}} {
+		switch {
+		case d.Replicas > 0:
+			n.replicas(d.name, d.Replicas)
+		case d.Fsync:
+			n.fsync(ctx, d.name)
+		}
+	}
+	n.minReplicas(ctx)
+	if n.cfg.Redis.Mode == config.Cluster {
+		n.coverage(ctx)
+	}
+}
+
+// online is how many replicas receive what is written; ok is false if INFO does not
+// say.
+func (n *node) online() (count int, ok bool) {
+	if _, ok = n.info["connected_slaves"]; !ok {
+		return 0, false
+	}
+	for i := 0; ; i++ {
+		text, there := n.info["slave"+strconv.Itoa(i)]
+		if !there {
+			return count, true
+		}
+		if strings.Contains(text, "state=online") {
+			count++
+		}
+	}
+}
+
+func (n *node) replicas(name string, want int) {
+	have, ok := n.online()
+	switch {
+	case !ok:
+		n.add(Finding{Check: durability, Severity: Info, Message: "how many replicas there are cannot be read (INFO is refused)",
+			Remedy: fmt.Sprintf("%s needs %d of them", name, want)})
+	case have < want:
+		n.add(Finding{Check: durability, Severity: Error,
+			Message: fmt.Sprintf("%d of the %d replicas that %s waits for are connected: nothing is confirmed until they are", have, want, name),
+			Remedy:  "start them, or set a smaller number; calls that change notices are answered with 503 meanwhile, and delivering goes on"})
+	case have == want:
+		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%d replicas, and %s waits for all: with one gone, nothing is confirmed", have, name)})
+	default:
+		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%d replicas, of which %s waits for %d: what was confirmed survives a failover "+
+			"if at most %d of them are cut off together with the master", have, name, want, want-1)})
+	}
+}
+
+func (n *node) fsync(ctx context.Context, name string) {
+	if err := n.heard(store.Synced(ctx, n.c)); err != nil {
+		n.add(Finding{Check: durability, Severity: Error, Message: name + "=fsync is refused: " + err.Error(),
+			Remedy: "appendonly yes and appendfsync always in redis.conf, or a server whose WAITAOF can be relied on (Redis 8)"})
+		return
+	}
+	if aof, ok := n.setting(ctx, "appendonly"); ok && aof != "yes" {
+		n.add(Finding{Check: durability, Severity: Error, Message: "appendonly is " + aof + ": nothing is on disk, so that " + name + "=fsync confirms nothing",
+			Remedy: "appendonly yes in redis.conf; for now CONFIG SET appendonly yes"})
+	}
+}
+
+// minReplicas looks at whether a master that is cut off goes on taking writes.
+func (n *node) minReplicas(ctx context.Context) {
+	const name = "min-replicas-to-write"
+	have, ok := n.online()
+	text, readable := n.setting(ctx, name)
+	if !ok || !readable {
+		return
+	}
+	switch want, _ := strconv.Atoi(text); {
+	case want > have:
+		n.add(Finding{Check: durability, Severity: Error, Message: fmt.Sprintf("%s is %d and %d replicas are connected: Redis refuses all writes", name, want, have),
+			Remedy: "start the replicas, or lower it"})
+	case want == 0 && have > 0:
+		n.add(Finding{Check: durability, Severity: Warning, Message: fmt.Sprintf("%s is 0: a master that is cut off from its %d replicas goes on taking writes, "+
+			"which are lost when one of them has taken its place", name, have),
+			Remedy: "min-replicas-to-write 1 and min-replicas-max-lag 10 in redis.conf, on replicas too; with one replica only, its end then stops all writes"})
+	}
+}
+
+// coverage looks at whether one master's end stops all others.
+func (n *node) coverage(ctx context.Context) {
+	const name = "cluster-require-full-coverage"
+	if text, ok := n.setting(ctx, name); ok && text == "yes" {
+		n.add(Finding{Check: durability, Severity: Warning, Message: name + " is yes: while one master is gone and no replica has taken its place, all masters refuse all calls",
+			Remedy: name + " no in redis.conf; for now CONFIG SET " + name + " no"})
+	}
+}

@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/config"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// durable are the settings that a test looks at.
+func durable(url, calls, settle string) *config.Config {
+	c := configFor(url)
+	c.Durability, _ = notice.ParseDurability(calls)
+	c.DurabilitySettle, _ = notice.ParseDurability(settle)
+	return c
+}
+
+func TestReplicasThatAreWaitedFor(t *testing.T) {
+	master := redistest.Start(t, redistest.WithConfig(append(good, "repl-diskless-sync-delay 0")...))
+	alone := examine(t, durable(master.URL(), "replicas:1", "memory"), Options{})
+	alone.says(t, durability, Error, "0 of the 1 replicas that NOTIFIER_DURABILITY waits for")
+	alone.says(t, durability, OK, "a failover loses none of it")
+	redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
+	for !strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online") {
+		if t.Context().Err() != nil {
+			t.Fatal("the replica does not come")
+		}
+		time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
+	}
+	one := examine(t, durable(master.URL(), "replicas:1", "replicas:2"), Options{})
+	one.says(t, durability, OK, "1 replicas, and NOTIFIER_DURABILITY waits for all")
+	one.says(t, durability, Error, "1 of the 2 replicas that NOTIFIER_DURABILITY_SETTLE waits for")
+	one.says(t, durability, Warning, "min-replicas-to-write is 0")
+	if err := master.Client().ConfigSet(t.Context(), "min-replicas-to-write", "2").Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, durable(master.URL(), "memory", "memory"), Options{}).says(t, durability, Error, "Redis refuses all writes")
+}
+
+func TestFsyncThatIsNotBorne(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig(good...))
+	if r := examine(t, durable(srv.URL(), "fsync", "memory"), Options{}); r.Errors+r.Warnings > 0 {
+		t.Errorf("a server that syncs is found wanting:\n%s", r.text())
+	}
+	for _, name := range []string{"appendfsync everysec", "appendonly no"} {
+		k, v, _ := strings.Cut(name, " ")
+		if err := srv.Client().ConfigSet(t.Context(), k, v).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine(t, durable(srv.URL(), "memory", "fsync"), Options{}).says(t, durability, Error, "NOTIFIER_DURABILITY_SETTLE=fsync")
+	conn, err := store.Open(store.Address{URL: srv.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	found, err := Setup(t.Context(), durable(srv.URL(), "fsync", "memory"), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&Report{Findings: found}).says(t, durability, Error, "NOTIFIER_DURABILITY=fsync")
+}
+
+// The right to wait is looked for where it is needed.
+func TestTheRightToWait(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig(good...))
+	if err := srv.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">pw", "~*", "&*", "+@all", "-wait").Err(); err != nil {
+		t.Fatal(err)
+	}
+	url := strings.Replace(srv.URL(), "redis://", "redis://svc:pw@", 1)
+	examine(t, durable(url, "replicas:1", "memory"), Options{}).says(t, "rights", Warning, "WAIT (nothing is confirmed")
+	examine(t, durable(url, "memory", "memory"), Options{}).says(t, "rights", OK, "")
+	examine(t, durable(url, "fsync", "memory"), Options{}).says(t, "rights", OK, "")
+}
+
+func TestCoverageOfACluster(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig(append(good, "cluster-enabled yes")...))
+	if err := srv.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(srv.Client().ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
+		if t.Context().Err() != nil {
+			t.Fatal("the cluster does not come")
+		}
+		time.Sleep(10 * time.Millisecond) // sleep: polls until the node serves its slots
+	}
+	cfg := durable("redis://"+srv.Addr(), "memory", "memory")
+	cfg.Redis.Mode = config.Cluster
+	r := examine(t, cfg, Options{})
+	r.says(t, durability, Warning, "cluster-require-full-coverage is yes")
+	r.says(t, "shards", OK, "1 shards over 1 masters")
+	if err := srv.Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r = examine(t, cfg, Options{})
+	for _, f := range r.Findings {
+		if f.Check == durability && f.Severity != OK {
+			t.Errorf("%+v", f)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"notifier/internal/config"
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/pgtest"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+func TestHistory(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	with := func(url string) *config.Config {
+		c := *cfg
+		c.History = config.History{URL: config.Secret(url), Bodies: "keep", Backlog: 1000}
+		return &c
+	}
+	r := examine(t, cfg, Options{})
+	for _, f := range r.Findings {
+		if f.Check == "history" {
+			t.Errorf("without a history: %+v", f)
+		}
+	}
+	file := "sqlite://" + filepath.Join(t.TempDir(), "history.db")
+	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet")
+	database := pgtest.Database(t)
+	for _, url := range []string{file, database} {
+		d, err := history.Open(history.Options{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_ = d.Close()
+		r := examine(t, with(url), Options{})
+		r.says(t, "history", OK, "the database answers")
+		r.says(t, "history", OK, "0 endings wait")
+	}
+	c := s.Client()
+	for ago, want := range map[time.Duration]Severity{time.Minute: Warning, 0: OK} {
+		text := fmt.Sprintf(`d %d app1 - app1:a:b:1 {"due":1763740800000,"made":185903985000000}`, time.Now().Add(-ago).UnixMicro())
+		if err := c.RPush(t.Context(), "notifier:{0}:ended", text).Err(); err != nil {
+			t.Fatal(err)
+		}
+		said := "1 endings wait for the database"
+		if want == Warning {
+			said = "the oldest has waited 1m"
+		}
+		examine(t, with(file), Options{}).says(t, "history", want, said)
+		if err := c.Del(t.Context(), "notifier:{0}:ended").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine(t, with("postgres://me:hunter22@127.0.0.1:1/x?sslmode=disable"), Options{}).says(t, "history", Error, "does not answer")
+	big := with(database)
+	big.History.Backlog = 1_000_000
+	examine(t, big, Options{}).says(t, "history", Warning, "set NOTIFIER_HISTORY_BACKLOG=")
+	for range 501 {
+		if err := c.RPush(t.Context(), "notifier:{0}:ended", "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine(t, with(database), Options{}).says(t, "history", Error, "at 1000 the oldest get no row")
+	// Here there is no history, and others had one until an hour ago.
+	long := time.Now().Add(-time.Hour).UnixMilli()
+	if err := errors.Join(c.HSet(t.Context(), "notifier:{0}:layout", "history", "1000").Err(), c.HSet(t.Context(), "notifier:{0}:history", "seen", long).Err()); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, cfg, Options{}).says(t, "history", Warning, "501 endings wait")
+	if err := c.HSet(t.Context(), "notifier:{0}:history", "seen", time.Now().UnixMilli()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, cfg, Options{}).says(t, "history", Info, "others keep a history")
+}
+
+func TestSQLiteIsForOneMachine(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
+	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	for _, id := range []string{"aaaaaaaaaaaa", "bbbbbbbbbbbb"} {
+		if _, err := st.Beat(t.Context(), store.Beat{ID: id, About: `{"label":"web"}`}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine(t, cfg, Options{}).says(t, "history", Warning, "there are 2 instances")
+}

@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"notifier/internal/fleet"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// instances reports who lives, and where they were given different things.
+func (r *run) instances(ctx context.Context) {
+	const check = "instances"
+	list, err := fleet.List(ctx, store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil}))
+	if err != nil {
+		r.add(Finding{Check: check, Severity: Warning, Message: "who lives cannot be read: " + err.Error(),
+			Remedy: "another program may use " + r.space.FleetSigns() + " or " + r.space.FleetAbout() + "; without them instances work as if each were alone"})
+		return
+	}
+	if len(list) == 0 {
+		r.add(Finding{Check: check, Severity: Info, Message: "no instance gives signs of life: none runs, or only such as know no fleet"})
+		return
+	}
+	slices.SortStableFunc(list, func(a, b fleet.Instance) int { return strings.Compare(a.Label+a.ID, b.Label+b.ID) })
+	versions, limits, takeovers := map[string][]string{}, map[string][]string{}, map[string][]string{}
+	for _, x := range list {
+		f := Finding{Check: check, Severity: OK, Message: fmt.Sprintf("%s is %s", spell(x), x.State)}
+		if x.State == fleet.Silent {
+			f.Severity = Warning
+			f.Message += ", its last sign of life at " + notice.Stamp(x.Seen)
+			f.Remedy = "if it died without leaving it is forgotten soon; if it runs, see its log and what stands between it and Redis"
+		}
+		r.add(f)
+		if x.State == fleet.Silent || x.Version == "" && x.Label == "" {
+			continue // nothing is known of what it does now
+		}
+		r.clockOf(x)
+		note(versions, x.Version, x)
+		note(limits, x.Limits, x)
+		note(takeovers, takeover(x.Takeover), x)
+		if names := r.differences(x); len(names) > 0 {
+			r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("%s is configured otherwise than this environment: route %s",
+				spell(x), strings.Join(names, ", ")), Remedy: "give all instances the same NOTIFIER_ROUTE_… variables; during a rollout this passes by itself"})
+		}
+	}
+	r.same(versions, "run different versions", "finish the rollout")
+	r.same(limits, "have different NOTIFIER_LIMITS, so limits are exceeded", "set the same everywhere")
+	r.same(takeovers, "have different NOTIFIER_TAKEOVER", "set the same everywhere, unless that is meant")
+}
+
+// clockAway is how far an instance's clock may be from Redis's before it is told.
+const clockAway = time.Second
+
+// clockOf warns of an instance whose clock is not Redis's.
+func (r *run) clockOf(x fleet.Instance) {
+	f, ok := x.ReadFigures()
+	d := time.Duration(f.ClockMS) * time.Millisecond
+	if !ok || d.Abs() < clockAway {
+		return
+	}
+	way := "ahead of"
+	if d < 0 {
+		way = "behind"
+	}
+	r.add(Finding{Check: "instances", Severity: Warning, Message: fmt.Sprintf("the clock of %s is %s %s that of Redis", spell(x), notice.Short(d.Abs()), way),
+		Remedy: "keep both machines' clocks right (NTP): due times go by Redis's clock, signatures and the times of attempts by the instance's, " +
+			"and receivers refuse signatures that are minutes off"})
+}
+
+// differences are the routes that an instance has otherwise than this
+// environment. A doctor that was given no routes has nothing to compare.
+func (r *run) differences(x fleet.Instance) []string {
+	if len(r.cfg.Routes) == 0 {
+		return nil
+	}
+	own := map[string]string{}
+	for _, rt := range r.cfg.Routes {
+		own[rt.Name] = rt.Digest()
+	}
+	return fleet.Differences(own, x.Routes)
+}
+
+func note(m map[string][]string, value string, x fleet.Instance) {
+	m[value] = append(m[value], spell(x))
+}
+
+// same warns if instances differ.
+func (r *run) same(m map[string][]string, what, remedy string) {
+	if len(m) < 2 {
+		return
+	}
+	var parts []string
+	for value, who := range m {
+		parts = append(parts, fmt.Sprintf("%s: %s", value, strings.Join(who, ", ")))
+	}
+	slices.Sort(parts)
+	r.add(Finding{Check: "instances", Severity: Warning, Message: "instances " + what + " (" + strings.Join(parts, "; ") + ")", Remedy: remedy})
+}
+
+// spell names an instance. What it tells of itself came from Redis.
+func spell(x fleet.Instance) string {
+	if x.Label == "" {
+		return fmt.Sprintf("instance %s", x.ID)
+	}
+	return fmt.Sprintf("instance %s (%s, version %s)", x.ID, x.Label, x.Version)
+}
+
+func takeover(ms int64) string {
+	if ms == 0 {
+		return "lease"
+	}
+	return notice.Short(time.Duration(ms) * time.Millisecond)
+}

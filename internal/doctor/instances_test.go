@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"encoding/json"
+	"testing"
+
+	"notifier/internal/fleet"
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// TestInstancesThatDiffer: the doctor names who lives, which routes of theirs are
+// configured otherwise than its own, and different versions and limits.
+func TestInstancesThatDiffer(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	examine(t, cfg, Options{}).says(t, "instances", Info, "no instance gives signs of life")
+	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	beat := func(id string, a fleet.About) {
+		t.Helper()
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Beat(t.Context(), store.Beat{ID: id, About: string(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine := map[string]string{"orders": cfg.Routes[0].Digest()}
+	beat("aaaaaaaaaaaa", fleet.About{Label: "web-1", Version: "v1", Takeover: 3000, Limits: "fleet", Routes: mine})
+	r := examine(t, cfg, Options{})
+	r.says(t, "instances", OK, "instance aaaaaaaaaaaa (web-1, version v1) is living")
+	if r.Errors+r.Warnings > 0 {
+		t.Errorf("one that has the same is found wanting:\n%s", r.text())
+	}
+	beat("bbbbbbbbbbbb", fleet.About{Label: "web-2", Version: "v2", Limits: "instance", Routes: map[string]string{"orders": "x", "new": "y"}})
+	r = examine(t, cfg, Options{})
+	r.says(t, "instances", Warning, "web-2, version v2) is configured otherwise than this environment: route new, orders")
+	r.says(t, "instances", Warning, "run different versions (v1: instance aaaaaaaaaaaa (web-1, version v1); v2:")
+	r.says(t, "instances", Warning, "different NOTIFIER_LIMITS")
+	r.says(t, "instances", Warning, "have different NOTIFIER_TAKEOVER (3s: ")
+	for ms, want := range map[int64]string{-2500: "the clock of instance cccccccccccc (web-3, version v1) is 2.5s behind that of Redis",
+		61_000: "the clock of instance cccccccccccc (web-3, version v1) is 1m1s ahead of that of Redis"} {
+		figures, err := json.Marshal(fleet.Figures{ClockMS: ms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Beat(t.Context(), store.Beat{ID: "cccccccccccc", About: `{"label":"web-3","version":"v1"}`, Figures: string(figures)}); err != nil {
+			t.Fatal(err)
+		}
+		examine(t, cfg, Options{}).says(t, "instances", Warning, want)
+	}
+	if err := s.Client().Set(t.Context(), "notifier:{fleet}:signs", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, cfg, Options{}).says(t, "instances", Warning, "another program may use notifier:{fleet}:signs")
+}

@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"notifier/internal/api"
+	"notifier/internal/audit"
+	"notifier/internal/keys"
+	"notifier/internal/metrics"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// The calls of the API. Each finds the route of its key and does the rest in
+// one script. Where timers are adopted, that of the key is looked at first: a
+// call that comes after a client's SET means what was set.
+
+// Schedule stores one notice; see schedule.Scheduler.
+func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, error) {
+	if err := e.known(ctx); err != nil {
+		return store.Reply{}, err
+	}
+	if err := e.adopter.Follow(ctx, r.Key); err != nil {
+		return store.Reply{}, err
+	}
+	return e.schedule.Schedule(ctx, r)
+}
+
+// ScheduleMany stores notices, with one reply each.
+func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply {
+	refuse := func(err error) []store.Reply {
+		out := make([]store.Reply, len(rs))
+		for i := range out {
+			out[i].Err = err
+		}
+		return out
+	}
+	if err := e.known(ctx); err != nil {
+		return refuse(err)
+	}
+	if e.adopter.Adopts() {
+		ks := make([]string, len(rs))
+		for i := range rs {
+			ks[i] = rs[i].Key
+		}
+		if err := e.adopter.Follow(ctx, ks...); err != nil {
+			return refuse(err)
+		}
+	}
+	return e.schedule.Many(ctx, rs)
+}
+
+// route finds the route of a key; every call on one notice begins with it.
+func (e *Engine) route(ctx context.Context, key string) (*route.Route, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	r := e.o.Routes.Match(key)
+	if r == nil {
+		return nil, fmt.Errorf("%s: %w", key, store.ErrUnrouted)
+	}
+	return r, nil
+}
+
+// prefix is where a key's notice is looked for first: that of its route, or ""
+// where no route covers the key; a notice may be kept all the same.
+func (e *Engine) prefix(ctx context.Context, key string) (*route.Route, string, error) {
+	r, err := e.route(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrUnrouted):
+		return nil, "", nil
+	case err != nil:
+		return nil, "", err
+	}
+	return r, r.Prefix, nil
+}
+
+// Find reads one notice.
+func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
+	_, prefix, err := e.prefix(ctx, key)
+	if err != nil {
+		return store.Found{}, err
+	}
+	return e.store.Find(ctx, prefix, key)
+}
+
+func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when store.When) (store.Change, error) {
+	r, prefix, err := e.prefix(ctx, key)
+	if err != nil {
+		return store.Change{}, err
+	}
+	if err := e.adopter.Follow(ctx, key); err != nil {
+		return store.Change{}, err
+	}
+	c, err := e.store.Amend(ctx, prefix, key, op, when)
+	if (err == nil || errors.Is(err, store.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) && c.Route == prefix && r != nil {
+		e.dispatch.Hint(r, key)
+	}
+	return c, err
+}
+
+// Cancel ends a notice undelivered.
+func (e *Engine) Cancel(ctx context.Context, key string) (store.Change, error) {
+	return e.amend(ctx, key, store.Cancel, store.When{})
+}
+
+// Fire makes a scheduled notice due now.
+func (e *Engine) Fire(ctx context.Context, key string) (store.Change, error) {
+	return e.amend(ctx, key, store.Fire, store.When{})
+}
+
+// Redrive schedules a dead letter again, for now, its ladder from the start.
+func (e *Engine) Redrive(ctx context.Context, key string) (store.Change, error) {
+	return e.amend(ctx, key, store.Redrive, store.When{})
+}
+
+// Reschedule moves a scheduled notice.
+func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error) {
+	return e.amend(ctx, key, store.Reschedule, store.When{Due: due, Delay: delay})
+}
+
+// Report takes a consumer's report; see dispatch.Reports.
+func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store.Change, error) {
+	r, err := e.route(ctx, key)
+	if err != nil {
+		return store.Change{}, err
+	}
+	return e.reports.Take(ctx, r, key, v)
+}
+
+// Unrouted are the prefixes that Redis knows and that no route has.
+func (e *Engine) Unrouted(ctx context.Context) ([]string, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(e.store.Prefixes()), func(p string) bool { return e.o.Routes.Prefix(p) != nil }), nil
+}
+
+// List reads a page.
+func (e *Engine) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := e.known(ctx); err != nil {
+		return store.Page{}, err
+	}
+	return e.store.List(ctx, q)
+}
+
+// RedriveAll makes one bounded step of a bulk redrive.
+func (e *Engine) RedriveAll(ctx context.Context, q store.Query, dryRun bool) (store.Redriven, error) {
+	if err := e.known(ctx); err != nil {
+		return store.Redriven{}, err
+	}
+	return e.store.RedriveAll(ctx, q, dryRun)
+}
+
+// Pause stops claims of a route on every instance.
+func (e *Engine) Pause(ctx context.Context, prefix string) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.store.Pause(ctx, prefix)
+}
+
+// Resume undoes Pause. What fell due meanwhile is worked off as the route's
+// slots and rate allow.
+func (e *Engine) Resume(ctx context.Context, prefix string) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.store.Resume(ctx, prefix)
+}
+
+// Audit keeps an entry of what somebody did.
+func (e *Engine) Audit(ctx context.Context, entry audit.Entry) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.store.Audit(ctx, entry)
+}
+
+// Audited reads entries, the newest first.
+func (e *Engine) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.Entry, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	return e.store.Audited(ctx, r, limit)
+}
+
+// EndSession implements session.Register, as what follows does.
+func (e *Engine) EndSession(ctx context.Context, id string, during time.Duration) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.store.EndSession(ctx, id, during)
+}
+
+// SessionStands reports whether a session, and the link it came from, are good.
+func (e *Engine) SessionStands(ctx context.Context, id, link string) (bool, error) {
+	if err := e.known(ctx); err != nil {
+		return false, err
+	}
+	return e.store.SessionStands(ctx, id, link)
+}
+
+// KeepLink notes a link.
+func (e *Engine) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.store.KeepLink(ctx, id, text, during)
+}
+
+// Link is what was noted of a link.
+func (e *Engine) Link(ctx context.Context, id string) (string, error) {
+	if err := e.known(ctx); err != nil {
+		return "", err
+	}
+	return e.store.Link(ctx, id)
+}
+
+// DropLink forgets a link.
+func (e *Engine) DropLink(ctx context.Context, id string) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.store.DropLink(ctx, id)
+}
+
+// Counts says what Redis holds of each route, and under each prefix that the
+// configuration has no more, if it holds anything.
+func (e *Engine) Counts(ctx context.Context) ([]store.Counts, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	prefixes := slices.Clone(e.store.Prefixes())
+	for _, r := range e.o.Routes.All() {
+		if !slices.Contains(prefixes, r.Prefix) {
+			prefixes = append(prefixes, r.Prefix)
+		}
+	}
+	slices.Sort(prefixes)
+	counts, err := e.store.Counts(ctx, prefixes)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(counts, func(c store.Counts) bool {
+		return e.o.Routes.Prefix(c.Prefix) == nil && c.Pending+c.Dead+c.Settled == 0
+	}), nil
+}
+
+// Stats says what this instance did since it began.
+func (e *Engine) Stats() []api.RouteStats {
+	if !e.begun.Load() {
+		return nil
+	}
+	var out []api.RouteStats
+	for _, r := range e.o.Routes.All() {
+		s := e.o.Metrics.Stats(r.Name)
+		out = append(out, api.RouteStats{Prefix: r.Prefix, InFlight: e.dispatch.InFlight(r.Prefix), Outcomes: s.Outcomes,
+			LatenessP50: s.LatenessP50, LatenessP99: s.LatenessP99})
+	}
+	return out
+}
+
+// Gauges is what a scrape asks for.
+func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
+	counts, err := e.Counts(ctx)
+	if err != nil {
+		return metrics.Gauges{}, err
+	}
+	h, err := e.historyGauges(ctx)
+	if err != nil {
+		return metrics.Gauges{}, err
+	}
+	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), Subscribed: e.listener.Alive() > 0 && e.events.Load()}
+	for _, c := range counts {
+		r := e.o.Routes.Prefix(c.Prefix)
+		if r == nil {
+			continue // counted as orphaned
+		}
+		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
+			Settled: c.Settled, InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: e.waiting(r)})
+	}
+	return g, nil
+}
+
+// restoreAtOnce is how many dead letters one script puts back.
+const restoreAtOnce = 128
+
+// Restore puts dead letters back, each under the route that its key has today.
+func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
+	out := make([]store.Reply, len(letters))
+	by := map[keys.Partition][]int{}
+	var ks []string
+	for i, l := range letters {
+		r, err := e.route(ctx, l.Key)
+		if out[i].Err = err; err != nil {
+			continue
+		}
+		p := e.store.Space().Partition(r.Prefix, l.Key)
+		by[p] = append(by[p], i)
+		ks = append(ks, l.Key)
+	}
+	refused := error(nil)
+	if e.adopter.Adopts() && len(ks) > 0 {
+		refused = e.adopter.Follow(ctx, ks...)
+	}
+	for p, all := range by {
+		for some := range slices.Chunk(all, restoreAtOnce) {
+			list := make([]store.Letter, len(some))
+			for j, i := range some {
+				list[j] = letters[i]
+			}
+			var replies []store.Reply
+			if refused == nil {
+				replies, refused = e.store.Restore(ctx, p, list)
+			}
+			for j, i := range some {
+				if refused != nil {
+					out[i].Err = refused
+				} else {
+					out[i] = replies[j]
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// What lies under a prefix that the configuration has no more was in no number
+// of the API, which has a field to say so; and the metrics must not stumble.
+func TestCountsShowPrefixesThatNoRouteHas(t *testing.T) {
+	srv := redistest.Shared(t)
+	old := start(t, srv, newSink(1), nil, testRoute("old", "app2"), testRoute("empty", "app3"))
+	if _, err := old.Schedule(context.Background(), store.Request{Key: "app2:a:b:1", Delay: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	old.stop()
+	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
+	counts, err := w.Counts(context.Background())
+	if err != nil || len(counts) != 2 || counts[0].Prefix != "app1" || counts[1].Prefix != "app2" || counts[1].Pending != 1 || counts[1].NextDue.IsZero() {
+		t.Errorf("%+v, %v", counts, err)
+	}
+	if g, err := w.Gauges(context.Background()); err != nil || len(g.Routes) != 1 || g.Routes[0].Route != "r" {
+		t.Errorf("%+v, %v", g, err)
+	}
+}

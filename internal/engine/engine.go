@@ -1,0 +1,512 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"notifier/internal/adopt"
+	"notifier/internal/alarm"
+	"notifier/internal/api"
+	"notifier/internal/dispatch"
+	"notifier/internal/fleet"
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/listener"
+	"notifier/internal/metrics"
+	"notifier/internal/reconcile"
+	"notifier/internal/replay"
+	"notifier/internal/route"
+	"notifier/internal/schedule"
+	"notifier/internal/store"
+)
+
+// ErrConfig is what errors wrap that better configuration would mend.
+var ErrConfig = errors.New("configuration")
+
+// Options of an Engine.
+type Options struct {
+	Conn   *store.Conn
+	Space  keys.Space
+	Routes *route.Table
+	// Handler is what makes a route's attempts; how long one may take, says
+	// [dispatch.Handler].
+	Handler     func(*route.Route) dispatch.Handler
+	Instance    string
+	Version     string
+	Concurrency int
+	Grace       time.Duration
+	Retention   time.Duration
+	Retain      int
+	// MaxBody is the longest payload of an adopted timer; zero = 256 KiB.
+	MaxBody        int64
+	ConfigureRedis bool
+	// MakeKey: the service's own key is in Redis, and is made if there is none.
+	MakeKey bool
+	// Takeover is how long this instance is waited for whose connections are
+	// gone; zero = until its leases end.
+	Takeover time.Duration
+	// Limits is told to the other instances: config.LimitsFleet or
+	// config.LimitsInstance.
+	Limits string
+	// Heard, if not nil, hears what limits of other instances tell.
+	Heard func(text string)
+	// Slots, if not nil, is how many attempts of a route may be under way here in
+	// the fleet as it is now.
+	Slots func(*route.Route) int
+	// Hosts, if not nil, are the destinations that this instance tells of.
+	Hosts func() []fleet.HostFigures
+	// Few, if not nil, is among how many instances at most the work on a route is
+	// shared out; 0 = all.
+	Few func(*route.Route) int
+	// Waiting, if not nil, is how many hosts of a route wait for slots.
+	Waiting func(*route.Route) int
+	// Confirm is what calls wait for that schedule or change notices, ConfirmSettle
+	// what settles wait for.
+	Confirm, ConfirmSettle store.Confirm
+	// History is where what ends is kept; its DB is nil where there is none.
+	History History
+	// Drain is how long a stop waits for running handlers.
+	Drain time.Duration
+	// OutageEvery is how often an outage of Redis is told while it lasts; zero = 1 min.
+	OutageEvery time.Duration
+	// Alarm makes what sweepers sleep with; nil = alarm.New, which a synctest
+	// bubble cannot wake.
+	Alarm func() alarm.Alarm
+	// OnSubscribed, if not nil, hears of each subscription that begins. It must
+	// not block.
+	OnSubscribed func()
+	// Metrics may be nil.
+	Metrics *metrics.Metrics
+	Logger  *zap.Logger
+}
+
+// Engine schedules, delivers and answers questions about notices.
+type Engine struct {
+	o Options
+
+	// What follows is there when begun is true, and not before: it depends on
+	// how many shards Redis has.
+	begun     atomic.Bool
+	open      chan struct{} // closed with it
+	since     time.Time
+	store     *store.Store
+	schedule  *schedule.Scheduler
+	dispatch  *dispatch.Dispatcher
+	reports   *dispatch.Reports
+	listener  *listener.Listener
+	janitor   *reconcile.Janitor
+	adopter   *adopt.Adopter
+	unadopted *unadopted
+	shipper   *history.Shipper // nil without a history
+	replays   *replay.Driver   // nil without a history
+	fleet     atomic.Pointer[fleet.Fleet]
+	ledger    *ledger
+	few       map[*route.Route]*few
+	said      string // of the fleet in the log last; of the fleet's goroutine
+	mail      chan message
+	away      away
+	coming    atomic.Int64
+	sweepers  map[string][]*reconcile.Sweeper // by prefix, then shard
+
+	unconfirmed *unconfirmed
+
+	events   atomic.Bool           // expired events are known to come
+	keyspace atomic.Bool           // and those of routes that adopt, or no route does
+	trouble  atomic.Pointer[error] // why the layout is not known yet
+	failed   chan struct{}         // an operation on Redis has failed
+	ready    chan struct{}
+	once     sync.Once
+}
+
+// New makes an Engine. Until Run, or Begin, has learnt the layout of what
+// stands in Redis, each call is refused with store.ErrUnavailable.
+func New(o Options) *Engine {
+	if o.MaxBody == 0 {
+		o.MaxBody = 256 << 10
+	}
+	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), since: time.Now(), mail: make(chan message, mailRoom)}
+	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
+	e.events.Store(true)
+	e.keyspace.Store(true)
+	return e
+}
+
+// startWait is how long calls wait for an Engine that has just been made: no
+// call need fail because it came a millisecond before Redis had answered.
+const startWait = 500 * time.Millisecond
+
+// known is nil when calls can be made.
+func (e *Engine) known(ctx context.Context) error {
+	if e.begun.Load() {
+		return nil
+	}
+	if left := startWait - time.Since(e.since); left > 0 {
+		select {
+		case <-e.open:
+			return nil
+		case <-ctx.Done():
+		case <-time.After(left):
+		}
+	}
+	if why := e.trouble.Load(); why != nil && (errors.Is(*why, store.ErrLogin) || errors.Is(*why, store.ErrRights)) {
+		return *why // which says what to do
+	}
+	return store.ErrNotBegun
+}
+
+// build makes all parts for a number of shards.
+func (e *Engine) build(space keys.Space) error {
+	o := e.o
+	var mine []string
+	for _, r := range o.Routes.All() {
+		mine = append(mine, r.Prefix)
+	}
+	e.store = store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
+		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
+		Retention: o.Retention, Retain: o.Retain, OnError: e.failing, OnLayout: e.setLayout,
+		History: o.History.most(), Host: e.host, OnEnded: e.ended,
+		Adopts: func(prefix string) bool {
+			if r := o.Routes.Prefix(prefix); r != nil {
+				return r.Adopt
+			}
+			// Another configuration's: its keys may be those of a route that adopts.
+			return slices.ContainsFunc(o.Routes.All(), func(r *route.Route) bool {
+				return r.Adopt && (keys.HasPrefix(prefix, r.Prefix) || keys.HasPrefix(r.Prefix, prefix))
+			})
+		}})
+	e.shipper, e.replays = e.newShipper(space.Shards), e.newDriver()
+	if err := e.newFleet(); err != nil {
+		return err
+	}
+	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space.Shards, Shard: space.Shard,
+		Handler: o.Handler, Total: o.Concurrency, Fleet: e.Fleet(), Grace: o.Grace,
+		OnClaims: o.Metrics.Claim, OnAttempt: o.Metrics.Attempt, OnLateness: o.Metrics.Lateness, OnHandled: o.Metrics.Handler,
+		OnUnsettled: o.Metrics.Unsettled, SettleWait: o.ConfirmSettle.Wait(), Logger: o.Logger,
+		OnStale: func(r *route.Route, ks []string) {
+			e.adopter.Stale(r, ks)
+			if o.Retention > 0 { // else what was delivered is found as little as what never was
+				e.unadopted.stale(r, ks)
+			}
+		}})
+	e.unadopted = newUnadopted(e.Find, o.Logger)
+	e.reports = &dispatch.Reports{Store: e.store, Shard: space.Shard, Find: e.Find, OnAttempt: o.Metrics.Attempt, Logger: o.Logger,
+		Ahead: o.Conn.Masters != nil}
+	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Wait: o.Confirm.Wait(),
+		OnDue:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
+		OnScheduled: o.Metrics.Scheduled})
+	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, MaxBody: o.MaxBody,
+		OnAdopted: o.Metrics.Scheduled, OnBodyLost: o.Metrics.BodiesLost, Events: func() bool { return e.events.Load() && e.keyspace.Load() }, Logger: o.Logger})
+	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: space,
+		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, OnWake: e.wake,
+		OnPaused: func() { e.janitor.Check() }, OnSubscribed: e.catchUp, OnKeyspace: e.adopter.Event, OnAdopting: e.setKeyspace,
+		OnEvents: e.setEvents, Observer: o.Metrics, Logger: o.Logger})
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space.Shards,
+		OnPaused: e.dispatch.SetPaused, OnMoved: func(p keys.Partition) { e.wake(p, time.Time{}) },
+		Preferred: func(p keys.Partition) bool {
+			v, r := e.Fleet().View(), o.Routes.Prefix(p.Prefix)
+			return r == nil || !v.Even(r.Name) || v.PrefersWork(p.Prefix, p.Shard)
+		}, Logger: o.Logger})
+	e.few, e.sweepers = map[*route.Route]*few{}, map[string][]*reconcile.Sweeper{}
+	looks := reconcile.NewLooks(e.store, space.Shards, o.Conn.Masters != nil)
+	for _, r := range o.Routes.All() {
+		if o.Few != nil && o.Few(r) > 0 {
+			e.few[r] = &few{few: o.Few(r)}
+		}
+		for shard := range space.Shards {
+			e.sweepers[r.Prefix] = append(e.sweepers[r.Prefix], reconcile.NewSweeper(reconcile.SweeperOptions{Store: looks, Begun: e.since, Dispatch: e.dispatch,
+				Partition: keys.Partition{Prefix: r.Prefix, Shard: shard}, Grace: o.Grace,
+				Rank:       func() int { return e.rank(r, shard) },
+				Group:      func() int { return e.group(r) },
+				Owner:      func(key string) string { return e.workers(r).Preferred(key) },
+				Living:     func() int { return e.Fleet().View().Living() },
+				Subscribed: func() bool { return e.listener.Alive() > 0 }, Events: e.events.Load, Alarm: o.Alarm, Logger: o.Logger}))
+		}
+	}
+	return nil
+}
+
+// setLayout hears how the layout stands in the Redis that answers now.
+func (e *Engine) setLayout(err error) {
+	if err == nil {
+		e.o.Logger.Info("the layout of the data in Redis is right again")
+		return
+	}
+	if e.begun.Load() {
+		e.o.Logger.Error("another Redis answers, with data of another layout; nothing is written there", zap.Error(err))
+	}
+}
+
+// wake hears that a notice of a partition is due at an instant.
+func (e *Engine) wake(p keys.Partition, due time.Time) {
+	s, mine := e.sweepers[p.Prefix]
+	switch {
+	case p.Shard < len(s):
+		s[p.Shard].Wake(due)
+	case !mine:
+		e.janitor.Unserved(p.Prefix)
+	}
+}
+
+// catchUp looks for what a subscription has missed before it began.
+func (e *Engine) catchUp() {
+	e.adopter.Scan()
+	e.sweepAll()
+	if e.o.OnSubscribed != nil {
+		e.o.OnSubscribed()
+	}
+	e.once.Do(func() { close(e.ready) })
+}
+
+func (e *Engine) sweepAll() {
+	for _, shards := range e.sweepers {
+		for _, s := range shards {
+			s.Now()
+		}
+	}
+}
+
+func (e *Engine) setEvents(ok bool) {
+	if e.events.Swap(ok) == ok {
+		return
+	}
+	g := e.o.Grace
+	if !ok {
+		g = 0 // nothing to wait for
+	}
+	e.dispatch.SetGrace(g)
+	e.adopter.Scan()
+	e.sweepAll()
+}
+
+func (e *Engine) setKeyspace(ok bool) {
+	e.keyspace.Store(ok)
+	e.adopter.Scan()
+}
+
+// Subscribed is closed when the first subscription has begun.
+func (e *Engine) Subscribed() <-chan struct{} { return e.ready }
+
+// Run delivers until ctx ends, then stops in order: claims end first, running
+// Handlers are waited for and settled, the subscription ends, and the instance
+// leaves the fleet last: until then it holds its part of limits. It
+// returns nil after an orderly stop, and store.ErrLayout, without having
+// delivered anything, if the data in Redis were written with other settings.
+func (e *Engine) Run(ctx context.Context) error {
+	defer e.watchNodes(ctx)()
+	if err := e.Begin(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	if e.o.MakeKey {
+		if _, err := e.store.Key(ctx); err != nil {
+			e.o.Logger.Warn("the service's own key is not to be had yet: listings of more than a page are refused until it is", zap.Error(err))
+		}
+	}
+	defer e.join(ctx)()
+	// The loops outlive ctx by the drain: until then their work is harmless.
+	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, loops := errgroup.WithContext(loops)
+	g.Go(func() error { return e.listener.Run(loops) })
+	g.Go(func() error { return e.janitor.Run(loops) })
+	g.Go(func() error { return e.adopter.Run(loops) })
+	g.Go(func() error { return e.watchOutages(loops) })
+	g.Go(func() error { return e.unadopted.Run(loops) })
+	g.Go(func() error { return e.keepMinutes(loops) })
+	g.Go(func() error { return e.keepHistory(loops) })
+	g.Go(func() error { return e.driveReplays(loops) })
+	for _, shards := range e.sweepers {
+		for _, s := range shards {
+			g.Go(func() error { return s.Run(loops) })
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-loops.Done(): // a loop failed
+	}
+	e.Fleet().Retire()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.o.Drain)
+	defer cancel()
+	if left := e.dispatch.Drain(drain, 3*time.Second); left > 0 {
+		e.o.Logger.Error("stopped with attempts unsettled; they are made again when their lease has lapsed", zap.Int("attempts", left))
+	}
+	stop()
+	return g.Wait()
+}
+
+// Close refuses schedule calls from now on, and waits for those that are under
+// way: all who call must be done before the connection is closed. They may come
+// after Run has ended, as those of an API that answers its last calls.
+func (e *Engine) Close(ctx context.Context) {
+	if e.begun.Load() {
+		e.schedule.Close(ctx)
+		e.store.Flush()
+	}
+}
+
+// Begin waits for Redis and learns the layout of its data; those that were
+// written with other settings are refused with store.ErrLayout. Run does it
+// first.
+func (e *Engine) Begin(ctx context.Context) error {
+	wait, o := 50*time.Millisecond, e.outage()
+	for !e.begun.Load() {
+		err := e.learn(ctx)
+		if err == nil {
+			e.begun.Store(true)
+			close(e.open)
+			o.over()
+			break
+		}
+		if errors.Is(err, store.ErrLayout) || errors.Is(err, ErrConfig) {
+			return err
+		}
+		e.trouble.Store(&err)
+		o.failed(err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+			wait = min(2*wait, 2*time.Second)
+		}
+	}
+	return nil
+}
+
+// trouble says in a few words why Redis is of no use: what it refuses has a
+// remedy of its own.
+func trouble(err error) string {
+	for _, kind := range []error{store.ErrLogin, store.ErrRights, store.ErrFull} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return "redis does not answer"
+}
+
+// learn makes the parts and their layout known to Redis.
+func (e *Engine) learn(ctx context.Context) error {
+	space, warning, err := store.Discover(ctx, e.o.Conn, e.o.Space, e.o.Conn.Masters != nil)
+	if err != nil {
+		return err
+	}
+	if e.store == nil || e.store.Space().Shards != space.Shards || !slices.Equal(e.store.Space().Tags, space.Tags) {
+		if err := e.build(space); err != nil {
+			return err
+		}
+	}
+	if err := e.store.Detect(ctx); err != nil {
+		return err
+	}
+	if err := e.synced(ctx); err != nil {
+		return err
+	}
+	if err := e.store.Learn(ctx); err != nil {
+		if errors.Is(err, store.ErrLayout) {
+			// Another instance was first: the next turn takes what it wrote, or refuses it.
+			return fmt.Errorf("%w: %s", store.ErrUnavailable, err.Error())
+		}
+		return err
+	}
+	if warning != "" {
+		e.o.Logger.Warn(warning)
+	}
+	if err := e.store.CopyPaused(ctx); err != nil && !errors.Is(err, store.ErrFull) && (e.o.Conn.Masters == nil || !errors.Is(err, store.ErrUnavailable)) {
+		return err // in a cluster the shards' copies say it while the node of the first is away
+	}
+	return nil
+}
+
+// synced refuses fsync where a server does not bear it. Afterwards each new
+// connection is asked the same, by the store.
+func (e *Engine) synced(ctx context.Context) error {
+	name := "NOTIFIER_DURABILITY"
+	if !e.o.Confirm.Fsync {
+		name += "_SETTLE"
+	}
+	if !e.o.Confirm.Fsync && !e.o.ConfirmSettle.Fsync {
+		return nil
+	}
+	one := func(ctx context.Context, c redis.Cmdable) error {
+		err := store.Synced(ctx, c)
+		if errors.Is(err, store.ErrNotSynced) {
+			return fmt.Errorf("%w: %s=fsync: %w", ErrConfig, name, err)
+		}
+		if err = store.Wrap("info", err); e.o.Conn.Masters != nil && errors.Is(err, store.ErrUnavailable) {
+			return nil // it is asked when there is a connection
+		}
+		return err
+	}
+	if e.o.Conn.Masters == nil {
+		return one(ctx, e.o.Conn)
+	}
+	return e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
+}
+
+// Key is the service's own key, as it is kept in Redis.
+func (e *Engine) Key(ctx context.Context) ([]byte, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	return e.store.Key(ctx)
+}
+
+// Store is the engine's Redis; nil before it has begun.
+func (e *Engine) Store() *store.Store { return e.store }
+
+// Ready asks Redis and the subscription.
+func (e *Engine) Ready(ctx context.Context) api.Readiness {
+	r := api.Readiness{Ready: true}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	not := func(reason string) api.Readiness {
+		r.Ready = false
+		r.Reasons = append(r.Reasons, reason)
+		return r
+	}
+	if !e.begun.Load() {
+		if err := e.o.Conn.Ping(ctx).Err(); err != nil {
+			return not(trouble(store.Wrap("ping", err)))
+		}
+		reason := "redis has just come back"
+		if err := e.trouble.Load(); err != nil {
+			reason = trouble(*err)
+		}
+		return not("not begun: " + reason)
+	}
+	if err := e.store.Known(ctx); errors.Is(err, store.ErrLayout) {
+		not(err.Error())
+	} else if err != nil {
+		not(trouble(err))
+	}
+	for _, reason := range e.apart(ctx) {
+		r.Degraded = true
+		r.Reasons = append(r.Reasons, reason)
+	}
+	if e.listener.Alive() == 0 {
+		r.Degraded = true
+		r.Reasons = append(r.Reasons, "no subscription: delivering by sweeps")
+	}
+	if !e.events.Load() {
+		r.Degraded = true
+		r.Reasons = append(r.Reasons, "no expired events: delivering by sweeps; notify-keyspace-events lacks flags, or is not to be read")
+	}
+	if !e.keyspace.Load() {
+		r.Degraded = true
+		r.Reasons = append(r.Reasons, "no keyspace events: plain timers are looked for each second; doctor names what the user must be granted")
+	}
+	if n := e.janitor.Orphans(); n > 0 {
+		r.Reasons = append(r.Reasons, fmt.Sprintf("%d notices lie under prefixes that no route covers", n))
+	}
+	return r
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"notifier/internal/embedded"
+	"notifier/internal/fleet"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+type taken struct{}
+
+func (taken) Handle(context.Context, *route.Route, *notice.Notice) notice.Result {
+	return notice.DeliveredResult(200)
+}
+
+// Of two instances each does some of the work, and each can tell of both.
+func TestFiguresOfAllInstances(t *testing.T) {
+	srv := redistest.Start(t)
+	told := func(o *Options) {
+		o.Hosts = func() []fleet.HostFigures { return []fleet.HostFigures{{Prefix: "app1", Host: o.Instance}} }
+	}
+	one := start(t, srv, taken{}, told, testRoute("orders", "app1"))
+	two := start(t, srv, taken{}, told, testRoute("orders", "app1"))
+	const n = 40
+	var rs []store.Request
+	for i := range n {
+		rs = append(rs, store.Request{Key: fmt.Sprint("app1:a:b:", i), Delay: 20 * time.Millisecond})
+	}
+	for _, r := range one.ScheduleMany(t.Context(), rs) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for _, w := range []*world{one, two} {
+		eventually(t, "both instances tell of all that was done", func() bool {
+			list, err := w.Instances(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, late, hosts := int64(0), int64(0), 0
+			for _, i := range list {
+				f, _ := i.ReadFigures()
+				done, late, hosts = done+f.Routes["app1"].Attempts(), late+f.Routes["app1"].Late.Count(), hosts+len(f.Hosts)
+			}
+			minutes, _, err := w.Minutes(t.Context(), "", time.Now().Add(-time.Hour)) // a minute may end meanwhile
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range minutes {
+				done, late = done+m.Routes["app1"].Attempts(), late+m.Routes["app1"].Late.Count()
+			}
+			return done == n && late == n && hosts == 2
+		})
+	}
+	one.tellMinute(t.Context())
+	two.tellMinute(t.Context())
+	one.tellMinute(t.Context()) // nothing since
+	minutes, last, err := two.Minutes(t.Context(), "", time.Now().Add(-time.Hour))
+	done := int64(0)
+	for _, m := range minutes {
+		done += m.Routes["app1"].Attempts()
+	}
+	if err != nil || done != n || last == "" {
+		t.Errorf("%d in %d minutes, the last %q, %v", done, len(minutes), last, err)
+	}
+	if more, again, err := two.Minutes(t.Context(), last, time.Time{}); err != nil || len(more) != 0 || again != last {
+		t.Errorf("behind the last: %v, %q, %v", more, again, err)
+	}
+}
+
+// Not every Redis has all that the figures need; the one of the demo must.
+func TestTheEmulationKeepsFigures(t *testing.T) {
+	srv, err := embedded.StartEmulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	conn, err := store.Open(store.Address{URL: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	s := store.New(store.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{"app1"}, Retention: time.Hour, Retain: 10})
+	from := time.Now().Add(time.Minute)
+	if r, err := s.Schedule(t.Context(), keys.Partition{Prefix: "app1"}, []store.Request{{Key: "app1:a:b:c", Due: from.Add(90 * time.Second)}}); err != nil || r[0].Err != nil {
+		t.Fatal(err, r)
+	}
+	if got, err := s.Forecast(t.Context(), "app1", from, time.Minute, 3); err != nil || fmt.Sprint(got) != "[0 1 0]" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := s.AddMinute(t.Context(), "text", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Minutes(t.Context(), "", time.Now().Add(-time.Hour)); err != nil || len(got) != 1 || got[0].Text != "text" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

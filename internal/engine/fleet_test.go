@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"notifier/internal/fleet"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// TestInstancesKnowEachOther: three engines list each other with what they tell of
+// themselves, one that is told to stop leaves by itself, and what differs is named.
+func TestInstancesKnowEachOther(t *testing.T) {
+	srv := redistest.Start(t)
+	as := func(name string, routes ...*route.Route) *world {
+		return start(t, srv, newSink(16), func(o *Options) {
+			o.Instance, o.Version, o.Takeover, o.Limits = name, "v-"+name, 3*time.Second, "fleet"
+		}, routes...)
+	}
+	other := testRoute("orders", "app1")
+	other.Rate = 5
+	a, b := as("a", testRoute("orders", "app1")), as("b", testRoute("orders", "app1"))
+	c := as("c", other)
+	for _, w := range []*world{a, b, c} {
+		eventually(t, "all three live", func() bool { return w.Fleet().View().Living() == 3 && w.Fleet().Stats().Living == 3 })
+	}
+	list, err := a.Instances(t.Context())
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	digest := testRoute("orders", "app1").Digest()
+	for _, x := range list {
+		if x.State != fleet.Living || x.Version != "v-"+x.Label || x.Takeover != 3000 || x.Limits != "fleet" || time.Since(x.Started) > time.Minute {
+			t.Errorf("%+v", x)
+		}
+		if differs := len(fleet.Differences(map[string]string{"orders": digest}, x.Routes)) > 0; differs != (x.Label == "c") {
+			t.Errorf("%s differs: %t; it has %v", x.Label, differs, x.Routes)
+		}
+	}
+	// Nothing is left to one that has the route otherwise.
+	if a.Fleet().View().Even("orders") || c.Fleet().View().Even("orders") {
+		t.Error("a route that another instance has otherwise counts as everybody's")
+	}
+	b.stop()
+	eventually(t, "the others know that b has left", func() bool { return a.Fleet().Stats().Living == 2 && c.Fleet().Stats().Living == 2 })
+	if s := a.Fleet().Stats(); s.Gone+s.Renamed > 0 {
+		t.Errorf("one that left counts as dead: %+v", s)
+	}
+	if list, err := a.Instances(t.Context()); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	c.stop()
+	eventually(t, "all that live have the route alike", func() bool { return a.Fleet().View().Even("orders") })
+}
+
+// TestStopKeepsItsPlaceUntilTheLastHandler: an instance that drains is leaving, and
+// holds its part of limits, until its handlers have ended.
+func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
+	srv := redistest.Start(t)
+	hold, begun := make(chan struct{}), make(chan struct{}, 1)
+	slow := newSink(16)
+	slow.answer = func(*notice.Notice) notice.Result {
+		begun <- struct{}{}
+		<-hold
+		return notice.DeliveredResult(200)
+	}
+	a := start(t, srv, slow, nil, testRoute("orders", "app1"))
+	b := start(t, srv, newSink(16), nil, testRoute("other", "app2"))
+	eventually(t, "both live", func() bool { return a.Fleet().Stats().Living == 2 && b.Fleet().Stats().Living == 2 })
+	a.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:m:t:1"} })
+	<-begun
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); a.stop() }()
+	eventually(t, "a is leaving", func() bool { return b.Fleet().Stats().Leaving == 1 })
+	if got := b.Fleet().View().Share("host", 16); got != 8 {
+		t.Errorf("b holds %d of 16 while a still calls, want 8", got)
+	}
+	close(hold)
+	<-stopped
+	eventually(t, "a has left", func() bool { s := b.Fleet().Stats(); return s.Leaving == 0 && s.Living == 1 })
+	if got := b.Fleet().View().Share("host", 16); got != 16 {
+		t.Errorf("b holds %d of 16 when alone", got)
+	}
+}
+
+// TestFleetKeysForbidden: where the keys of the fleet hold something else, or may
+// not be touched, notices are delivered as if each instance were alone.
+func TestFleetKeysForbidden(t *testing.T) {
+	srv := redistest.Start(t)
+	if err := srv.Client().Set(t.Context(), srv.Namespace()+":{fleet}:signs", "somebody else's", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	h := newSink(16)
+	w := start(t, srv, h, nil, testRoute("orders", "app1"))
+	w.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:m:t:1"} })
+	h.await(t, 1)
+	if v := w.Fleet().View(); v.Known() || v.Share("host", 16) != 16 || !v.Prefers("x") {
+		t.Errorf("%v", v)
+	}
+	if _, err := w.Instances(context.Background()); err == nil {
+		t.Error("who lives can be read where there is no such key")
+	}
+}
+
+// TestWhatFallsDueTogetherComesOnce: what three instances touch in groups, each group for
+// one of them, comes once and on all of them.
+func TestWhatFallsDueTogetherComesOnce(t *testing.T) {
+	const n = 400
+	srv := redistest.Start(t)
+	h := newSink(n + 16)
+	var all []*world
+	for range 3 {
+		all = append(all, start(t, srv, h, nil, testRoute("orders", "app1")))
+	}
+	for _, w := range all {
+		eventually(t, "all live", func() bool { return w.Fleet().View().Living() == 3 })
+	}
+	if g := all[0].group(all[0].o.Routes.All()[0]); g != maxGroup {
+		t.Errorf("groups of %d, want %d", g, maxGroup)
+	}
+	from := time.Now().Add(500 * time.Millisecond)
+	all[0].put(t, n, func(i int) store.Request {
+		return store.Request{Key: fmt.Sprintf("app1:m:t:%d", i), Due: from.Add(time.Duration(i/20) * 20 * time.Millisecond)}
+	})
+	h.await(t, n)
+	eventually(t, "all settled", func() bool {
+		c, err := all[0].store.Counts(t.Context(), []string{"app1"})
+		return err == nil && c[0].Pending == 0
+	})
+	h.once(t, n)
+}

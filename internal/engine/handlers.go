@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/callback"
+	"notifier/internal/dispatch"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/queue"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// logHandler delivers to the log and nowhere else.
+type logHandler struct{ logger *zap.Logger }
+
+// Handle writes one line.
+func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) notice.Result {
+	h.logger.Info("notice", zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()), zap.Int("bytes", len(n.Body)))
+	return notice.DeliveredResult(0)
+}
+
+// Handlers chooses who handles a route's notices.
+func Handlers(conn *store.Conn, space keys.Space, calls *callback.Handler, logger *zap.Logger) func(*route.Route) dispatch.Handler {
+	return func(r *route.Route) dispatch.Handler {
+		switch r.Target.Kind {
+		case route.KindLog:
+			return logHandler{logger}
+		case route.KindList, route.KindStream:
+			h := &queue.Handler{}
+			if conn.Masters != nil {
+				h.Push = func(ctx context.Context, p *notice.Push, keep time.Duration) error {
+					return store.Push(ctx, conn, space, p, keep)
+				}
+			}
+			return h
+		}
+		return calls
+	}
+}

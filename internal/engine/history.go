@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/history"
+	"notifier/internal/metrics"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// History says where what ends is kept.
+type History struct {
+	DB     *history.DB // nil = nowhere
+	Bodies history.Bodies
+	// Backlog is how many endings Redis holds at most.
+	Backlog int
+}
+
+// most is the bound as the store takes it.
+func (h History) most() int {
+	if h.DB == nil {
+		return 0
+	}
+	return h.Backlog
+}
+
+// host is what the route of a prefix calls; empty where each notice brings its
+// own address, or none is called.
+func (e *Engine) host(prefix string) string {
+	r := e.o.Routes.Prefix(prefix)
+	if r == nil || r.Target.Kind != route.KindFixed || r.Target.URL == nil {
+		return ""
+	}
+	host, err := notice.Host(r.Target.URL.Hostname())
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// ended hears that n endings were handed over in a shard.
+func (e *Engine) ended(shard, n int) {
+	if e.shipper != nil {
+		e.shipper.Wake(shard, n)
+	}
+}
+
+func (e *Engine) newShipper(shards int) *history.Shipper {
+	h := e.o.History
+	if h.DB == nil {
+		return nil
+	}
+	return history.NewShipper(history.ShipperOptions{Queue: e.store, Writer: h.DB, Shards: shards, Bodies: h.Bodies, Host: e.host, Most: h.Backlog,
+		Observer: e.o.Metrics, Logger: e.o.Logger})
+}
+
+// historyEvery is how often an instance without a history looks whether others
+// still have one.
+const historyEvery = 10 * time.Minute
+
+// keepHistory brings what ends to the database, or, without one, follows whether
+// others have one.
+func (e *Engine) keepHistory(ctx context.Context) error {
+	if e.shipper != nil {
+		return e.shipper.Run(ctx)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(historyEvery):
+		}
+		gone, err := e.store.EndHistory(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			e.o.Logger.Debug("whether others keep a history could not be looked at; it is repeated", zap.Error(err))
+		case gone:
+			e.o.Logger.Warn("no instance with NOTIFIER_HISTORY_URL was seen for a day: what ends is handed over to no history any more")
+		}
+	}
+}
+
+// historyGauges is how the hand-over stands; nil where there is none.
+func (e *Engine) historyGauges(ctx context.Context) (*metrics.HistoryGauges, error) {
+	if !e.store.HandsOver() {
+		return nil, nil
+	}
+	g := &metrics.HistoryGauges{Bound: int64(e.o.History.most())}
+	for shard := range max(e.store.Space().Shards, 1) {
+		left, oldest, lost, err := e.store.Backlog(ctx, shard)
+		if err != nil {
+			return nil, err
+		}
+		g.Backlog += left
+		g.Lost += lost
+		if first, err := store.ReadEnded(oldest); err == nil {
+			g.Lag = max(g.Lag, time.Since(first.At))
+		}
+	}
+	return g, nil
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"errors"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"notifier/internal/history"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// keeps starts an engine with a history in SQLite.
+func keeps(t *testing.T, srv *redistest.Server, s *sink, change func(*Options), routes ...*route.Route) (*world, *history.DB) {
+	t.Helper()
+	d, err := history.Open(history.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "history.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return start(t, srv, s, func(o *Options) {
+		o.History = History{DB: d, Backlog: 1000}
+		if change != nil {
+			change(o)
+		}
+	}, routes...), d
+}
+
+// rows waits until a query finds n.
+func rowsOf(t *testing.T, d *history.DB, q history.Query, n int) []history.Row {
+	t.Helper()
+	q.Limit = 1000
+	var page history.Page
+	eventually(t, "the history has the rows", func() bool {
+		var err error
+		if page, err = d.Find(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Rows) >= n
+	})
+	if len(page.Rows) != n {
+		t.Fatalf("%d rows, want %d", len(page.Rows), n)
+	}
+	return page.Rows
+}
+
+func TestWhatIsErasedIsNowhere(t *testing.T) {
+	srv := redistest.Shared(t)
+	s := newSink(100)
+	s.answer = func(n *notice.Notice) notice.Result {
+		if n.URL == "https://dead.example/x" {
+			return notice.DeadResult(notice.ReasonGone, "no")
+		}
+		return notice.DeliveredResult(200)
+	}
+	fixed, own := testRoute("fixed", "app1:fixed"), testRoute("own", "app1:own")
+	fixed.Target = route.Target{Kind: route.KindFixed, URL: &url.URL{Scheme: "https", Host: "Fixed.example:8443"}}
+	own.Target.Kind = route.KindNotice
+	w, d := keeps(t, srv, s, nil, fixed, own)
+	put := func(key, address string) {
+		t.Helper()
+		if _, err := w.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{URL: address, Body: []byte(`1`)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		put("app1:fixed:t:"+id, "")
+		put("app1:own:t:"+id, "https://dead.example/x")
+	}
+	put("app1:own:t:4", "https://other.example/x")
+	s.await(t, 7)
+	rowsOf(t, d, history.Query{}, 7)
+	rowsOf(t, d, history.Query{Host: "fixed.example"}, 3)
+	erase := func(x history.Erasure, want history.Erased) {
+		t.Helper()
+		if got, err := w.Erase(t.Context(), x); err != nil || got != want {
+			t.Fatalf("%+v: %+v, %v; want %+v", x, got, err, want)
+		}
+	}
+	erase(history.Erasure{Key: "app1:fixed:t:1"}, history.Erased{Rows: 1, Redis: 1})
+	erase(history.Erasure{Host: "dead.example"}, history.Erased{Rows: 3, Redis: 3})
+	erase(history.Erasure{Host: "dead.example"}, history.Erased{})
+	erase(history.Erasure{Host: "fixed.example"}, history.Erased{Rows: 2, Redis: 2})
+	rowsOf(t, d, history.Query{}, 1)
+	for _, key := range []string{"app1:fixed:t:1", "app1:own:t:2"} {
+		if f, err := w.Find(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", key, f, err)
+		}
+	}
+	// What is pending stays, and has a row when it ends.
+	if _, err := w.Schedule(t.Context(), store.Request{Key: "app1:fixed:t:9", Delay: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	erase(history.Erasure{Key: "app1:fixed:t:9"}, history.Erased{Pending: 1})
+	if _, err := w.Cancel(t.Context(), "app1:fixed:t:9"); err != nil {
+		t.Fatal(err)
+	}
+	rowsOf(t, d, history.Query{Key: "app1:fixed:t:9"}, 1)
+}
+
+// Nothing but the list has an ending where Redis keeps nothing.
+func TestWithoutRetentionEachEndingHasItsRow(t *testing.T) {
+	srv := redistest.Shared(t)
+	s := newSink(100)
+	w, d := keeps(t, srv, s, func(o *Options) { o.Retention = 0 }, testRoute("r", "app1"))
+	for _, id := range []string{"1", "2", "3"} {
+		if _, err := w.Schedule(t.Context(), store.Request{Key: "app1:a:b:" + id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await(t, 3)
+	for _, r := range rowsOf(t, d, history.Query{}, 3) {
+		if r.Outcome != notice.EndDelivered || len(r.Attempts) != 1 {
+			t.Errorf("%+v %+v", r, r.Notice)
+		}
+	}
+	g, err := w.Gauges(t.Context())
+	if err != nil || g.History == nil || g.History.Bound != 1000 || g.History.Lost != 0 {
+		t.Errorf("%+v, %v", g.History, err)
+	}
+}

@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"notifier/internal/history"
+	"notifier/internal/notice"
+	"notifier/internal/pgtest"
+	"notifier/internal/redistest"
+	"notifier/internal/replay"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// told notes what a handler was given, by replay.
+type told struct {
+	mu   sync.Mutex
+	got  map[string]map[string]int // replay → webhook-id → how often
+	key  map[string]string         // of a webhook-id
+	last map[string]notice.Notice  // by key
+}
+
+func (x *told) note(n *notice.Notice) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.got == nil {
+		x.got, x.key, x.last = map[string]map[string]int{}, map[string]string{}, map[string]notice.Notice{}
+	}
+	if x.got[n.Replay] == nil {
+		x.got[n.Replay] = map[string]int{}
+	}
+	x.got[n.Replay][n.ID()]++
+	x.key[n.ID()], x.last[n.Key] = n.Key, *n
+}
+
+func (x *told) of(replay string) map[string]int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.got[replay])
+}
+
+func outcomes(list ...notice.Ending) []notice.Ending { return list }
+
+// asked is a replay of all that ended within the last day.
+func asked(change func(r *history.Replay)) *history.Replay {
+	r := &history.Replay{ID: history.NewReplayID(), ReplayAbout: history.ReplayAbout{Since: time.Now().Add(-24 * time.Hour), Rate: 5000,
+		Outcomes: outcomes(notice.EndDelivered, notice.EndDead)}}
+	if change != nil {
+		change(r)
+	}
+	return r
+}
+
+func (w *world) replay(t *testing.T, r *history.Replay, dry bool) *replay.Plan {
+	t.Helper()
+	p, err := w.MakeReplay(t.Context(), r, dry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// over waits until a replay is.
+func (w *world) over(t *testing.T, id string) history.Replay {
+	t.Helper()
+	var r history.Replay
+	eventually(t, "the replay is over", func() bool {
+		var ok bool
+		var err error
+		if r, ok, err = w.Replay(t.Context(), id); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		return r.State != history.ReplayRunning
+	})
+	return r
+}
+
+// onDatabases runs a test with a history in SQLite and in PostgreSQL.
+func onDatabases(t *testing.T, f func(t *testing.T, d *history.DB)) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite://" + t.TempDir() + "/history.db" },
+		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := history.Open(history.Options{URL: url(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Close() })
+			f(t, d)
+		})
+	}
+}
+
+func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
+	onDatabases(t, func(t *testing.T, d *history.DB) {
+		var x told
+		s := newSink(1000)
+		s.answer = func(n *notice.Notice) notice.Result {
+			x.note(n)
+			if n.Route == "app1:own" && n.Replay == "" {
+				return notice.DeadResult(notice.ReasonGone, "no")
+			}
+			return notice.DeliveredResult(200)
+		}
+		own := testRoute("own", "app1:own")
+		own.Target.Kind = route.KindNotice
+		w := start(t, redistest.Shared(t), s, func(o *Options) {
+			o.History, o.Space.Shards = History{DB: d, Backlog: 10000}, 3
+		}, testRoute("fixed", "app1:fixed"), own)
+		const n = 120
+		w.put(t, n, func(i int) store.Request {
+			if i%2 == 0 {
+				return store.Request{Key: fmt.Sprintf("app1:fixed:t:%d", i), Content: notice.Content{Body: fmt.Appendf(nil, `{"n":%d}`, i)}}
+			}
+			return store.Request{Key: fmt.Sprintf("app1:own:t:%d", i), Content: notice.Content{URL: "https://shop.example/x", Body: []byte("text")}}
+		})
+		s.await(t, n)
+		rowsOf(t, d, history.Query{}, n)
+		first := x.of("")
+
+		dry := w.replay(t, asked(nil), true)
+		if dry.Found != n || dry.Total != n || len(dry.Differs) != 0 {
+			t.Fatalf("%+v %+v", dry, dry.Replay)
+		}
+		if list, err := w.Replays(t.Context(), "", 10); err != nil || len(list) != 0 {
+			t.Fatalf("a dry run is kept: %+v, %v", list, err)
+		}
+		p := w.replay(t, asked(nil), false)
+		r := w.over(t, p.ID)
+		s.await(t, n)
+		if r.State != history.ReplayDone || r.Counts[store.ReplaySent] != dry.Total || len(r.Counts) != 1 {
+			t.Errorf("%+v", r)
+		}
+		if got := x.of(p.ID); !maps.Equal(got, first) {
+			t.Errorf("the replay has sent %d notices, not exactly the %d of before once each", len(got), len(first))
+		}
+		// The numbers go on, and the second ending has its row.
+		rowsOf(t, d, history.Query{}, 2*n)
+		for _, key := range []string{"app1:fixed:t:0", "app1:own:t:1"} {
+			list := rowsOf(t, d, history.Query{Key: key}, 2)
+			if list[0].ID() != list[1].ID() || list[0].Number != 2 || list[1].Number != 1 || list[0].AttemptsMade != 2 || list[0].Outcome != notice.EndDelivered {
+				t.Errorf("%s: %+v %+v", key, list[0], list[1])
+			}
+		}
+		if last := x.last["app1:fixed:t:4"]; string(last.Body) != `{"n":4}` || last.NextAttempt() != 2 || last.Replay != p.ID {
+			t.Errorf("%+v", last)
+		}
+		// All have been delivered by now, whatever they came to in the window before.
+		if _, err := w.MakeReplay(t.Context(), asked(func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDead) }), false); err == nil {
+			t.Error("dead ones were found that were delivered since")
+		}
+		// Again, with new ids, of one host.
+		p = w.replay(t, asked(func(r *history.Replay) { r.Host, r.NewIDs = "shop.example", true }), false)
+		if r = w.over(t, p.ID); r.Counts[store.ReplaySent] != n/2 || p.Found != n/2 {
+			t.Errorf("%+v", r)
+		}
+		s.await(t, n/2)
+		for id := range x.of(p.ID) {
+			if first[id] != 0 {
+				t.Errorf("%s is not new", id)
+			}
+		}
+		if got := len(x.of(p.ID)); got != n/2 {
+			t.Errorf("%d, want %d", got, n/2)
+		}
+		for shard := range 3 {
+			if ttl := w.srv.Client().PTTL(t.Context(), w.Store().Space().Replay(shard, p.ID)).Val(); ttl < 80*24*time.Hour {
+				t.Errorf("how far it is in shard %d is kept for %s", shard, ttl)
+			}
+		}
+	})
+}
+
+func TestWhatAReplaySkips(t *testing.T) {
+	onDatabases(t, func(t *testing.T, d *history.DB) {
+		var x told
+		s := newSink(1000)
+		s.answer = func(n *notice.Notice) notice.Result {
+			x.note(n)
+			if string(n.Body) == `"die"` {
+				return notice.DeadResult(notice.ReasonGone, "no")
+			}
+			return notice.DeliveredResult(200)
+		}
+		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
+		put := func(id, body string, change func(*store.Request)) {
+			t.Helper()
+			r := store.Request{Key: "app1:a:b:" + id, OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(body)}}
+			if change != nil {
+				change(&r)
+			}
+			if _, err := w.Schedule(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range []string{"plain", "pending", "other-dead", "other-sent"} {
+			put(id, `1`, nil)
+		}
+		put("dead", `"die"`, nil)
+		put("cancelled", `"die"`, nil)
+		put("secret", `1`, func(r *store.Request) { r.Headers = []notice.Header{{Name: "X-Token", Value: "abc"}} })
+		s.await(t, 7)
+		rowsOf(t, d, history.Query{}, 7)
+		until := time.Now()
+		put("pending", `2`, func(r *store.Request) { r.Delay = time.Hour })
+		put("other-dead", `"die"`, nil)
+		put("other-sent", `2`, nil)
+		put("replaced", `1`, func(r *store.Request) { r.Delay = time.Hour })
+		put("replaced", `2`, func(r *store.Request) { r.Delay = time.Hour })
+		if _, err := w.Cancel(t.Context(), "app1:a:b:cancelled"); err != nil {
+			t.Fatal(err)
+		}
+		s.await(t, 2)
+		rowsOf(t, d, history.Query{}, 11)
+
+		p := w.replay(t, asked(func(r *history.Replay) { r.Until = until }), false)
+		if p.Found != 6 || p.Total != 5 || p.Refused[replay.SecretLost] != 1 {
+			t.Errorf("%+v %+v", p, p.Replay)
+		}
+		r := w.over(t, p.ID)
+		if want := map[string]int64{store.ReplaySent: 3, replay.Pending: 1, replay.Dead: 1}; !maps.Equal(r.Counts, want) {
+			t.Errorf("%v, want %v", r.Counts, want)
+		}
+		s.await(t, 3)
+		for id := range x.of(p.ID) {
+			if k := x.key[id]; k != "app1:a:b:plain" && k != "app1:a:b:dead" && k != "app1:a:b:other-sent" {
+				t.Errorf("%s was sent", k)
+			}
+		}
+		if f, err := w.Find(t.Context(), "app1:a:b:pending"); err != nil || f.State != notice.Scheduled || string(f.Body) != "2" {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if f, err := w.Find(t.Context(), "app1:a:b:other-dead"); err != nil || f.State != notice.Dead || f.Replay != "" {
+			t.Errorf("%+v, %v", f, err)
+		}
+	})
+}
+
+func TestAReplayIsStoppedAndResumed(t *testing.T) {
+	onDatabases(t, func(t *testing.T, d *history.DB) {
+		var x told
+		s := newSink(1000)
+		s.answer = func(n *notice.Notice) notice.Result { x.note(n); return notice.DeliveredResult(200) }
+		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History, o.Space.Shards = History{DB: d, Backlog: 10000}, 2 }, testRoute("r", "app1"))
+		const n = 40
+		w.put(t, n, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
+		s.await(t, n)
+		rowsOf(t, d, history.Query{}, n)
+		p := w.replay(t, asked(func(r *history.Replay) { r.Rate = 10 }), false)
+		eventually(t, "it has begun", func() bool {
+			r, _, err := w.Replay(t.Context(), p.ID)
+			return err == nil && r.Counts[store.ReplaySent] > 0
+		})
+		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || ok {
+			t.Error("stopped twice", err)
+		}
+		// One key of what is still to come is erased, and one row has gone.
+		var gone []string
+		for i := range 2 {
+			key := fmt.Sprintf("app1:a:b:%d", n-1-i)
+			if _, err := w.Erase(t.Context(), history.Erasure{Key: key}); err != nil {
+				t.Fatal(err)
+			}
+			gone = append(gone, key)
+		}
+		if ok, err := w.ResumeReplay(t.Context(), p.ID); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		r := w.over(t, p.ID)
+		if r.State != history.ReplayDone || r.Counts[store.ReplaySent]+r.Counts[replay.Gone] != n || r.Counts[replay.Gone] > 2 {
+			t.Errorf("%+v", r)
+		}
+		s.await(t, int(r.Counts[store.ReplaySent]))
+		got := x.of(p.ID)
+		if len(got) != int(r.Counts[store.ReplaySent]) {
+			t.Errorf("%d notices came, %d were sent", len(got), r.Counts[store.ReplaySent])
+		}
+		for id, times := range got {
+			if times != 1 {
+				t.Errorf("%s came %d times", x.key[id], times)
+			}
+		}
+		if r.Counts[replay.Gone] == 2 {
+			for id := range got {
+				if x.key[id] == gone[0] || x.key[id] == gone[1] {
+					t.Errorf("%s was erased, and was sent", x.key[id])
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// The test binary is also the instance that tests kill and stop: with this
+// variable set it is one, until its standard input ends.
+const envInstance = "NOTIFIER_TEST_FLEET"
+
+// place is where a test's instances meet.
+type place struct{ mode, url, namespace string }
+
+func helper() bool {
+	what := os.Getenv(envInstance)
+	if what == "" {
+		return false
+	}
+	f := strings.Split(what, " ")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	err := run(ctx, place{f[0], f[1], f[2]}, func(o *Options) {
+		o.About.Label = "a process"
+		o.Renamed = func(before, after string) { fmt.Println("renamed", before, after) }
+	}, func(f *Fleet) {
+		fmt.Println("id", f.ID())
+	})
+	if err != nil {
+		fmt.Println("error", err)
+	}
+	return true
+}
+
+const testTakeover = MinTakeover
+
+// run is an instance until ctx ends.
+func run(ctx context.Context, p place, change func(*Options), began func(*Fleet)) error {
+	conn, err := store.Open(store.Address{Mode: p.mode, URL: p.url})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	s := store.New(store.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}})
+	o := Options{Redis: s, Takeover: testTakeover, Logger: zap.NewNop()}
+	change(&o)
+	f, err := New(o)
+	if err != nil {
+		return err
+	}
+	began(f)
+	return f.Run(ctx)
+}
+
+// process is an instance in a process of its own.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.Closer
+	id   string
+	mu   sync.Mutex
+	said []string
+}
+
+func spawn(t *testing.T, p place) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &process{t: t, cmd: exec.Command(exe)}
+	x.cmd.Env = append(os.Environ(), envInstance+"="+p.mode+" "+p.url+" "+p.namespace)
+	x.cmd.Stderr = os.Stderr
+	if x.in, err = x.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := x.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := bufio.NewScanner(out)
+	if !read.Scan() || !strings.HasPrefix(read.Text(), "id ") {
+		t.Fatalf("the process said %q", read.Text())
+	}
+	x.id = strings.TrimPrefix(read.Text(), "id ")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for read.Scan() {
+			x.mu.Lock()
+			x.said = append(x.said, read.Text())
+			x.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		x.signal(syscall.SIGKILL)
+		<-done
+		_ = x.cmd.Wait() // it reports the signal
+	})
+	return x
+}
+
+func (x *process) signal(s syscall.Signal) { _ = x.cmd.Process.Signal(s) }
+
+func (x *process) heard() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return strings.Join(x.said, "; ")
+}
+
+// observer is an instance of the test's own process.
+type observer struct {
+	*Fleet
+	mu    sync.Mutex
+	gone  map[string]time.Time
+	named []string // new ids of its own
+	leave func()
+}
+
+func observe(t *testing.T, p place, change ...func(*Options)) *observer {
+	t.Helper()
+	o := &observer{gone: map[string]time.Time{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	began, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- run(ctx, p, func(c *Options) {
+			c.Gone = func(id string) { o.mu.Lock(); defer o.mu.Unlock(); o.gone[id] = time.Now() }
+			c.Renamed = func(_, id string) { o.mu.Lock(); defer o.mu.Unlock(); o.named = append(o.named, id) }
+			for _, f := range change {
+				f(c)
+			}
+		}, func(f *Fleet) { o.Fleet = f; close(began) })
+	}()
+	<-began
+	o.leave = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(o.leave)
+	return o
+}
+
+func (o *observer) goneAt(id string) (time.Time, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ok := o.gone[id]
+	return at, ok
+}
+
+// wait waits until a condition holds.
+func wait(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for begun := time.Now(); !f(); {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatalf("not within 30s: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond) // sleep: a poll
+	}
+}
+
+// meet starts observers and processes, and waits until all know all and each
+// has been seen with its connection.
+func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs []*process) {
+	t.Helper()
+	for range observers {
+		os = append(os, observe(t, p))
+	}
+	for range processes {
+		xs = append(xs, spawn(t, p))
+	}
+	conn, err := store.Open(store.Address{Mode: p.mode, URL: p.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	s := store.New(store.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}})
+	wait(t, "all know all", func() bool {
+		for _, o := range os {
+			if o.Stats().Living != observers+processes {
+				return false
+			}
+		}
+		_, signs, err := s.Signs(t.Context())
+		bound := 0
+		for _, x := range signs {
+			if x.Bound {
+				bound++
+			}
+		}
+		return err == nil && bound == observers+processes
+	})
+	return os, xs
+}
+
+func at(srv *redistest.Server) place { return place{"standalone", srv.URL(), srv.Namespace()} }

@@ -1,0 +1,228 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// How long the database may take.
+const (
+	dialTimeout    = 5 * time.Second
+	writeTimeout   = 30 * time.Second
+	migrateTimeout = 5 * time.Minute
+	ddlTimeout     = 2 * time.Second // for a lock that a partition needs: writes wait behind it
+)
+
+// Options of Open.
+type Options struct {
+	// URL is postgres://… or sqlite:///path.
+	URL string
+	// Bodies says what is kept of bodies.
+	Bodies Bodies
+	// Retention is how long rows are kept; zero = for ever.
+	Retention time.Duration
+}
+
+// Bodies says what history keeps of the notices' bodies.
+type Bodies string
+
+// What is kept.
+const (
+	BodiesKeep Bodies = "keep"
+	BodiesHash Bodies = "hash" // SHA-256 and size
+	BodiesDrop Bodies = "drop" // the size
+)
+
+// DB is a history. It is safe for concurrent use.
+type DB struct {
+	o      Options
+	db     *sql.DB
+	sqlite bool
+	file   string // of SQLite
+
+	begun atomic.Bool
+	mu    sync.Mutex // of Begin, and of what follows
+	days  map[string]bool
+}
+
+// Open reads the URL. It does not speak to the database yet. Its errors do not
+// repeat the URL, which may hold a password.
+func Open(o Options) (*DB, error) {
+	d := &DB{o: o, days: map[string]bool{}}
+	scheme, rest, _ := strings.Cut(o.URL, "://")
+	switch scheme {
+	case "postgres", "postgresql":
+		c, err := pgx.ParseConfig(o.URL)
+		if err != nil {
+			return nil, fmt.Errorf("%w: not an address of PostgreSQL; want postgres://user:password@host:5432/database", ErrConfig)
+		}
+		c.ConnectTimeout = dialTimeout
+		if c.RuntimeParams["application_name"] == "" {
+			c.RuntimeParams["application_name"] = "notifier"
+		}
+		c.RuntimeParams["timezone"] = "UTC"
+		d.db = stdlib.OpenDB(*c)
+		d.db.SetMaxOpenConns(8)
+		d.db.SetConnMaxIdleTime(time.Minute)
+	case "sqlite":
+		path, _, _ := strings.Cut(rest, "?")
+		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
+			return nil, fmt.Errorf("%w: want sqlite:///path/to/file, with three slashes", ErrConfig)
+		}
+		// FULL, because what is confirmed must outlive a power cut.
+		const settings = "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+settings)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		db.SetMaxOpenConns(4)
+		d.db, d.sqlite, d.file = db, true, path
+	default:
+		return nil, fmt.Errorf("%w: want postgres://… or sqlite:///path/to/file", ErrConfig)
+	}
+	return d, nil
+}
+
+// Close ends all connections.
+func (d *DB) Close() error { return d.db.Close() }
+
+// SQLite reports whether the database is a file of this machine.
+func (d *DB) SQLite() bool { return d.sqlite }
+
+// Begin brings the schema up to date; the first call that succeeds is the last
+// that does anything. Its error is ErrNewer if the schema is newer.
+func (d *DB) Begin(ctx context.Context) error {
+	if d.begun.Load() {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.begun.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	err := d.migrate(ctx)
+	for try := 1; err != nil && d.sqlite && try < 5 && !errors.Is(err, ErrNewer); try++ {
+		// Another process may have been first: what it has done is not done again.
+		err = d.migrate(ctx)
+	}
+	if err != nil {
+		return d.wrap("migrate", err)
+	}
+	d.begun.Store(true)
+	return nil
+}
+
+func (d *DB) migrate(ctx context.Context) error {
+	dialect, dir := goose.DialectPostgres, "migrations/postgres"
+	var more []goose.ProviderOption
+	if d.sqlite {
+		dialect, dir = goose.DialectSQLite3, "migrations/sqlite"
+	} else {
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 240), lock.WithUnlockTimeout(1, 5))
+		if err != nil {
+			return err
+		}
+		more = append(more, goose.WithSessionLocker(locker))
+	}
+	files, err := fs.Sub(migrations, dir)
+	if err != nil {
+		return err
+	}
+	if err := d.ping(ctx); err != nil { // goose would wait for long where nobody answers
+		return err
+	}
+	p, err := goose.NewProvider(dialect, d.db, files, append(more, goose.WithTableName("history_schema"), goose.WithDisableGlobalRegistry(true))...)
+	if err != nil {
+		return err
+	}
+	has, knows, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if has > knows {
+		return fmt.Errorf("%w: it has version %d, this program knows %d; run the version of the program that wrote it, or one after it, "+
+			"or point NOTIFIER_HISTORY_URL at another database", ErrNewer, has, knows)
+	}
+	if has == knows {
+		return nil
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+func (d *DB) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return d.db.PingContext(ctx)
+}
+
+// Newest is the schema's version that this program writes.
+const Newest = 2
+
+// Version is the schema's version in the database; zero = there is none yet. It
+// changes nothing.
+func (d *DB) Version(ctx context.Context) (int64, error) {
+	if d.file != "" {
+		if _, err := os.Stat(d.file); errors.Is(err, fs.ErrNotExist) {
+			return 0, nil // a question would make the file
+		}
+	}
+	there, has := "SELECT to_regclass('history_schema') IS NOT NULL", int64(0)
+	if d.sqlite {
+		there = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'history_schema')"
+	}
+	var ok bool
+	err := d.db.QueryRowContext(ctx, there).Scan(&ok)
+	if err == nil && ok {
+		err = d.db.QueryRowContext(ctx, "SELECT max(version_id) FROM history_schema").Scan(&has)
+	}
+	return has, d.wrap("version", err)
+}
+
+// wrap says what a failure was of, and whether the database is there at all.
+// No error of a driver holds the password.
+func (d *DB) wrap(op string, err error) error {
+	if err == nil || errors.Is(err, ErrNewer) {
+		return err
+	}
+	var refused *pgconn.PgError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("history: %s: %w", op, err)
+	case errors.As(err, &refused) && !gone(refused.Code):
+		return fmt.Errorf("history: %s: %w", op, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
+}
+
+// gone reports whether an SQLSTATE says that the server cannot work now, rather
+// than that it will not do this.
+func gone(code string) bool {
+	switch code[:min(2, len(code))] {
+	case "08", "53", "57", "58": // connection, resources (disk full), operator, system
+		return true
+	}
+	return false
+}

@@ -1,0 +1,16 @@
+package history
+
+import "errors"
+
+var (
+	// ErrConfig is what errors wrap that a better NOTIFIER_HISTORY_URL would mend.
+	ErrConfig = errors.New("NOTIFIER_HISTORY_URL")
+	// ErrNewer says that the schema is newer than this program.
+	ErrNewer = errors.New("the schema of the history is newer than this program")
+	// ErrUnavailable says that the database does not answer.
+	ErrUnavailable = errors.New("the history's database does not answer")
+	// ErrSlow says that a question took too long.
+	ErrSlow = errors.New("the history took too long to search")
+	// ErrCursor says that a cursor is none of this listing.
+	ErrCursor = errors.New("not a cursor of the history")
+)

@@ -1,0 +1,262 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+)
+
+// Query asks for rows, the latest ending first. Empty fields ask for all.
+type Query struct {
+	Key string
+	// Prefix is app, app:module or app:module:type.
+	Prefix   string
+	Host     string
+	Outcomes []notice.Ending
+	Reason   notice.Reason
+	// Since and Until bound the time of the ending; Until is not within.
+	Since, Until time.Time
+	// Text is looked for in bodies and answers, whatever its case; Since must be
+	// set.
+	Text   string
+	Limit  int
+	Cursor string
+}
+
+// Page is a part of a listing. An empty Cursor means there is no more.
+type Page struct {
+	Rows   []Row
+	Cursor string
+}
+
+// FindTimeout is how long one question may take.
+const FindTimeout = 10 * time.Second
+
+// cursor is where a listing goes on: behind this row.
+type cursor struct {
+	Ended  int64  `json:"t"` // Unix µs
+	ID     string `json:"i"`
+	Ending int    `json:"n"`
+}
+
+func (c cursor) String() string {
+	text, _ := json.Marshal(c)
+	return string(text)
+}
+
+// Find reads a page.
+func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
+	if err := d.Begin(ctx); err != nil {
+		return Page{}, err
+	}
+	text, args, err := d.question(q)
+	if err != nil {
+		return Page{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+	page, err := d.page(ctx, text, args, q.Limit)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return Page{}, fmt.Errorf("%w: more than %s; ask for a shorter window, or for a key, a host or an outcome as well", ErrSlow, notice.Short(FindTimeout))
+	}
+	return page, d.wrap("find", err)
+}
+
+// Latest is the last ending under a key; ok is false if there is none.
+func (d *DB) Latest(ctx context.Context, key string) (row Row, ok bool, err error) {
+	page, err := d.Find(ctx, Query{Key: key, Limit: 1})
+	if err != nil || len(page.Rows) == 0 {
+		return Row{}, false, err
+	}
+	return page.Rows[0], true, nil
+}
+
+// conditions gathers what rows must fulfil.
+type conditions struct {
+	d    *DB
+	all  []string
+	args []any
+}
+
+// add adds a condition; each at in it stands for one argument.
+func (c *conditions) add(text string, args ...any) {
+	for _, a := range args {
+		c.args = append(c.args, a)
+		mark := "?"
+		if !c.d.sqlite {
+			mark = fmt.Sprintf("$%d", len(c.args))
+		}
+		text = strings.Replace(text, "\x00", mark, 1)
+	}
+	c.all = append(c.all, text)
+}
+
+const at = "\x00" // stands for an argument
+
+func (d *DB) time(t time.Time) any {
+	if d.sqlite {
+		return t.UnixMicro()
+	}
+	return t
+}
+
+// restrict adds what the rows of a query must fulfil, but for its cursor.
+func (c *conditions) restrict(q Query) {
+	if q.Key != "" {
+		k := parts(q.Key)
+		c.add("app = "+at+" AND module = "+at+" AND type = "+at+" AND name = "+at, k.App, k.Module, k.Type, k.ID)
+	}
+	if q.Prefix != "" {
+		for i, p := range strings.SplitN(q.Prefix, ":", 3) {
+			c.add([]string{"app", "module", "type"}[i]+" = "+at, p)
+		}
+	}
+	if q.Host != "" {
+		c.add("host = "+at, q.Host)
+	}
+	if len(q.Outcomes) > 0 {
+		some, list := make([]string, len(q.Outcomes)), make([]any, len(q.Outcomes))
+		undelivered := true
+		for i, o := range q.Outcomes {
+			some[i], list[i] = at, string(o)
+			undelivered = undelivered && o != notice.EndDelivered
+		}
+		c.add("outcome IN ("+strings.Join(some, ", ")+")", list...)
+		if undelivered {
+			c.add("outcome <> 'delivered'") // which names the index
+		}
+	}
+	if q.Reason != "" {
+		c.add("reason = "+at, string(q.Reason))
+	}
+	if !q.Since.IsZero() {
+		c.add("ended >= "+at, c.d.time(q.Since))
+	}
+	if !q.Until.IsZero() {
+		c.add("ended < "+at, c.d.time(q.Until))
+	}
+	if q.Text != "" {
+		word := plain(q.Text)
+		inJSON := strings.Trim(encode(word), `"`)
+		if c.d.sqlite {
+			c.add("(instr(lower(body_text), lower("+at+")) > 0 OR instr(lower(attempts), lower("+at+")) > 0)", word, inJSON)
+		} else {
+			c.add("(strpos(lower(body_text), lower("+at+"::text)) > 0 OR strpos(lower(attempts), lower("+at+"::text)) > 0)", word, inJSON)
+		}
+	}
+}
+
+// where is all that was added; empty if nothing was.
+func (c *conditions) where() string {
+	if len(c.all) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.all, " AND ")
+}
+
+// question is the statement that asks for a page and one row more.
+func (d *DB) question(q Query) (text string, args []any, err error) {
+	c := &conditions{d: d}
+	c.restrict(q)
+	if q.Cursor != "" {
+		var from cursor
+		if json.Unmarshal([]byte(q.Cursor), &from) != nil || from.Ended <= 0 {
+			return "", nil, ErrCursor
+		}
+		t := d.time(time.UnixMicro(from.Ended).UTC())
+		// The first of the two bounds the scan, the second says exactly which.
+		c.add("ended <= "+at, t)
+		c.add("(ended, id, ending) < ("+at+", "+at+", "+at+")", t, from.ID, from.Ending)
+	}
+	text = "SELECT " + strings.Join(columns, ", ") + " FROM history" + c.where()
+	return fmt.Sprintf("%s ORDER BY ended DESC, id DESC, ending DESC LIMIT %d", text, max(q.Limit, 1)+1), c.args, nil
+}
+
+func (d *DB) page(ctx context.Context, text string, args []any, limit int) (Page, error) {
+	rows, err := d.db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return Page{}, err
+	}
+	defer rows.Close()
+	var p Page
+	for rows.Next() {
+		r, err := d.scan(rows)
+		if err != nil {
+			return Page{}, err
+		}
+		p.Rows = append(p.Rows, r)
+	}
+	if err := rows.Err(); err != nil {
+		return Page{}, err
+	}
+	if limit = max(limit, 1); len(p.Rows) > limit {
+		last := p.Rows[limit-1]
+		p.Rows, p.Cursor = p.Rows[:limit], CursorAfter(&last)
+	}
+	return p, nil
+}
+
+// CursorAfter is the cursor of a listing that goes on behind a row.
+func CursorAfter(r *Row) string { return cursor{r.Ended.UnixMicro(), r.ID(), r.Number}.String() }
+
+// moment is a time as both databases give it.
+type moment struct{ time.Time }
+
+// Scan implements sql.Scanner.
+func (m *moment) Scan(v any) error {
+	switch v := v.(type) {
+	case int64:
+		m.Time = time.UnixMicro(v).UTC()
+	case time.Time:
+		m.Time = v.UTC()
+	default:
+		return fmt.Errorf("a time is %T", v)
+	}
+	return nil
+}
+
+// scan reads a row, behind whatever columns stand before it.
+func (d *DB) scan(rows *sql.Rows, before ...any) (Row, error) {
+	n := &notice.Notice{}
+	r := Row{Notice: n}
+	var k keys.Key
+	var id, headers, attempts string
+	var ended, due moment
+	var made int64
+	var retry, bodyText sql.NullString
+	var body []byte
+	if err := rows.Scan(append(before, &ended, &id, &r.Number, &k.App, &k.Module, &k.Type, &k.ID, &n.Route, &r.Host, &r.Outcome, &n.Reason, &due, &made,
+		&n.AttemptsMade, &n.URL, &n.Audience, &n.Method, &n.ContentType, &retry, &n.Traceparent, &headers, &attempts, &r.BodySize, &r.BodyHash,
+		&bodyText, &body)...); err != nil {
+		return Row{}, err
+	}
+	if n.Key = k.String(); k.App == "" {
+		n.Key = k.ID
+	}
+	n.Made, n.Due, r.Ended, n.Endings = notice.Made(made), due.Time, ended.Time, r.Number-1
+	n.Headers, r.Withheld = readHeaders(headers)
+	n.Attempts = readAttempts(attempts)
+	if retry.Valid {
+		l, err := notice.ParseLadder(retry.String)
+		if err != nil {
+			return Row{}, fmt.Errorf("row of %s: retry: %w", n.Key, err)
+		}
+		n.Ladder = l
+	}
+	switch {
+	case bodyText.Valid:
+		n.Body, r.BodyKept = []byte(bodyText.String), true
+	case body != nil:
+		n.Body, r.BodyKept = body, true
+	default:
+		r.BodyKept = r.BodySize == 0
+	}
+	return r, nil
+}

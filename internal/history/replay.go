@@ -1,0 +1,265 @@
+package history
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+)
+
+// ReplayState is how a replay stands.
+type ReplayState string
+
+// The states of a replay.
+const (
+	ReplayRunning ReplayState = "running"
+	ReplayStopped ReplayState = "stopped"
+	ReplayDone    ReplayState = "done"
+	ReplayFailed  ReplayState = "failed"
+)
+
+// Replay is what was asked to be sent again, and how far that is.
+type Replay struct {
+	ID     string
+	State  ReplayState
+	Reason string // why it failed
+	Client string // who made it
+	Prefix string
+	Host   string
+	Total  int64 // items
+	Done   int64 // the number of the last item that is done, as far as the database knows
+	// Counts says how many had which result.
+	Counts        map[string]int64
+	Made, Changed time.Time
+	ReplayAbout
+}
+
+// ReplayAbout is the rest of what was asked for, and what was refused.
+type ReplayAbout struct {
+	Outcomes []notice.Ending `json:"outcomes"`
+	Since    time.Time       `json:"since"`
+	Until    time.Time       `json:"until"`
+	Rate     float64         `json:"rate"` // a second
+	NewIDs   bool            `json:"new_ids,omitempty"`
+	// Shards are how many there were when the items were numbered: how far it is
+	// is known by shard.
+	Shards  int              `json:"shards"`
+	Refused map[string]int64 `json:"refused,omitempty"`
+}
+
+// NewReplayID is an id that no other replay has.
+func NewReplayID() string { return "rpl_" + strings.ToLower(rand.Text()[:20]) }
+
+// MaxReplay is how many notices one replay may hold.
+const MaxReplay = 500_000
+
+// How long it may take to choose the notices of a replay, and how many rows one
+// statement reads or writes.
+const (
+	chooseTimeout = time.Minute
+	choosePage    = 500
+	chooseWrite   = 500
+)
+
+// Choice is a notice of a replay, by the row that it is sent from.
+type Choice struct {
+	Ended  int64 // Unix µs
+	ID     string
+	Ending int // its number, which is how often the notice has ended
+	Shard  int
+	Key    keys.Key
+}
+
+// Choose calls each with every notice that a replay asks for, once: of those that
+// were delivered or died within the window, in the order of that, those whose last
+// ending of all is of the outcomes. The row is that of the last ending, without
+// attempts, body and what else is not needed to judge it; what the Choice lacks is
+// the shard.
+func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice) error) error {
+	if err := d.Begin(ctx); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, chooseTimeout)
+	defer cancel()
+	var from *cursor
+	doubles := map[string]bool{}
+	for {
+		n, err := d.choosePage(limited, r, &from, doubles, each)
+		switch {
+		case err != nil && ctx.Err() == nil && limited.Err() != nil:
+			return fmt.Errorf("%w: more than %s; ask for a shorter window, or for a host or a prefix as well", ErrSlow, notice.Short(chooseTimeout))
+		case err != nil:
+			return d.wrap("replay", err)
+		case n < choosePage:
+			return nil
+		}
+	}
+}
+
+// lastEnding joins to a row h the row x of the last ending of its notice.
+func (d *DB) lastEnding() string {
+	const same = "l.app = h.app AND l.module = h.module AND l.type = h.type AND l.name = h.name AND l.id = h.id AND l.ended >= h.ended ORDER BY l.ended DESC, l.ending DESC LIMIT 1"
+	if d.sqlite {
+		return "JOIN history x ON x.id = h.id AND (x.ended, x.ending) = (SELECT l.ended, l.ending FROM history l WHERE " + same + ")"
+	}
+	return "CROSS JOIN LATERAL (SELECT * FROM history l WHERE " + same + ") x"
+}
+
+func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles map[string]bool, each func(row *Row, c Choice) error) (n int, err error) {
+	c := &conditions{d: d}
+	c.restrict(Query{Prefix: r.Prefix, Host: r.Host, Since: r.Since, Until: r.Until, Outcomes: []notice.Ending{notice.EndDelivered, notice.EndDead}})
+	if *from != nil {
+		t := d.time(time.UnixMicro((*from).Ended).UTC())
+		c.add("ended >= "+at, t)
+		c.add("(ended, id, ending) > ("+at+", "+at+", "+at+")", t, (*from).ID, (*from).Ending)
+	}
+	rows, err := d.db.QueryContext(ctx, fmt.Sprintf(`SELECT h.ended, h.ending, x.ended, x.id, x.ending, x.app, x.module, x.type, x.name, x.route, x.host, x.outcome, x.reason,
+		x.made, x.url, x.audience, x.headers, CASE WHEN x.body_sha256 IS NOT NULL THEN 1 ELSE 0 END,
+		CASE WHEN x.body_text IS NOT NULL OR x.body IS NOT NULL OR x.body_size = 0 THEN 1 ELSE 0 END
+		FROM (SELECT ended, id, ending, app, module, type, name FROM history%s ORDER BY ended, id, ending LIMIT %d) h %s
+		ORDER BY h.ended, h.id, h.ending`, c.where(), choosePage, d.lastEnding()), c.args...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		n++
+		row := Row{Notice: &notice.Notice{}}
+		var ch Choice
+		var first, last moment
+		var number, hashed, kept int
+		var made int64
+		var headers string
+		if err := rows.Scan(&first, &number, &last, &ch.ID, &ch.Ending, &ch.Key.App, &ch.Key.Module, &ch.Key.Type, &ch.Key.ID, &row.Route, &row.Host,
+			&row.Outcome, &row.Reason, &made, &row.URL, &row.Audience, &headers, &hashed, &kept); err != nil {
+			return n, err
+		}
+		*from = &cursor{first.UnixMicro(), ch.ID, number}
+		if !slices.Contains(r.Outcomes, row.Outcome) || doubles[ch.ID] {
+			continue
+		}
+		if ch.Ending > 1 || !last.Equal(first.Time) { // it may have other rows in the window
+			doubles[ch.ID] = true
+		}
+		if row.Key = ch.Key.String(); ch.Key.App == "" {
+			row.Key = ch.Key.ID
+		}
+		ch.Ended, row.Ended, row.Number, row.Made, row.BodyKept = last.UnixMicro(), last.Time, ch.Ending, notice.Made(made), kept == 1
+		if row.Headers, row.Withheld = readHeaders(headers); hashed == 1 {
+			row.BodyHash = []byte{}
+		}
+		if err := each(&row, ch); err != nil {
+			return n, err
+		}
+	}
+	return n, rows.Err()
+}
+
+// AddReplay keeps a replay with its notices, which it numbers in their order. What
+// is erased meanwhile is not among them.
+func (d *DB) AddReplay(ctx context.Context, r *Replay, list []Choice) error {
+	ctx, cancel := context.WithTimeout(ctx, chooseTimeout)
+	defer cancel()
+	return d.wrap("replay", d.addReplay(ctx, r, list))
+}
+
+func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if !d.sqlite {
+		// An erasure waits for what it must find, and what it has erased is not found here.
+		if _, err := tx.ExecContext(ctx, "LOCK TABLE history IN ROW EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+	}
+	about, err := json.Marshal(r.ReplayAbout)
+	if err != nil {
+		return err
+	}
+	r.State, r.Total = ReplayRunning, int64(len(list))
+	var made, changed moment
+	if err := tx.QueryRowContext(ctx, d.marks(`INSERT INTO history_replays (id, state, reason, client, prefix, host, about, total, done, counts, made, changed, driver, lease)
+		VALUES (?, ?, '', ?, ?, ?, ?, ?, 0, '{}', `+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") RETURNING made, changed"),
+		r.ID, string(r.State), r.Client, r.Prefix, r.Host, string(about), r.Total).Scan(&made, &changed); err != nil {
+		return err
+	}
+	r.Made, r.Changed = made.Time, changed.Time
+	for i := 0; i < len(list); i += chooseWrite {
+		if err := d.addItems(ctx, tx, r.ID, i, list[i:min(i+chooseWrite, len(list))]); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, d.marks(blank+` WHERE replay = ? AND NOT EXISTS
+		(SELECT 1 FROM history h WHERE h.ended = i.ended AND h.id = i.id AND h.ending = i.ending)`), r.ID); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// addItems writes items from a number on, in one statement.
+func (d *DB) addItems(ctx context.Context, tx *sql.Tx, id string, from int, list []Choice) error {
+	const columns = 10
+	args := make([]any, 0, columns*len(list))
+	for i := range list {
+		c := &list[i]
+		args = append(args, id, int64(from+i+1), c.Shard, d.time(time.UnixMicro(c.Ended).UTC()), c.ID, c.Ending, c.Key.App, c.Key.Module, c.Key.Type, c.Key.ID)
+	}
+	one := "(?" + strings.Repeat(", ?", columns-1) + ")"
+	_, err := tx.ExecContext(ctx, d.marks("INSERT INTO history_replay_items (replay, number, shard, ended, id, ending, app, module, type, name) VALUES "+
+		one+strings.Repeat(", "+one, len(list)-1)), args...)
+	return err
+}
+
+// blank takes out of items what tells of a notice; their numbers stay.
+const blank = "UPDATE history_replay_items AS i SET id = '', app = '', module = '', type = '', name = ''"
+
+// eraseItems takes an erased key or host out of replays, before the rows go.
+func (d *DB) eraseItems(ctx context.Context, tx *sql.Tx, x Erasure, until time.Time) error {
+	if x.Key != "" {
+		k := parts(x.Key)
+		_, err := tx.ExecContext(ctx, d.marks(blank+" WHERE app = ? AND module = ? AND type = ? AND name = ? AND ended <= ?"),
+			k.App, k.Module, k.Type, k.ID, d.time(until))
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, d.marks(blank+` WHERE EXISTS (SELECT 1 FROM history h
+		WHERE h.ended = i.ended AND h.id = i.id AND h.ending = i.ending AND h.host = ? AND h.ended <= ?)`), x.Host, d.time(until)); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, d.marks("UPDATE history_replays SET host = '(erased)' WHERE host = ?"), x.Host)
+	return err
+}
+
+// marks writes a statement's question marks as the database reads them.
+func (d *DB) marks(text string) string {
+	if d.sqlite {
+		return text
+	}
+	var b strings.Builder
+	n := 0
+	for part := range strings.SplitSeq(text, "?") {
+		if n > 0 {
+			fmt.Fprintf(&b, "$%d", n)
+		}
+		b.WriteString(part)
+		n++
+	}
+	return b.String()
+}
+
+// clock is the database's time, or one after it, as a term of SQL.
+func (d *DB) clock(after time.Duration) string {
+	if d.sqlite {
+		return fmt.Sprintf("(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + %d)", after.Microseconds())
+	}
+	return fmt.Sprintf("(now() + interval '%d milliseconds')", after.Milliseconds())
+}

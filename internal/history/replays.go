@@ -1,0 +1,222 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// replayKept is how long a replay is known after its last change.
+const replayKept = 30 * 24 * time.Hour
+
+const replayColumns = "id, state, reason, client, prefix, host, about, total, done, counts, made, changed"
+
+func scanReplay(scan func(...any) error) (Replay, error) {
+	var r Replay
+	var about, counts string
+	var made, changed moment
+	if err := scan(&r.ID, &r.State, &r.Reason, &r.Client, &r.Prefix, &r.Host, &about, &r.Total, &r.Done, &counts, &made, &changed); err != nil {
+		return Replay{}, err
+	}
+	r.Made, r.Changed = made.Time, changed.Time
+	return r, errors.Join(json.Unmarshal([]byte(about), &r.ReplayAbout), json.Unmarshal([]byte(counts), &r.Counts))
+}
+
+// Replays lists at most n replays, the latest first, of those whose prefix is the
+// given one or lies under it.
+func (d *DB) Replays(ctx context.Context, prefix string, n int) ([]Replay, error) {
+	if err := d.Begin(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+	text := "SELECT " + replayColumns + " FROM history_replays"
+	var args []any
+	if prefix != "" {
+		text += " WHERE prefix = ? OR substr(prefix, 1, ?) = ?"
+		args = []any{prefix, len(prefix) + 1, prefix + ":"}
+	}
+	rows, err := d.db.QueryContext(ctx, d.marks(fmt.Sprintf("%s ORDER BY made DESC, id LIMIT %d", text, n)), args...)
+	if err != nil {
+		return nil, d.wrap("replays", err)
+	}
+	defer rows.Close()
+	var list []Replay
+	for rows.Next() {
+		r, err := scanReplay(rows.Scan)
+		if err != nil {
+			return nil, d.wrap("replays", err)
+		}
+		list = append(list, r)
+	}
+	return list, d.wrap("replays", rows.Err())
+}
+
+// Replay reads one; ok is false if there is none of that id.
+func (d *DB) Replay(ctx context.Context, id string) (r Replay, ok bool, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return Replay{}, false, err
+	}
+	return d.changedReplay(ctx, "SELECT "+replayColumns+" FROM history_replays WHERE id = ?", id)
+}
+
+// changedReplay is the one replay that a statement returns; ok is false if it
+// returns none.
+func (d *DB) changedReplay(ctx context.Context, text string, args ...any) (r Replay, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+	r, err = scanReplay(d.db.QueryRowContext(ctx, d.marks(text), args...).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Replay{}, false, nil
+	}
+	return r, err == nil, d.wrap("replay", err)
+}
+
+// StopReplay stops a replay that runs; ok is false if it does not.
+func (d *DB) StopReplay(ctx context.Context, id string) (ok bool, err error) {
+	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'stopped', driver = '', changed = "+d.clock(0)+
+		" WHERE id = ? AND state = 'running' RETURNING "+replayColumns, id)
+	return ok, err
+}
+
+// ResumeReplay lets a replay go on that was stopped; ok is false if it was not.
+func (d *DB) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
+	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'running', driver = '', lease = "+d.clock(0)+", changed = "+d.clock(0)+
+		" WHERE id = ? AND state = 'stopped' RETURNING "+replayColumns, id)
+	return ok, err
+}
+
+// TakeReplay gives a driver a replay that runs and that nobody drives, for a
+// while; ok is false if there is none.
+func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration) (r Replay, ok bool, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return Replay{}, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	const free = "state = 'running' AND (driver = '' OR lease <= "
+	var id string
+	err = d.db.QueryRowContext(ctx, "SELECT id FROM history_replays WHERE "+free+d.clock(0)+") ORDER BY made, id LIMIT 1").Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Replay{}, false, nil
+	}
+	if err != nil {
+		return Replay{}, false, d.wrap("replay", err)
+	}
+	return d.changedReplay(ctx, "UPDATE history_replays SET driver = ?, lease = "+d.clock(hold)+" WHERE id = ? AND "+free+d.clock(0)+") RETURNING "+replayColumns, driver, id)
+}
+
+// KeepReplay renews a driver's hold and notes how far it is; ok is false if the
+// replay was stopped or is another's by now.
+func (d *DB) KeepReplay(ctx context.Context, r *Replay, driver string, hold time.Duration) (ok bool, err error) {
+	counts, err := json.Marshal(r.Counts)
+	if err != nil {
+		return false, err
+	}
+	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET done = ?, counts = ?, changed = "+d.clock(0)+", lease = "+d.clock(hold)+
+		" WHERE id = ? AND driver = ? AND state = 'running' RETURNING "+replayColumns, r.Done, string(counts), r.ID, driver)
+	return ok, err
+}
+
+// LeaveReplay lets another driver take a replay at once.
+func (d *DB) LeaveReplay(ctx context.Context, id, driver string) error {
+	return d.run(ctx, "UPDATE history_replays SET driver = '' WHERE id = ? AND driver = ?", id, driver)
+}
+
+// EndReplay notes that a driver's replay is done, or has failed for a reason, and
+// forgets its items.
+func (d *DB) EndReplay(ctx context.Context, r *Replay, driver string) error {
+	counts, err := json.Marshal(r.Counts)
+	if err != nil {
+		return err
+	}
+	_, ok, err := d.changedReplay(ctx, "UPDATE history_replays SET state = ?, reason = ?, done = ?, counts = ?, changed = "+d.clock(0)+
+		", driver = '' WHERE id = ? AND driver = ? AND state = 'running' RETURNING "+replayColumns, string(r.State), r.Reason, r.Done, string(counts), r.ID, driver)
+	if err != nil || !ok {
+		return err
+	}
+	return d.forgetItems(ctx)
+}
+
+// forgetItems deletes the items of replays that are over or gone.
+func (d *DB) forgetItems(ctx context.Context) error {
+	return d.run(ctx, "DELETE FROM history_replay_items WHERE replay NOT IN (SELECT id FROM history_replays WHERE state IN ('running', 'stopped'))")
+}
+
+// run runs a statement that returns nothing.
+func (d *DB) run(ctx context.Context, text string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err := d.db.ExecContext(ctx, d.marks(text), args...)
+	return d.wrap("replay", err)
+}
+
+// ExpireReplays forgets replays that nobody has touched for 30 days.
+func (d *DB) ExpireReplays(ctx context.Context) error {
+	if err := d.Begin(ctx); err != nil {
+		return err
+	}
+	if err := d.run(ctx, "DELETE FROM history_replays WHERE changed < "+d.clock(-replayKept)); err != nil {
+		return err
+	}
+	return d.forgetItems(ctx)
+}
+
+// ReplayItem is a notice of a replay with the row it is sent from.
+type ReplayItem struct {
+	Number int64
+	Shard  int
+	// Row is nil if it is not there any more: its retention ended, or it was erased.
+	Row *Row
+}
+
+// ReplayItems reads up to n items of a replay behind a number.
+func (d *DB) ReplayItems(ctx context.Context, id string, after int64, n int) ([]ReplayItem, error) {
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+	list, err := d.replayItems(ctx, id, after, n)
+	return list, d.wrap("replay", err)
+}
+
+func (d *DB) replayItems(ctx context.Context, id string, after int64, n int) ([]ReplayItem, error) {
+	from := fmt.Sprintf("FROM (SELECT * FROM history_replay_items WHERE replay = ? AND number > ? ORDER BY number LIMIT %d) i", n)
+	rows, err := d.db.QueryContext(ctx, d.marks("SELECT i.number, i.shard "+from+" ORDER BY i.number"), id, after)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []ReplayItem
+	at := map[int64]int{}
+	for rows.Next() {
+		var it ReplayItem
+		if err := rows.Scan(&it.Number, &it.Shard); err != nil {
+			return nil, err
+		}
+		at[it.Number] = len(list)
+		list = append(list, it)
+	}
+	if err := rows.Err(); err != nil || len(list) == 0 {
+		return nil, err
+	}
+	contents, err := d.db.QueryContext(ctx, d.marks("SELECT i.number, h."+strings.Join(columns, ", h.")+" "+from+
+		" JOIN history h ON h.ended = i.ended AND h.id = i.id AND h.ending = i.ending"), id, after)
+	if err != nil {
+		return nil, err
+	}
+	defer contents.Close()
+	for contents.Next() {
+		var number int64
+		r, err := d.scan(contents, &number)
+		if err != nil {
+			return nil, err
+		}
+		if i, ok := at[number]; ok {
+			list[i].Row = &r
+		}
+	}
+	return list, contents.Err()
+}

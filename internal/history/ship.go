@@ -1,0 +1,385 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	mathrand "math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/store"
+)
+
+// Queue is what a Shipper needs of Redis.
+type Queue interface {
+	Hold(ctx context.Context, shard int, who store.Lease, done store.Confirmed) (store.Held, error)
+	Endings(ctx context.Context, shard, from, n int) ([]string, error)
+	Shed(ctx context.Context, shard, n int) (int, error)
+	Memory(ctx context.Context, shard int) (used, most int64, err error)
+	Waiting(ctx context.Context) ([]int64, error)
+}
+
+// Writer is what a Shipper needs of the database.
+type Writer interface {
+	Write(ctx context.Context, rows []Row) (Written, error)
+	Expire(ctx context.Context, now time.Time) (int64, error)
+}
+
+// ShipperOptions of a Shipper.
+type ShipperOptions struct {
+	Queue  Queue
+	Writer Writer
+	Shards int
+	Bodies Bodies
+	// Host is the host that the route of a prefix calls, for endings that do not
+	// say; nil = none.
+	Host func(prefix string) string
+	// Most is the bound of the list, all shards together.
+	Most int
+	// Observer may be nil.
+	Observer Observer
+	Logger   *zap.Logger
+}
+
+// Observer hears what a Shipper does. It must not block.
+type Observer interface {
+	HistoryRows(n int)
+	HistoryFailed(kind string, n int)
+}
+
+// The kinds of failures, of which metrics.HistoryFailures is the list.
+const (
+	FailedDatabase = "database" // it did not take rows; they are kept and written again
+	FailedRedis    = "redis"    // the list could not be read or shortened
+	FailedRow      = "row"      // a row was written without what the database refused
+	FailedEntry    = "entry"    // an entry of the list is no ending, and is dropped
+	FailedMemory   = "memory"   // endings were dropped because Redis was short of memory
+)
+
+// Shipper brings what has ended from Redis to the database. Every instance runs
+// one.
+type Shipper struct {
+	o      ShipperOptions
+	token  string
+	wake   []chan struct{}
+	ends   []atomic.Int64 // what has ended here since the start, by shard
+	writes chan struct{}  // how many batches are written at a time
+	down   atomic.Int64   // until when (Unix ns) the database is left alone
+	wait   atomic.Int64   // how long that was, in ns
+	each   atomic.Int64   // bytes of an entry, as last seen
+	told   sometimes
+}
+
+// How a Shipper goes about it.
+const (
+	holdFor    = 10 * time.Second
+	watchEvery = 2 * time.Second        // looks for what others have ended
+	gather     = 200 * time.Millisecond // waits for more before it writes little
+	burst      = 2000                   // endings within gather that are a burst
+	mostCalm   = 3 * time.Second        // how long a burst is waited for
+	batchRows  = 2000
+	batchBytes = 4 << 20
+	readRows   = 500 // a command's, so that it holds up nothing in Redis
+	readBytes  = 256 << 10
+	probeRows  = 16 // the first command of a batch
+	leastWait  = 500 * time.Millisecond
+	mostWait   = 15 * time.Second
+	expireRate = time.Hour
+	warnEvery  = time.Minute
+	freeShare  = 5 // a fifth of maxmemory stays free of endings
+	entryBytes = 16
+	muchWaits  = 10_000
+	parallel   = 2
+)
+
+// NewShipper makes a Shipper. Run starts it.
+func NewShipper(o ShipperOptions) *Shipper {
+	s := &Shipper{o: o, token: rand.Text(), wake: make([]chan struct{}, max(o.Shards, 1)), ends: make([]atomic.Int64, max(o.Shards, 1)),
+		writes: make(chan struct{}, parallel)}
+	for i := range s.wake {
+		s.wake[i] = make(chan struct{}, 1)
+	}
+	return s
+}
+
+// Wake says that n endings were handed over in a shard. It does not block.
+func (s *Shipper) Wake(shard, n int) {
+	if shard < 0 || shard >= len(s.wake) {
+		return
+	}
+	s.ends[shard].Add(int64(n))
+	select {
+	case s.wake[shard] <- struct{}{}:
+	default:
+	}
+}
+
+// Run ships until ctx ends, and returns nil. What is left then stays on its list
+// for another instance, or for the next start.
+func (s *Shipper) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for shard := range s.wake {
+		wg.Go(func() { s.serve(ctx, shard) })
+	}
+	wg.Go(func() { s.expire(ctx) })
+	s.watch(ctx)
+	wg.Wait()
+	return nil
+}
+
+// watch wakes the shards in which something waits, whoever has ended it.
+func (s *Shipper) watch(ctx context.Context) {
+	for pause(ctx, watchEvery+mathrand.N(watchEvery/4)) {
+		waiting, err := s.o.Queue.Waiting(ctx)
+		if err != nil {
+			s.failed(ctx, FailedRedis, 1)
+			continue
+		}
+		total := int64(0)
+		for shard, n := range waiting {
+			if total += n; n > 0 {
+				s.Wake(shard, 0)
+			}
+			if n > 0 && (s.wait.Load() > 0 || n > muchWaits) {
+				s.relieve(ctx, shard)
+			}
+		}
+		if most := int64(s.o.Most); total > most/2 {
+			s.told.warn(s.o.Logger, "the history's database is behind: Redis holds more than half of what NOTIFIER_HISTORY_BACKLOG lets it; "+
+				"beyond it the oldest endings get no row",
+				zap.Int64("waiting", total), zap.Int64("bound", most))
+		}
+	}
+}
+
+func (s *Shipper) serve(ctx context.Context, shard int) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake[shard]:
+		}
+		if left := time.Until(time.Unix(0, s.down.Load())); left > 0 {
+			if !pause(ctx, left) {
+				return
+			}
+		}
+		if !s.calm(ctx, shard) {
+			return
+		}
+		if err := s.Ship(ctx, shard); err != nil && ctx.Err() == nil {
+			s.Wake(shard, 0) // it is tried again
+		}
+	}
+}
+
+// calm waits for more to write at once, and while so much ends here that it would
+// take processor time from deliveries; it returns false if ctx ends.
+func (s *Shipper) calm(ctx context.Context, shard int) bool {
+	for until := time.Now().Add(mostCalm); ; {
+		before := s.ends[shard].Load()
+		if !pause(ctx, gather) {
+			return false
+		}
+		if s.ends[shard].Load()-before < burst || time.Now().After(until) {
+			return true
+		}
+	}
+}
+
+// Ship brings what waits in a shard, until nothing is left or another holds it.
+func (s *Shipper) Ship(ctx context.Context, shard int) error {
+	var done store.Confirmed
+	for ctx.Err() == nil {
+		held, err := s.o.Queue.Hold(ctx, shard, store.Lease{Token: s.token, For: holdFor}, done)
+		if err != nil {
+			s.failed(ctx, FailedRedis, 1)
+			s.back(ctx, err)
+			return err
+		}
+		if !held.Ours || held.Left == 0 {
+			return nil
+		}
+		texts, err := s.read(ctx, shard)
+		if err != nil {
+			s.failed(ctx, FailedRedis, 1)
+			s.back(ctx, err)
+			return err
+		}
+		if len(texts) == 0 {
+			return nil
+		}
+		if err := s.write(ctx, texts); err != nil {
+			s.failed(ctx, FailedDatabase, 1)
+			s.back(ctx, err)
+			// Another may reach the database although this one does not.
+			_, _ = s.o.Queue.Hold(context.WithoutCancel(ctx), shard, store.Lease{Token: s.token}, store.Confirmed{})
+			return err
+		}
+		s.wait.Store(0)
+		done = store.Confirmed{N: len(texts), Last: texts[len(texts)-1]}
+	}
+	if done.N > 0 { // the database has it: it need not be written again after a stop
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_, _ = s.o.Queue.Hold(last, shard, store.Lease{Token: s.token}, done)
+	}
+	return nil
+}
+
+// read reads a batch from the beginning of a shard's list, in commands that each
+// ask for little.
+func (s *Shipper) read(ctx context.Context, shard int) ([]string, error) {
+	var all []string
+	size := 0
+	for n := probeRows; len(all) < batchRows && size < batchBytes; {
+		part, err := s.o.Queue.Endings(ctx, shard, len(all), min(n, batchRows-len(all)))
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range part {
+			size += len(text) + entryBytes
+		}
+		all = append(all, part...)
+		if len(part) < n {
+			break
+		}
+		n = max(1, min(readRows, readBytes*len(all)/size))
+	}
+	if len(all) > 0 {
+		s.each.Store(int64(size / len(all)))
+	}
+	return all, nil
+}
+
+func (s *Shipper) write(ctx context.Context, texts []string) error {
+	select {
+	case s.writes <- struct{}{}:
+		defer func() { <-s.writes }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	rows := make([]Row, 0, len(texts))
+	for _, text := range texts {
+		e, err := store.ReadEnded(text)
+		if err != nil {
+			s.failed(ctx, FailedEntry, 1)
+			s.o.Logger.Error("an entry of the list of endings cannot be read, and is dropped", zap.Error(err))
+			continue
+		}
+		if e.Host == "" && s.o.Host != nil {
+			e.Host = s.o.Host(e.Route)
+		}
+		rows = append(rows, rowOf(e, s.o.Bodies))
+	}
+	w, err := s.o.Writer.Write(ctx, rows)
+	if err != nil {
+		return err
+	}
+	if w.Bare > 0 {
+		s.failed(ctx, FailedRow, w.Bare)
+		s.o.Logger.Error("rows were written without what the history's database refused of them", zap.Int("rows", w.Bare))
+	}
+	if s.o.Observer != nil && w.Rows > 0 {
+		s.o.Observer.HistoryRows(w.Rows)
+	}
+	return nil
+}
+
+// back leaves the database alone for a while, longer each time.
+func (s *Shipper) back(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	wait := min(max(2*time.Duration(s.wait.Load()), leastWait), mostWait)
+	if errors.Is(err, ErrNewer) {
+		wait = mostWait
+	}
+	s.wait.Store(int64(wait))
+	s.down.Store(time.Now().Add(wait/2 + mathrand.N(wait/2)).UnixNano())
+	s.told.warn(s.o.Logger, "endings do not get into the history; they are kept in Redis and it is repeated", zap.Error(err))
+}
+
+// relieve drops the oldest endings of a shard that the database does not take
+// while its Redis has less than a fifth of its memory left.
+func (s *Shipper) relieve(ctx context.Context, shard int) {
+	// One at a time, or each would drop as much.
+	held, err := s.o.Queue.Hold(ctx, shard, store.Lease{Token: s.token, For: holdFor}, store.Confirmed{})
+	if err != nil || !held.Ours {
+		return
+	}
+	used, most, err := s.o.Queue.Memory(ctx, shard)
+	if err != nil || most <= 0 {
+		return
+	}
+	over := used - (most - most/freeShare)
+	if over <= 0 {
+		return
+	}
+	n, err := s.o.Queue.Shed(ctx, shard, int(over/cmp.Or(s.each.Load(), 500))+1)
+	if err != nil {
+		s.failed(ctx, FailedRedis, 1)
+	}
+	if n > 0 {
+		s.failed(ctx, FailedMemory, n)
+		s.told.warn(s.o.Logger, "Redis has less than a fifth of its maxmemory left and the history's database takes nothing: "+
+			"the oldest endings are dropped and get no row", zap.Int("dropped", n))
+	}
+}
+
+func (s *Shipper) expire(ctx context.Context) {
+	for pause(ctx, mathrand.N(time.Minute)) {
+		gone, err := s.o.Writer.Expire(ctx, time.Now())
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.o.Logger.Debug("history older than its retention could not be dropped; it is repeated", zap.Error(err))
+		case gone > 0:
+			s.o.Logger.Info("dropped history older than its retention", zap.Int64("partitions_or_rows", gone))
+		}
+		if !pause(ctx, expireRate) {
+			return
+		}
+	}
+}
+
+func (s *Shipper) failed(ctx context.Context, kind string, n int) {
+	if s.o.Observer != nil && ctx.Err() == nil {
+		s.o.Observer.HistoryFailed(kind, n)
+	}
+}
+
+// pause waits, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// sometimes writes the same warning once in a while.
+type sometimes struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func (s *sometimes) warn(l *zap.Logger, text string, fields ...zap.Field) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[string]time.Time{}
+	}
+	if time.Since(s.last[text]) < warnEvery {
+		return
+	}
+	s.last[text] = time.Now()
+	l.Warn(text, fields...)
+}

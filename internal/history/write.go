@@ -1,0 +1,252 @@
+package history
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+)
+
+// Written answers Write.
+type Written struct {
+	Rows   int // that were new
+	Bare   int // of them, without all that the database refused
+	Erased int // that an erasure has kept out
+}
+
+// Write writes rows in one transaction, but for those that are there already. It
+// may be repeated. Where the database refuses a row for what it holds, that row
+// is written without its body, headers and attempts.
+func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
+	if err := d.Begin(ctx); err != nil {
+		return Written{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := d.makeDays(ctx, rows); err != nil {
+		return Written{}, d.wrap("partition", err)
+	}
+	w, err := d.write(ctx, rows)
+	if err == nil || !refuses(err) {
+		if err != nil {
+			d.forgetDays()
+		}
+		return w, d.wrap("write", err)
+	}
+	if len(rows) > 1 {
+		// One of them, or some.
+		half := len(rows) / 2
+		a, err := d.Write(ctx, rows[:half])
+		if err != nil {
+			return a, err
+		}
+		b, err := d.Write(ctx, rows[half:])
+		return Written{a.Rows + b.Rows, a.Bare + b.Bare, a.Erased + b.Erased}, err
+	}
+	bare := rows[0]
+	n := *bare.Notice
+	n.Body, n.Headers, n.Attempts, n.URL, n.Audience, n.ContentType, n.Traceparent = nil, nil, nil, "", "", "", ""
+	bare.Notice, bare.BodyKept, bare.BodyHash = &n, false, nil
+	w, berr := d.write(ctx, []Row{bare})
+	if berr != nil {
+		return w, d.wrap("write", err)
+	}
+	w.Bare = w.Rows
+	return w, nil
+}
+
+// refuses reports whether the database would refuse the same rows again.
+func refuses(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code[:min(2, len(pg.Code))] {
+		case "22", "54": // data exception; a limit of the program
+			return true
+		}
+		return false
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && (lite.Code()&0xff == 18 || lite.Code()&0xff == 20) // TOOBIG, MISMATCH
+}
+
+func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return w, err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if !d.sqlite {
+		// Before it is looked what was erased: an erasure waits for whoever has not
+		// seen it.
+		if _, err := tx.ExecContext(ctx, "LOCK TABLE history IN ROW EXCLUSIVE MODE"); err != nil {
+			return w, err
+		}
+	}
+	if rows, err = d.unerased(ctx, tx, rows, &w); err != nil {
+		return w, err
+	}
+	insert := d.insertPostgres
+	if d.sqlite {
+		insert = d.insertSQLite
+	}
+	if len(rows) > 0 {
+		if w.Rows, err = insert(ctx, tx, rows); err != nil {
+			return w, err
+		}
+	}
+	return w, tx.Commit()
+}
+
+// unerased leaves out what an erasure has asked to be forgotten.
+func (d *DB) unerased(ctx context.Context, tx *sql.Tx, rows []Row, w *Written) ([]Row, error) {
+	var any bool
+	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM history_erased)").Scan(&any); err != nil || !any {
+		return rows, err
+	}
+	list, err := tx.QueryContext(ctx, "SELECT digest, at FROM history_erased")
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	until := map[string]time.Time{}
+	for list.Next() {
+		var digest []byte
+		var at moment
+		if err := list.Scan(&digest, &at); err != nil {
+			return nil, err
+		}
+		until[string(digest)] = at.Time
+	}
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+		for _, digest := range []string{digest("key", r.Key), digest("host", r.Host)} {
+			if at, ok := until[digest]; ok && !r.Ended.After(at) {
+				return true
+			}
+		}
+		return false
+	})
+	w.Erased = len(rows) - len(kept)
+	return kept, nil
+}
+
+// digest is what an erasure is kept as: what was erased is not told by it.
+func digest(kind, value string) string {
+	sum := sha256.Sum256([]byte(kind + " " + value))
+	return string(sum[:])
+}
+
+// types of the columns in PostgreSQL.
+var types = []string{"timestamptz", "text", "int4", "text", "text", "text", "text", "text", "text", "text", "text", "timestamptz", "int8",
+	"int4", "text", "text", "text", "text", "text", "text", "text", "text", "int4", "bytea", "text", "bytea"}
+
+// One statement for any number of rows: each column is an array.
+var insertPostgres = func() string {
+	arrays := make([]string, len(types))
+	for i, t := range types {
+		arrays[i] = fmt.Sprintf("$%d::%s[]", i+1, t)
+	}
+	return "INSERT INTO history (" + strings.Join(columns, ", ") + ") SELECT * FROM unnest(" + strings.Join(arrays, ", ") + ") ON CONFLICT DO NOTHING"
+}()
+
+func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, error) {
+	n := len(rows)
+	texts := func(of func(r *Row) string) []string {
+		list := make([]string, n)
+		for i := range rows {
+			list[i] = plain(of(&rows[i]))
+		}
+		return list
+	}
+	ints := func(of func(r *Row) int) []int32 {
+		list := make([]int32, n)
+		for i := range rows {
+			list[i] = int32(of(&rows[i]))
+		}
+		return list
+	}
+	ended, due, made := make([]time.Time, n), make([]time.Time, n), make([]int64, n)
+	app, module, typ, name := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	retry, bodyText := make([]*string, n), make([]*string, n)
+	hash, body := make([][]byte, n), make([][]byte, n)
+	for i := range rows {
+		r := &rows[i]
+		ended[i], due[i], made[i] = r.Ended, r.Due, int64(r.Made)
+		k := parts(r.Key)
+		app[i], module[i], typ[i], name[i] = k.App, k.Module, k.Type, k.ID
+		retry[i], bodyText[i], body[i], hash[i] = ladderOf(r), textOf(r), bytesOf(r), r.BodyHash
+	}
+	res, err := tx.ExecContext(ctx, insertPostgres, ended, texts(func(r *Row) string { return r.ID() }), ints(func(r *Row) int { return r.Number }),
+		app, module, typ, name, texts(func(r *Row) string { return r.Route }), texts(func(r *Row) string { return r.Host }),
+		texts(func(r *Row) string { return string(r.Outcome) }), texts(func(r *Row) string { return string(r.Reason) }), due, made,
+		ints(func(r *Row) int { return r.AttemptsMade }), texts(func(r *Row) string { return r.URL }), texts(func(r *Row) string { return r.Audience }),
+		texts(func(r *Row) string { return r.Method }), texts(func(r *Row) string { return r.ContentType }), retry,
+		texts(func(r *Row) string { return r.Traceparent }), texts(headersText), texts(func(r *Row) string { return attemptsText(r.Attempts) }),
+		ints(func(r *Row) int { return r.BodySize }), hash, bodyText, body)
+	if err != nil {
+		return 0, err
+	}
+	added, err := res.RowsAffected()
+	return int(added), err
+}
+
+var insertSQLite = "INSERT INTO history (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) + ") ON CONFLICT DO NOTHING"
+
+func (d *DB) insertSQLite(ctx context.Context, tx *sql.Tx, rows []Row) (int, error) {
+	insert, err := tx.PrepareContext(ctx, insertSQLite)
+	if err != nil {
+		return 0, err
+	}
+	defer insert.Close()
+	added := 0
+	for i := range rows {
+		r := &rows[i]
+		k := parts(r.Key)
+		res, err := insert.ExecContext(ctx, r.Ended.UnixMicro(), r.ID(), r.Number, k.App, k.Module, k.Type, k.ID, plain(r.Route), plain(r.Host),
+			string(r.Outcome), plain(string(r.Reason)), r.Due.UnixMicro(), int64(r.Made), r.AttemptsMade, plain(r.URL), plain(r.Audience),
+			plain(r.Method), plain(r.ContentType), ladderOf(r), plain(r.Traceparent), headersText(r), attemptsText(r.Attempts), r.BodySize,
+			r.BodyHash, textOf(r), bytesOf(r))
+		if err != nil {
+			return 0, err
+		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		added += int(n)
+	}
+	return added, nil
+}
+
+func ladderOf(r *Row) *string {
+	if r.Ladder == nil {
+		return nil
+	}
+	text := r.Ladder.String()
+	return &text
+}
+
+// textOf and bytesOf are the body where it is kept: as text if it is text.
+func textOf(r *Row) *string {
+	if !r.BodyKept || !textual(r.Body) {
+		return nil
+	}
+	text := string(r.Body)
+	return &text
+}
+
+func bytesOf(r *Row) []byte {
+	if !r.BodyKept || textual(r.Body) {
+		return nil
+	}
+	return r.Body
+}

@@ -1,0 +1,121 @@
+package mask
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// step is one of a path: a name, an index, or any; deep is at any depth.
+type step struct {
+	name  string
+	index int // -1 = a name
+	any   bool
+	deep  bool
+}
+
+type path []step
+
+// The longest path, and the most of them.
+const (
+	maxSteps = 32
+	maxPaths = 100
+)
+
+// parsePath reads $.a.b, a.b, a[*].b, a[0], $..b, "a.*.b".
+func parsePath(s string) (path, error) {
+	rest := strings.TrimPrefix(strings.TrimSpace(s), "$")
+	if rest != "" && rest[0] != '.' && rest[0] != '[' {
+		rest = "." + rest
+	}
+	var p path
+	for rest != "" {
+		var st step
+		var err error
+		if st, rest, err = nextStep(rest); err != nil {
+			return nil, fmt.Errorf("%q: %w", s, err)
+		}
+		if p = append(p, st); len(p) > maxSteps {
+			return nil, fmt.Errorf("%q has more than %d steps", s, maxSteps)
+		}
+	}
+	if len(p) == 0 {
+		return nil, errors.New("a path is empty; want one such as $.card.number")
+	}
+	return p, nil
+}
+
+// nextStep reads one step, that begins with a dot or a bracket.
+func nextStep(rest string) (st step, left string, err error) {
+	st.index = -1
+	if rest[0] == '.' {
+		rest = rest[1:]
+		if strings.HasPrefix(rest, ".") {
+			st.deep, rest = true, rest[1:]
+		}
+		if !strings.HasPrefix(rest, "[") {
+			end := strings.IndexAny(rest, ".[")
+			if end < 0 {
+				end = len(rest)
+			}
+			if st.name = rest[:end]; st.name == "" || strings.ContainsAny(st.name, "]'\" ") {
+				return st, "", errors.New("a name is missing or wrong; want a path such as $.card.number, items[*].cvv or $..pan")
+			}
+			st.any = st.name == "*"
+			return st, rest[end:], nil
+		}
+	}
+	inner, after, ok := strings.Cut(rest[1:], "]")
+	n, nerr := strconv.Atoi(inner)
+	switch {
+	case !ok:
+		return st, "", errors.New("a bracket is not closed")
+	case inner == "*":
+		st.any = true
+	case nerr == nil && n >= 0:
+		st.index = n
+	case len(inner) > 2 && (inner[0] == '\'' || inner[0] == '"') && inner[len(inner)-1] == inner[0]:
+		st.name = inner[1 : len(inner)-1]
+	default:
+		return st, "", errors.New("want [*], [0] or ['name'] in brackets")
+	}
+	return st, after, nil
+}
+
+// fits reports whether the step is the one to a member or an element.
+func (s step) fits(name string, index int) bool {
+	switch {
+	case s.any:
+		return true
+	case s.index >= 0:
+		return index == s.index
+	}
+	return index < 0 && strings.EqualFold(name, s.name)
+}
+
+// trail is where a walk stands on the paths: for each, which steps may be next.
+type trail []mark
+
+type mark struct {
+	path path
+	next int
+}
+
+// down is the trail one level deeper; hit says that a path has come to its end.
+func (t trail) down(name string, index int) (deeper trail, hit bool) {
+	for _, m := range t {
+		st := m.path[m.next]
+		if st.deep {
+			deeper = append(deeper, m)
+		}
+		if !st.fits(name, index) {
+			continue
+		}
+		if m.next+1 == len(m.path) {
+			return nil, true
+		}
+		deeper = append(deeper, mark{m.path, m.next + 1})
+	}
+	return deeper, false
+}

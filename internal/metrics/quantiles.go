@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// durations counts durations in buckets that are fine enough to read quantiles
+// from: each is a sixteenth of a power of two wide, so that what is read is off by
+// 6 % at most. The histogram that Prometheus scrapes has nineteen, which put a p99
+// of 11 ms at 19.9. All its methods may be called at the same time.
+type durations struct {
+	counts [durationBuckets]atomic.Uint64
+}
+
+const (
+	fine            = 4                            // bits of a duration that choose a bucket below its highest one
+	longest         = 42                           // the highest bit that is told apart: some 50 days of µs
+	durationBuckets = (longest - fine + 2) << fine // what is below 1<<fine µs has a bucket for each
+	mostMicros      = uint64(1)<<(longest+1) - 1   // longer ones count as this
+)
+
+func (d *durations) add(took time.Duration) {
+	d.counts[bucketOf(uint64(max(took.Microseconds(), 0)))].Add(1)
+}
+
+func bucketOf(micros uint64) int {
+	micros = min(micros, mostMicros)
+	if micros < 1<<fine {
+		return int(micros)
+	}
+	top := bits.Len64(micros) - 1
+	return (top-fine+1)<<fine + int(micros>>(top-fine))&(1<<fine-1)
+}
+
+// boundsOf are the least µs of a bucket, and of the one above it.
+func boundsOf(bucket int) (from, to uint64) {
+	if bucket < 1<<fine {
+		return uint64(bucket), uint64(bucket) + 1
+	}
+	shift := bucket>>fine - 1
+	from = (1<<fine + uint64(bucket)&(1<<fine-1)) << shift
+	return from, from + 1<<shift
+}
+
+// quantiles reads several, in rising order; all are 0 where nothing was counted.
+// It goes into a bucket in proportion.
+func (d *durations) quantiles(qs ...float64) []time.Duration {
+	var counts [durationBuckets]uint64
+	total := uint64(0)
+	for i := range counts {
+		counts[i] = d.counts[i].Load()
+		total += counts[i]
+	}
+	out := make([]time.Duration, len(qs))
+	below, next := uint64(0), 0
+	for i, c := range counts {
+		for next < len(qs) && c > 0 && qs[next]*float64(total) <= float64(below+c) {
+			from, to := boundsOf(i)
+			part := (qs[next]*float64(total) - float64(below)) / float64(c)
+			out[next] = time.Duration((float64(from) + float64(to-from)*part) * float64(time.Microsecond))
+			next++
+		}
+		below += c
+	}
+	return out
+}

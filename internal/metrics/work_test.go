@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+)
+
+func TestWorkOfTwoInstancesAddsUp(t *testing.T) {
+	a, b := New(Options{Routes: routesNamed("orders")}), New(Options{Routes: routesNamed("orders")})
+	for i := range 1000 {
+		a.Lateness("orders", notice.SourceEvent, time.Duration(i)*10*time.Microsecond) // up to 10 ms
+		b.Lateness("orders", notice.SourceEvent, 20*time.Millisecond)
+		a.Attempt("orders", notice.OutcomeDelivered, "")
+	}
+	b.Attempt("orders", notice.OutcomeRetry, notice.ReasonTimeout)
+	var told Work // as it arrives at another instance
+	text, err := json.Marshal(b.Work("orders"))
+	if err != nil || json.Unmarshal(text, &told) != nil {
+		t.Fatal(err)
+	}
+	sum := a.Work("orders")
+	sum.Add(told)
+	if sum.Attempts() != 1001 || sum.Late.Count() != 2000 {
+		t.Errorf("%+v", sum)
+	}
+	within := func(q float64, want time.Duration) {
+		t.Helper()
+		if got := sum.Late.Quantile(q); got < want*81/100 || got > want*119/100 {
+			t.Errorf("the quantile %v is %s, want %s within 19 %%", q, got, want)
+		}
+	}
+	within(0.25, 5*time.Millisecond)
+	within(0.99, 20*time.Millisecond)
+	if Spread(nil).Quantile(0.5) != 0 {
+		t.Error("nothing has a median")
+	}
+}
+
+func TestWorkSinceHoldsWhatCameAfterwards(t *testing.T) {
+	m := New(Options{Routes: routesNamed("orders")})
+	m.Attempt("orders", notice.OutcomeDelivered, "")
+	m.Lateness("orders", notice.SourceSweep, time.Second)
+	before := m.Work("orders")
+	if !m.Work("orders").Since(before).None() {
+		t.Error("something was done in no time")
+	}
+	m.Attempt("orders", notice.OutcomeDead, notice.ReasonGone)
+	m.Lateness("orders", notice.SourceSweep, time.Second)
+	w := m.Work("orders").Since(before)
+	if w.Outcomes[notice.OutcomeDead] != 1 || w.Outcomes[notice.OutcomeDelivered] != 0 || w.Late.Count() != 1 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// What another version tells may hold any number.
+func TestASpreadTakesNoBucketThatThereIsNot(t *testing.T) {
+	s := Spread{}
+	s.Add(Spread{-1: 5, 1 << 40: 5, 3: -7, 4: 2})
+	if s.Count() != 2 {
+		t.Errorf("%v", s)
+	}
+	if from, to := s.Bounds(1 << 40); from != 0 || to != 0 {
+		t.Errorf("%s to %s", from, to)
+	}
+}

@@ -1,0 +1,58 @@
+package notice
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WantDuration says what would be right in the place of a text that is no
+// duration: the same time in units that are, where it has others that people use.
+func WantDuration(s string) string {
+	if d, ok := Respelled(s); ok {
+		return "want " + Short(d) + ": the units are h, m, s and ms"
+	}
+	return "want one such as 15s, 3m, 1h30m, or a number of seconds"
+}
+
+// Unitless reports whether a duration was given as a number alone, which is read
+// as seconds.
+func Unitless(s string) bool {
+	_, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	return err == nil
+}
+
+// part is a number with its unit.
+var part = regexp.MustCompile(`^\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]+)`)
+
+// units that time.ParseDuration does not know, by their spellings, beside those
+// that may stand with them.
+var units = map[string]time.Duration{
+	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
+	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
+	"h": time.Hour, "hr": time.Hour, "hrs": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"m": time.Minute, "min": time.Minute, "mins": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"s": time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,
+	"ms": time.Millisecond, "msec": time.Millisecond, "millis": time.Millisecond, "milliseconds": time.Millisecond,
+}
+
+// Respelled reads what ParseDuration does not and people write: 7d, 1 day 12 hours,
+// 15min, up to the horizon.
+func Respelled(s string) (time.Duration, bool) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	var total time.Duration
+	for len(s) > 0 {
+		m := part.FindStringSubmatch(s)
+		if m == nil || units[m[2]] == 0 {
+			return 0, false
+		}
+		n, err := strconv.ParseFloat(m[1], 64)
+		if err != nil || n*float64(units[m[2]]) > float64(MaxHorizon-total) {
+			return 0, false
+		}
+		total += time.Duration(n * float64(units[m[2]]))
+		s = s[len(m[0]):]
+	}
+	return total, total > 0
+}

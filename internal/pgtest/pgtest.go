@@ -1,0 +1,266 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"notifier/internal/redistest"
+)
+
+// EnvURL names the variable that points tests at a PostgreSQL that runs already,
+// as a user who may create databases and roles.
+const EnvURL = "NOTIFIER_TEST_POSTGRES_URL"
+
+// debian is where its package keeps the programs, which are not on PATH.
+const debian = "/usr/lib/postgresql/*/bin"
+
+// Server is a PostgreSQL that was started here.
+type Server struct {
+	t    testing.TB
+	dir  string // of the server's files
+	bin  string
+	port int
+	as   *syscall.Credential
+	more []string
+
+	cmd  *exec.Cmd // of the shell that holds the server
+	pipe *os.File
+}
+
+// shared is the one server of this test binary.
+var shared struct {
+	sync.Mutex
+	url string
+	s   *Server
+}
+
+// Database makes an empty database on the server that all tests of this binary
+// share, and gives its URL.
+func Database(t testing.TB) string {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.url == "" {
+		if shared.url = os.Getenv(EnvURL); shared.url == "" {
+			s := start(t, true)
+			shared.s, shared.url = s, s.URL("postgres")
+		}
+	}
+	return create(t, shared.url)
+}
+
+// create makes a database that is dropped with the test.
+func create(t testing.TB, server string) string {
+	t.Helper()
+	name := "t" + strings.ToLower(rand.Text()[:12])
+	exec := func(sql string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		c, err := pgx.Connect(ctx, server)
+		if err == nil {
+			_, err = c.Exec(ctx, sql)
+			_ = c.Close(ctx)
+		}
+		if err != nil {
+			t.Fatalf("pgtest: %s: %v", sql, err)
+		}
+	}
+	exec("CREATE DATABASE " + name)
+	t.Cleanup(func() { exec("DROP DATABASE " + name + " WITH (FORCE)") })
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("pgtest: the server's address: %v", err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// Start starts a server for this test alone, with settings such as
+// "fsync=off"; it ends with the test.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s := start(t, false, settings...)
+	t.Cleanup(s.end)
+	return s
+}
+
+func start(t testing.TB, quick bool, settings ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, more: settings}
+	if quick {
+		s.more = append(s.more, "fsync=off")
+	}
+	if err := s.make(); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	if err := s.run(); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return s
+}
+
+// make makes the server's files.
+func (s *Server) make() error {
+	bin, err := find()
+	if err != nil {
+		return err
+	}
+	s.bin = bin
+	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+		return err
+	}
+	if os.Getuid() == 0 { // it refuses to run as root
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return fmt.Errorf("tests run as root need the user postgres, which Debian's package makes: %w", err)
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(s.dir, uid, gid); err != nil {
+			return err
+		}
+	}
+	init := exec.Command(filepath.Join(bin, "initdb"), "-D", s.data(), "-U", "test", "-A", "trust", "-N", "-E", "UTF8", "--locale", "C.UTF-8")
+	init.Dir, init.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.as}
+	if out, err := init.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	s.port, err = redistest.FreePort()
+	return err
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// find is the directory of initdb and postgres.
+func find() (string, error) {
+	if p, err := exec.LookPath("postgres"); err == nil {
+		if p, err = filepath.EvalSymlinks(p); err == nil {
+			return filepath.Dir(p), nil
+		}
+	}
+	dirs, err := filepath.Glob(debian)
+	if err == nil && len(dirs) > 0 {
+		return dirs[len(dirs)-1], nil
+	}
+	return "", fmt.Errorf("no PostgreSQL to test with; install the package postgresql (`make deps`), or set %s", EnvURL)
+}
+
+// keeper holds the server: a word on its input ends the server in that manner,
+// and the input's end, however it comes about, removes the files too.
+const keeper = `dir=$1; shift; "$@" </dev/null & pid=$!
+read -r how
+case "$how" in
+stop) kill -INT $pid ;;
+*) kill -QUIT $pid ;;
+esac
+wait $pid
+[ -n "$how" ] || rm -rf "$dir"`
+
+// run starts the server and waits until it answers.
+func (s *Server) run() error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	args := []string{"-c", keeper, "keeper", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", "",
+		"-c", "listen_addresses=127.0.0.1"}
+	for _, m := range s.more {
+		args = append(args, "-c", m)
+	}
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, r, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.as}
+	if err := cmd.Start(); err != nil {
+		_ = w.Close()
+		return err
+	}
+	s.cmd, s.pipe = cmd, w
+	return s.await()
+}
+
+func (s *Server) await() error {
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		var c *pgx.Conn
+		if c, err = pgx.Connect(ctx, s.URL("postgres")); err == nil {
+			err = c.Close(ctx)
+			cancel()
+			return err
+		}
+		cancel()
+		time.Sleep(20 * time.Millisecond) // sleep: the step of a poll
+	}
+	text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return fmt.Errorf("postgres does not answer: %w\n%s", err, text)
+}
+
+// URL is the address of a database.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://test@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
+}
+
+// Database makes an empty database on this server, and gives its URL.
+func (s *Server) Database() string { s.t.Helper(); return create(s.t, s.URL("postgres")) }
+
+// Dir is the directory of the server's files.
+func (s *Server) Dir() string { return s.data() }
+
+// Stop ends the server as an administrator does.
+func (s *Server) Stop() { s.t.Helper(); s.tell("stop") }
+
+// Kill ends it at once: it recovers at its next start.
+func (s *Server) Kill() { s.t.Helper(); s.tell("kill") }
+
+func (s *Server) tell(how string) {
+	s.t.Helper()
+	if s.cmd == nil {
+		return
+	}
+	_, err := s.pipe.WriteString(how + "\n")
+	if err = errors.Join(err, s.pipe.Close()); err != nil {
+		s.t.Fatalf("pgtest: %s: %v", how, err)
+	}
+	_ = s.cmd.Wait() // it reports how the server ended
+	s.cmd = nil
+}
+
+// Again starts it after Stop or Kill.
+func (s *Server) Again() {
+	s.t.Helper()
+	if err := s.run(); err != nil {
+		s.t.Fatalf("pgtest: %v", err)
+	}
+}
+
+func (s *Server) end() {
+	if s.cmd != nil {
+		_ = s.pipe.Close()
+		_ = s.cmd.Wait() // as above
+		return
+	}
+	_ = os.RemoveAll(s.dir)
+}

@@ -1,0 +1,295 @@
+package replay
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// Journal is what a Driver needs of the database.
+type Journal interface {
+	TakeReplay(ctx context.Context, driver string, hold time.Duration) (history.Replay, bool, error)
+	KeepReplay(ctx context.Context, r *history.Replay, driver string, hold time.Duration) (bool, error)
+	LeaveReplay(ctx context.Context, id, driver string) error
+	EndReplay(ctx context.Context, r *history.Replay, driver string) error
+	ReplayItems(ctx context.Context, id string, after int64, n int) ([]history.ReplayItem, error)
+	ExpireReplays(ctx context.Context) error
+}
+
+// Sender is what a Driver needs of Redis.
+type Sender interface {
+	Replay(ctx context.Context, r store.Replay, items []store.ReplayItem) ([]store.Replayed, error)
+	ReplayCounts(ctx context.Context, id string) (map[string]int64, error)
+}
+
+// Options of a Driver.
+type Options struct {
+	Journal Journal
+	Sender  Sender
+	Routes  *route.Table
+	Space   keys.Space
+	// Observer may be nil.
+	Observer Observer
+	Logger   *zap.Logger
+}
+
+// Observer hears what comes of items. It must not block.
+type Observer interface {
+	Replayed(result string)
+}
+
+// How a Driver goes about it.
+const (
+	holdFor     = 5 * time.Second
+	lookEvery   = 2 * time.Second
+	expireEvery = time.Hour
+	atOnce      = 4 // replays that one instance drives
+	batchFor    = time.Second
+	batchItems  = 500
+	batchBytes  = 1 << 20 // of bodies, in one call of the script
+	leastWait   = 200 * time.Millisecond
+	mostWait    = 5 * time.Second
+)
+
+// Driver sends what replays hold. Every instance with a history runs one.
+type Driver struct {
+	o     Options
+	token string
+	wake  chan struct{}
+	busy  chan struct{}
+}
+
+// NewDriver makes a Driver. Run starts it.
+func NewDriver(o Options) *Driver {
+	return &Driver{o: o, token: rand.Text(), wake: make(chan struct{}, 1), busy: make(chan struct{}, atOnce)}
+}
+
+// Wake says that there may be something to drive. It does not block.
+func (d *Driver) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run drives until ctx ends, and returns nil. What is left then is for another
+// instance, or for the next start.
+func (d *Driver) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	expire := time.Now().Add(mathrand.N(time.Minute))
+	for {
+		for d.take(ctx, &wg) {
+		}
+		if time.Now().After(expire) {
+			expire = time.Now().Add(expireEvery)
+			if err := d.o.Journal.ExpireReplays(ctx); err != nil && ctx.Err() == nil {
+				d.o.Logger.Debug("old replays could not be forgotten; it is repeated", zap.Error(err))
+			}
+		}
+		look := time.NewTimer(lookEvery + mathrand.N(lookEvery/4))
+		select {
+		case <-ctx.Done():
+			look.Stop()
+			return nil
+		case <-d.wake:
+			look.Stop()
+		case <-look.C:
+		}
+	}
+}
+
+// take begins to drive a replay that nobody drives, if there is one.
+func (d *Driver) take(ctx context.Context, wg *sync.WaitGroup) bool {
+	select {
+	case d.busy <- struct{}{}:
+	default:
+		return false
+	}
+	// Each drive has a token of its own: one that has lost its hold must not renew
+	// the next one's.
+	token := d.token + ":" + rand.Text()[:8]
+	r, ok, err := d.o.Journal.TakeReplay(ctx, token, holdFor)
+	if err != nil && ctx.Err() == nil {
+		d.o.Logger.Debug("whether there is something to replay could not be asked; it is repeated", zap.Error(err))
+	}
+	if !ok || err != nil {
+		<-d.busy
+		return false
+	}
+	wg.Go(func() {
+		defer func() { <-d.busy; d.Wake() }()
+		(&drive{Driver: d, r: r, as: token}).run(ctx)
+	})
+	return true
+}
+
+// drive is the driving of one replay.
+type drive struct {
+	*Driver
+	r    history.Replay
+	as   string
+	wait time.Duration // of what fails again and again
+}
+
+func (d *drive) run(ctx context.Context) {
+	log := d.o.Logger.With(zap.String("replay", d.r.ID))
+	if want := max(d.o.Space.Shards, 1); d.r.Shards != want {
+		d.fail(ctx, fmt.Sprintf("it was made for %d shards and there are %d now; what it has not sent by now needs a new replay", d.r.Shards, want))
+		return
+	}
+	log.Info("replaying", zap.Int64("done", d.r.Done), zap.Int64("total", d.r.Total))
+	next := time.Now()
+	for {
+		n, err := d.batch(ctx)
+		switch {
+		case ctx.Err() != nil:
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = d.o.Journal.LeaveReplay(last, d.r.ID, d.as) // else its hold ends
+			return
+		case err != nil:
+			d.wait = min(max(2*d.wait, leastWait), mostWait)
+			log.Warn("a replay does not go on at the moment; it is tried again", zap.Error(err))
+			if !pause(ctx, d.wait) {
+				continue
+			}
+			// The same again, if it is still this driver's.
+			if ok, err := d.o.Journal.KeepReplay(ctx, &d.r, d.as, holdFor); err == nil && !ok {
+				return
+			}
+			continue
+		case n == 0:
+			if d.end(ctx, history.ReplayDone, "") {
+				log.Info("replayed", zap.Any("counts", d.r.Counts))
+			}
+			return
+		}
+		d.wait = 0
+		if ok, err := d.o.Journal.KeepReplay(ctx, &d.r, d.as, holdFor); err == nil && !ok {
+			log.Info("the replay was stopped, or is driven by another instance", zap.Int64("done", d.r.Done))
+			return
+		}
+		// A batch that was late is not made up for by a burst.
+		next = later(next.Add(time.Duration(float64(n)/d.r.Rate*float64(time.Second))), time.Now().Add(-batchFor))
+		if !d.rest(ctx, time.Until(next)) {
+			return
+		}
+	}
+}
+
+// rest waits, and keeps the hold meanwhile; it reports false if that is lost.
+func (d *drive) rest(ctx context.Context, wait time.Duration) bool {
+	for wait > 0 && ctx.Err() == nil {
+		step := min(wait, holdFor/4)
+		pause(ctx, step)
+		if wait -= step; wait <= 0 {
+			break
+		}
+		if ok, err := d.o.Journal.KeepReplay(ctx, &d.r, d.as, holdFor); err == nil && !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// batch sends what is due within the next second, and says how many items that
+// were.
+func (d *drive) batch(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, holdFor)
+	defer cancel()
+	n := min(max(int(d.r.Rate*batchFor.Seconds()), 1), batchItems)
+	items, err := d.o.Journal.ReplayItems(ctx, d.r.ID, d.r.Done, n)
+	if err != nil || len(items) == 0 {
+		return 0, err
+	}
+	each := time.Duration(float64(time.Second) / d.r.Rate)
+	shards := map[int][]store.ReplayItem{}
+	for i := range items {
+		it := &items[i]
+		shards[it.Shard] = append(shards[it.Shard], item(d.o.Routes, &d.r, it, time.Duration(i)*each))
+	}
+	for shard, list := range shards {
+		if err := d.send(ctx, shard, list); err != nil {
+			return 0, err
+		}
+	}
+	counts, err := d.o.Sender.ReplayCounts(ctx, d.r.ID)
+	if err != nil {
+		return 0, err
+	}
+	d.r.Done, d.r.Counts = items[len(items)-1].Number, counts
+	return len(items), nil
+}
+
+// send sends items of one shard in calls that are bounded.
+func (d *drive) send(ctx context.Context, shard int, list []store.ReplayItem) error {
+	for len(list) > 0 {
+		n, size := 0, 0
+		for n < len(list) && n < store.ReplayBatch && (n == 0 || size < batchBytes) {
+			if list[n].Notice != nil {
+				size += len(list[n].Body)
+			}
+			n++
+		}
+		answers, err := d.o.Sender.Replay(ctx, store.Replay{ID: d.r.ID, Shard: shard, NewIDs: d.r.NewIDs}, list[:n])
+		if d.o.Observer != nil {
+			for _, a := range answers {
+				if a.Result != "" {
+					d.o.Observer.Replayed(a.Result)
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+func (d *drive) fail(ctx context.Context, reason string) {
+	if d.end(ctx, history.ReplayFailed, reason) {
+		d.o.Logger.Error("a replay has failed", zap.String("replay", d.r.ID), zap.String("reason", reason))
+	}
+}
+
+// end notes that it is over. If that cannot be written, its hold ends and the next
+// driver finds nothing more to do.
+func (d *drive) end(ctx context.Context, state history.ReplayState, reason string) bool {
+	d.r.State, d.r.Reason = state, reason
+	if err := d.o.Journal.EndReplay(ctx, &d.r, d.as); err != nil {
+		d.o.Logger.Warn("the end of a replay could not be noted; it is repeated", zap.String("replay", d.r.ID), zap.Error(err))
+		return false
+	}
+	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pause waits, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,116 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/route"
+)
+
+// ErrEmpty says that a replay would send nothing.
+var ErrEmpty = errors.New("the replay would send nothing")
+
+// ErrLarge says that a replay would hold more than history.MaxReplay notices.
+var ErrLarge = errors.New("the replay would hold too many notices")
+
+// Differs says how many notices go elsewhere today than they went then.
+type Differs struct {
+	Route     string // its name, today
+	Then, Now string // the host; empty = none
+	Notices   int64
+}
+
+// Plan is what a replay would do, or will.
+type Plan struct {
+	*history.Replay
+	Found   int64 // what fits; Total of it goes, the rest is Refused
+	Differs []Differs
+}
+
+// Maker makes replays.
+type Maker struct {
+	DB     *history.DB
+	Routes *route.Table
+	Space  keys.Space
+}
+
+// Make chooses what a replay sends and, unless it is a dry run, keeps it, so that
+// drivers begin.
+func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, error) {
+	p := &Plan{Replay: r}
+	r.Shards, r.Refused, r.Total = max(m.Space.Shards, 1), map[string]int64{}, 0
+	var list []history.Choice
+	elsewhere := map[Differs]int64{}
+	err := m.DB.Choose(ctx, r, func(row *history.Row, c history.Choice) error {
+		p.Found++
+		to, refused := Judge(m.Routes, row)
+		if refused != "" {
+			r.Refused[refused]++
+			return nil
+		}
+		if now := hostNow(to, row); now != row.Host {
+			elsewhere[Differs{Route: to.Name, Then: row.Host, Now: now}]++
+		}
+		if r.Total++; r.Total > history.MaxReplay {
+			return fmt.Errorf("%w: more than %d; ask for a shorter window, or for a host or a prefix", ErrLarge, history.MaxReplay)
+		}
+		if !dry {
+			c.Shard = m.Space.Shard(row.Key)
+			list = append(list, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for d, n := range elsewhere {
+		d.Notices = n
+		p.Differs = append(p.Differs, d)
+	}
+	slices.SortFunc(p.Differs, func(a, b Differs) int {
+		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Then, b.Then))
+	})
+	switch {
+	case dry:
+		return p, nil
+	case r.Total == 0 && p.Found == 0:
+		return nil, fmt.Errorf("%w: nothing fits", ErrEmpty)
+	case r.Total == 0:
+		return nil, fmt.Errorf("%w: %s", ErrEmpty, Why(r.Refused))
+	}
+	return p, m.DB.AddReplay(ctx, r, list)
+}
+
+// reasons say of each result but the store's in words why something is not sent.
+var reasons = map[string]string{
+	Pending:     "something is pending under the key",
+	Dead:        "the dead letter of another notice lies under the key",
+	Cancelled:   "it was cancelled since",
+	Gone:        "the history has it no more",
+	BodyHashed:  "the history has only a hash of the body (NOTIFIER_HISTORY_BODIES=hash)",
+	BodyDropped: "the history has not kept the body (NOTIFIER_HISTORY_BODIES=drop)",
+	SecretLost:  "the history never keeps its secret header, or the password of its url",
+	Unreadable:  "its record could not be read",
+	NoRoute:     "no route covers the key today",
+	Unfit:       "today's route does not take it (url or audience)",
+}
+
+// Why says in words what was not sent.
+func Why(counts map[string]int64) string {
+	text := ""
+	for _, result := range slices.Sorted(maps.Keys(counts)) {
+		if why := reasons[result]; why != "" && counts[result] > 0 {
+			if text != "" {
+				text += "; "
+			}
+			text += fmt.Sprintf("%d: %s", counts[result], why)
+		}
+	}
+	return text
+}

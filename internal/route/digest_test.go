@@ -1,0 +1,78 @@
+package route
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+)
+
+func configured() *Route {
+	u, _ := url.Parse("https://user:old@hook.example/a?token=old")
+	p, _ := ParseProxy("http://user:old@proxy.example:3128")
+	return &Route{Name: "orders", Prefix: "app:orders", Target: Target{Kind: KindFixed, URL: u}, Ladder: notice.DefaultLadder,
+		Timeout: 10 * time.Second, Ack: Ack{Kind: Ack2xx}, Concurrency: 64, HostConcurrency: 16, Rate: 100, Proxy: p,
+		Secrets: []Secret{Secret("one secret of twenty-four")}, Headers: []notice.Header{{Name: "Authorization", Value: "old"}}}
+}
+
+// TestDigestTellsWhatDiffers: every setting that changes what is delivered, to
+// whom or how fast changes the digest, and what may differ between machines does not.
+func TestDigestTellsWhatDiffers(t *testing.T) {
+	whole := configured().Digest()
+	if whole != configured().Digest() || len(whole) != 2*digestBytes {
+		t.Fatalf("the same route has the digests %q and %q", whole, configured().Digest())
+	}
+	other, _ := url.Parse("https://user:old@hook.example/b?token=old")
+	password, _ := url.Parse("https://user:new@hook.example/a?token=old")
+	proxy, _ := ParseProxy("http://user:new@proxy.example:3128")
+	for what, change := range map[string]func(r *Route){
+		"prefix":        func(r *Route) { r.Prefix = "app:order" },
+		"target":        func(r *Route) { r.Target.URL = other },
+		"password":      func(r *Route) { r.Target.URL = password },
+		"proxy":         func(r *Route) { r.Proxy = proxy },
+		"no proxy":      func(r *Route) { r.Proxy = nil },
+		"ladder":        func(r *Route) { r.Ladder = r.Ladder[1:] },
+		"timeout":       func(r *Route) { r.Timeout++ },
+		"ack":           func(r *Route) { r.Ack = Ack{Kind: AckStatus, Status: []int{200}} },
+		"host":          func(r *Route) { r.HostConcurrency = 8 },
+		"rate":          func(r *Route) { r.Rate = 50 },
+		"jitter":        func(r *Route) { r.Jitter = 0.1 },
+		"secret":        func(r *Route) { r.Secrets = []Secret{Secret("two secret of twenty-four")} },
+		"second secret": func(r *Route) { r.Secrets = append(r.Secrets, Secret("two secret of twenty-four")) },
+		"header":        func(r *Route) { r.Headers = []notice.Header{{Name: "Authorization", Value: "new"}} },
+		"adopt":         func(r *Route) { r.Adopt = true },
+		"https only":    func(r *Route) { r.HTTPSOnly = true },
+		"sign per":      func(r *Route) { r.SignPer = SignPerHost },
+		"method":        func(r *Route) { r.Method = "PUT" },
+	} {
+		r := configured()
+		change(r)
+		if r.Digest() == whole {
+			t.Errorf("another %s has the same digest", what)
+		}
+	}
+	r := configured()
+	r.Concurrency = 8
+	r.SignPer = SignPerRoute // what an empty one means here
+	if r.Digest() != whole {
+		t.Error("CONCURRENCY, or the default spelt out, has another digest")
+	}
+}
+
+// TestDigestIsNoTouchstoneForPasswords: without a random key nothing that could be
+// guessed goes into it.
+func TestDigestIsNoTouchstoneForPasswords(t *testing.T) {
+	withoutSecrets := func() *Route { r := configured(); r.Secrets = nil; return r }
+	password, _ := url.Parse("https://user:new@hook.example/a?token=new")
+	proxy, _ := ParseProxy("http://user:new@proxy.example:3128")
+	r := withoutSecrets()
+	r.Target.URL, r.Proxy, r.Headers = password, proxy, []notice.Header{{Name: "authorization", Value: "new"}}
+	if r.Digest() != withoutSecrets().Digest() {
+		t.Error("passwords change a digest that no secret keys: they can be tried out against it")
+	}
+	r.Headers = nil
+	if r.Digest() == withoutSecrets().Digest() {
+		t.Error("a route without its header has the same digest")
+	}
+}

@@ -1,0 +1,61 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"notifier/internal/notice"
+)
+
+// Misfit is a field of a notice that its route does not take as it is.
+type Misfit struct{ Field, Text string }
+
+// Misfits lists what a route asks of its notices and this one does not have, and
+// what it has that the route would refuse at the call whatever DNS says. That what
+// it has can be read at all is for notice.Content's Check to say.
+func (r *Route) Misfits(c *notice.Content) []Misfit {
+	var out []Misfit
+	if text := r.urlMisfit(c); text != "" {
+		out = append(out, Misfit{"url", text})
+	}
+	if text := r.LacksAudience(c); text != "" {
+		out = append(out, Misfit{"audience", text})
+	}
+	return out
+}
+
+func (r *Route) urlMisfit(c *notice.Content) string {
+	switch {
+	case r.Target.Kind != KindNotice && c.URL != "":
+		return fmt.Sprintf("is given, and the target of route %s is %s, so its notices bring no url", r.Name, r.Target.Kind)
+	case r.Target.Kind != KindNotice:
+		return ""
+	case c.URL == "":
+		return fmt.Sprintf("is missing: the target of route %s is notice, so each notice brings its url", r.Name)
+	case r.HTTPSOnly && !notice.HTTPS(c.URL):
+		return fmt.Sprintf("is not https, and route %s calls https addresses only", r.Name)
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return ""
+	}
+	host, err := notice.Host(u.Hostname())
+	if err != nil {
+		return ""
+	}
+	var blocked *BlockedError
+	if errors.As(r.CheckTarget(u, host), &blocked) {
+		return "may not be called: " + blocked.Text()
+	}
+	return ""
+}
+
+// LacksAudience says what is wrong if the route signs for each audience and the
+// notice names none; it is empty if nothing is.
+func (r *Route) LacksAudience(c *notice.Content) string {
+	if r.Signs() == SignPerAudience && c.Audience == "" {
+		return fmt.Sprintf("is missing: route %s signs for each audience, so each notice names whom it is for", r.Name)
+	}
+	return ""
+}

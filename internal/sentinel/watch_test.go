@@ -1,0 +1,320 @@
+package sentinel
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"go.uber.org/goleak"
+)
+
+// go-redis looks once more, a second later, whether an address answers.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// fake is a sentinel.
+type fake struct {
+	*server.Server
+	mu     sync.Mutex
+	now    master
+	others []string
+	subs   []*server.Peer
+	plain  bool // it knows neither SENTINEL MASTER nor subscriptions
+	asked  int
+}
+
+func newFake(t *testing.T, m master, others ...string) *fake {
+	t.Helper()
+	s, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	f := &fake{Server: s, now: m, others: others}
+	if err := s.Register("SENTINEL", f.sentinel); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Register("SUBSCRIBE", f.subscribe); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fake) sentinel(c *server.Peer, _ string, args []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	host, port, _ := net.SplitHostPort(f.now.addr)
+	switch what := strings.ToLower(args[0]); {
+	case what == "master" && !f.plain:
+		f.asked++
+		c.WriteStrings([]string{"name", args[1], "ip", host, "port", port, "config-epoch", string(rune('0' + f.now.epoch))})
+	case what == "get-master-addr-by-name":
+		c.WriteStrings([]string{host, port})
+	case what == "sentinels" && !f.plain:
+		c.WriteLen(len(f.others))
+		for _, o := range f.others {
+			host, port, _ := net.SplitHostPort(o)
+			c.WriteStrings([]string{"ip", host, "port", port})
+		}
+	default:
+		c.WriteError("ERR unknown command")
+	}
+}
+
+func (f *fake) subscribe(c *server.Peer, _ string, args []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.plain {
+		c.WriteError("ERR unknown command")
+		return
+	}
+	f.subs = append(f.subs, c)
+	c.Block(func(w *server.Writer) {
+		w.WritePushLen(3)
+		w.WriteBulk("subscribe")
+		w.WriteBulk(args[0])
+		w.WriteInt(1)
+	})
+}
+
+// name makes it name another master, and tell of it.
+func (f *fake) name(m master) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = m
+	for _, c := range f.subs {
+		c.Block(func(w *server.Writer) {
+			w.WritePushLen(3)
+			w.WriteBulk("message")
+			w.WriteBulk("+switch-master")
+			w.WriteBulk("m 127.0.0.1 1 127.0.0.1 2")
+		})
+		c.Flush()
+	}
+}
+
+func (f *fake) subscribers() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.subs)
+}
+
+func (f *fake) addr() string { return f.Addr().String() }
+
+// node takes connections and says nothing.
+func node(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		wg.Wait()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+func watch(t *testing.T, addrs ...string) *Watch {
+	t.Helper()
+	w := New(Options{Master: "m", Addrs: addrs, DialTimeout: 30 * time.Second})
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *Watch) must(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := w.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// until polls.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); {
+		if time.Now().After(end) {
+			t.Fatal(what + " within a minute")
+		}
+		time.Sleep(5 * time.Millisecond) // sleep: polls
+	}
+}
+
+// broken waits until a connection is closed from this side.
+func broken(t *testing.T, c net.Conn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := c.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Fatalf("the connection is open: %v", err)
+	}
+}
+
+// One sentinel switches while the others are cut off with the old master.
+func TestASwitchThatOneSentinelTells(t *testing.T) {
+	old, next := node(t), node(t)
+	a, b, c := newFake(t, master{old, 1}), newFake(t, master{old, 1}), newFake(t, master{old, 1})
+	w := watch(t, a.addr(), b.addr(), c.addr())
+	first, second := w.must(t), w.must(t)
+	if first.RemoteAddr().String() != old {
+		t.Fatalf("the master is %s", first.RemoteAddr())
+	}
+	for _, f := range []*fake{a, b, c} {
+		until(t, "all are heard", func() bool { return f.subscribers() > 0 })
+	}
+	began := time.Now()
+	c.name(master{next, 2})
+	broken(t, first)
+	broken(t, second)
+	t.Logf("the old master's connections were closed after %s", time.Since(began))
+	for range 5 {
+		if now := w.must(t).RemoteAddr().String(); now != next {
+			t.Fatalf("connected to %s, want %s", now, next)
+		}
+	}
+	// They are asked again meanwhile, and go on naming the old one.
+	asked := func() int { a.mu.Lock(); defer a.mu.Unlock(); return a.asked }
+	for n := asked(); asked() < n+3; {
+		time.Sleep(20 * time.Millisecond) // sleep: polls
+	}
+	if w.Master() != next {
+		t.Errorf("the master is %s, want that of the later epoch", w.Master())
+	}
+}
+
+// Where sentinels are set up anew, they begin with an epoch of 0.
+func TestSentinelsThatAreSetUpAnew(t *testing.T) {
+	old, next := node(t), node(t)
+	a, b, c := newFake(t, master{old, 5}), newFake(t, master{old, 5}), newFake(t, master{old, 5})
+	var mu sync.Mutex
+	var switches []string
+	w := New(Options{Master: "m", Addrs: []string{a.addr(), b.addr(), c.addr()}, DialTimeout: 30 * time.Second, OnSwitch: func(from, to string) {
+		mu.Lock()
+		defer mu.Unlock()
+		switches = append(switches, from+" "+to)
+	}})
+	t.Cleanup(w.Close)
+	conn := w.must(t)
+	for _, f := range []*fake{a, b, c} {
+		until(t, "all are heard", func() bool { return f.subscribers() > 0 })
+	}
+	until(t, "each has answered", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, s := range w.told {
+			if s.at.IsZero() {
+				return false
+			}
+		}
+		return true
+	})
+	for i, f := range []*fake{a, b} {
+		f.name(master{next, 0})
+		until(t, "it is asked", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.told[f.addr()].addr == next })
+		if w.Master() != old {
+			t.Fatalf("%d of three made %s the master", i+1, w.Master())
+		}
+	}
+	c.name(master{next, 0})
+	broken(t, conn)
+	if w.Master() != next {
+		t.Errorf("the master is %s", w.Master())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(switches, []string{old + " " + next}) {
+		t.Errorf("told of %v", switches)
+	}
+}
+
+// Sentinels know one another: one is enough to begin with.
+func TestSentinelsAreFoundThroughOthers(t *testing.T) {
+	old, next := node(t), node(t)
+	b := newFake(t, master{old, 1})
+	a := newFake(t, master{old, 1}, b.addr())
+	w := watch(t, a.addr())
+	conn := w.must(t)
+	until(t, "the other is found", func() bool { return b.subscribers() > 0 })
+	if got := w.Sentinels(); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+	b.name(master{next, 2})
+	broken(t, conn)
+}
+
+// One that takes no subscription, and does not tell the epoch, is asked more often.
+func TestASentinelThatTellsLittle(t *testing.T) {
+	old, next := node(t), node(t)
+	a := newFake(t, master{old, 0})
+	a.plain = true
+	w := watch(t, a.addr())
+	conn := w.must(t)
+	a.name(master{next, 0})
+	broken(t, conn)
+	if now := w.must(t).RemoteAddr().String(); now != next {
+		t.Errorf("connected to %s", now)
+	}
+}
+
+func TestNoSentinel(t *testing.T) {
+	w := New(Options{Master: "m", Addrs: []string{"127.0.0.1:1"}, DialTimeout: 200 * time.Millisecond})
+	if _, err := w.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), `no sentinel names the master "m"`) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.Dial(ctx); err == nil {
+		t.Error("dialled without a caller")
+	}
+	w.Close()
+	if _, err := w.Dial(t.Context()); err == nil {
+		t.Error("dialled after the end")
+	}
+}
+
+// A sentinel that comes back is asked again, and what it says then counts.
+func TestASentinelThatWasAway(t *testing.T) {
+	old, next := node(t), node(t)
+	a := newFake(t, master{old, 1})
+	addr := a.addr()
+	w := watch(t, addr)
+	conn := w.must(t)
+	a.Close()
+	s, err := server.NewServer(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	b := &fake{Server: s, now: master{next, 2}}
+	for name, f := range map[string]server.Cmd{"SENTINEL": b.sentinel, "SUBSCRIBE": b.subscribe} {
+		if err := s.Register(name, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken(t, conn)
+}

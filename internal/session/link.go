@@ -1,0 +1,124 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"notifier/internal/access"
+	"notifier/internal/keyring"
+)
+
+// The bounds of a link's life, and what it is if nothing is said.
+const (
+	MinLink     = time.Minute
+	MaxLink     = 30 * 24 * time.Hour
+	DefaultLink = 8 * time.Hour
+)
+
+// LinkScope is what a link shows: the notices under a prefix, and of them, if
+// given, those that go to a host or are for an audience.
+type LinkScope struct {
+	Prefix, Host, Audience string
+}
+
+// Link is one that was made.
+type Link struct {
+	LinkScope
+	ID      string
+	Expires time.Time
+	// Token is what who opens it brings; it is kept nowhere.
+	Token string
+}
+
+// noted is what Redis has of a link: who may revoke it.
+type noted struct {
+	Client string `json:"client,omitempty"`
+	Prefix string `json:"prefix"`
+}
+
+// idLength of a link, in characters of base32: 80 bits.
+const idLength = 16
+
+// isID reports whether a text could be the id of a link.
+func isID(id string) bool {
+	return len(id) == idLength && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// ErrScope says that a link would show more than its maker may see.
+var ErrScope = errors.New("the link would be wider than the client that makes it")
+
+// MakeLink makes a link for a caller, who must own the prefix.
+func (o *Office) MakeLink(ctx context.Context, by access.Caller, scope LinkScope, life time.Duration) (*Link, error) {
+	if !by.Owns(scope.Prefix) {
+		return nil, ErrScope
+	}
+	key, _, err := o.key(ctx, keyring.Links, by.Name)
+	if err != nil {
+		return nil, err
+	}
+	f := facts{ID: rand.Text()[:idLength], Client: by.Name, Ends: o.o.Now().Add(life).Unix(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience}
+	text, err := json.Marshal(noted{by.Name, scope.Prefix})
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{LinkScope: scope, ID: f.ID, Expires: f.expires().UTC()}
+	if l.Token, err = sign(key, f); err != nil {
+		return nil, err
+	}
+	return l, o.o.Register.KeepLink(ctx, f.ID, string(text), life)
+}
+
+// Enter turns a link into the cookie of a session, as often as is wished until
+// the link ends; ErrLink if it has.
+func (o *Office) Enter(ctx context.Context, token string) (cookie string, s *Session, err error) {
+	f, _, who, err := o.verify(ctx, keyring.Links, token)
+	if errors.Is(err, ErrNone) {
+		return "", nil, ErrLink
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	text, err := o.o.Register.Link(ctx, f.ID)
+	if err != nil {
+		return "", nil, err
+	}
+	if text == "" || !who.Owns(f.Prefix) {
+		return "", nil, ErrLink
+	}
+	f.Link = f.ID
+	f.Ends = min(f.Ends, o.o.Now().Add(Life).Unix())
+	return o.begin(ctx, f)
+}
+
+// RevokeLink ends a link, and the sessions that came from it, at every instance.
+// It is ErrLink for who does not own the link's prefix, as for one that is not
+// there. The prefix is that of the link.
+func (o *Office) RevokeLink(ctx context.Context, by access.Caller, id string) (prefix string, err error) {
+	if !isID(id) {
+		return "", ErrLink
+	}
+	text, err := o.o.Register.Link(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	var n noted
+	if text == "" || json.Unmarshal([]byte(text), &n) != nil || !by.Owns(n.Prefix) {
+		return "", ErrLink
+	}
+	return n.Prefix, o.o.Register.DropLink(ctx, id)
+}
+
+// LinkPath begins the path at which a link is opened; its token follows.
+const LinkPath = "/ui/portal/"
+
+// Secure reports whether who makes a request speaks TLS, to the service or to the
+// proxy before it.
+func Secure(r *http.Request) bool {
+	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(proto), "https")
+}

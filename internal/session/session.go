@@ -1,0 +1,258 @@
+package session
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"notifier/internal/access"
+	"notifier/internal/keyring"
+)
+
+// Life is how long a session lasts.
+const Life = 12 * time.Hour
+
+// Register is what Redis knows of sessions and links.
+type Register interface {
+	// EndSession refuses a session from now on, for a time.
+	EndSession(ctx context.Context, id string, during time.Duration) error
+	// SessionStands reports whether a session has not been ended, and the link
+	// that it came from, if any, is there still.
+	SessionStands(ctx context.Context, id, link string) (bool, error)
+	// KeepLink notes a link for a time; Link is what was noted, empty if nothing
+	// is; DropLink forgets it.
+	KeepLink(ctx context.Context, id, text string, during time.Duration) error
+	Link(ctx context.Context, id string) (string, error)
+	DropLink(ctx context.Context, id string) error
+}
+
+// Errors that callers tell apart. All others say that something could not be
+// checked.
+var (
+	// ErrToken: no client has this token.
+	ErrToken = errors.New("no client has this token")
+	// ErrNone: it is no session, or one that has ended.
+	ErrNone = errors.New("there is no session, or it has ended")
+	// ErrLink: it is no link, or one that has ended.
+	ErrLink = errors.New("this link has ended, or was never made")
+)
+
+// TooMany says that an address has tried to sign in too often.
+type TooMany struct{ Wait time.Duration }
+
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("too many attempts to sign in from this address; the next one is possible in %d s", e.Seconds())
+}
+
+// Seconds to wait, rounded up.
+func (e *TooMany) Seconds() int { return int((e.Wait + time.Second - 1) / time.Second) }
+
+// Options of an Office.
+type Options struct {
+	Keys     *keyring.Ring
+	Clients  *access.Clients
+	Register Register
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Office gives sessions and links out and looks at those that come. It may be
+// used by many goroutines at once.
+type Office struct {
+	o     Options
+	tries *tries
+}
+
+// New opens an Office.
+func New(o Options) *Office {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Office{o: o, tries: newTries(o.Now)}
+}
+
+// Open reports whether no client is configured, so that nobody need sign in.
+func (o *Office) Open() bool { return o.o.Clients.None() }
+
+// Session is one that is good.
+type Session struct {
+	access.Caller
+	// Host and Audience narrow it further, where it came from a link.
+	Host, Audience string
+	// Link is the id of that link; empty = it was signed in to.
+	Link    string
+	ID      string
+	Expires time.Time
+
+	csrf string
+}
+
+// Anonymous reports whether it is one of a service without clients that narrows
+// nothing.
+func (s *Session) Anonymous() bool { return s.Name == "" && s.Link == "" }
+
+// CSRF is the token that a request for a change must carry: it shows that the
+// request comes from a page that the session was shown.
+func (s *Session) CSRF() string { return s.csrf }
+
+// Confirms reports whether a token is the session's.
+func (s *Session) Confirms(token string) bool {
+	return s.csrf != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.csrf)) == 1
+}
+
+// facts are what is signed, of a session and of a link.
+type facts struct {
+	ID       string `json:"id"`
+	Client   string `json:"c,omitempty"`
+	Ends     int64  `json:"x"` // Unix seconds
+	Link     string `json:"l,omitempty"`
+	Prefix   string `json:"p,omitempty"` // of a link
+	Host     string `json:"h,omitempty"`
+	Audience string `json:"a,omitempty"`
+}
+
+func (f *facts) expires() time.Time { return time.Unix(f.Ends, 0) }
+
+// maxText is far above the length of a cookie or a link.
+const maxText = 2048
+
+var encoding = base64.RawURLEncoding.Strict()
+
+// key of a client's sessions or links: it changes with the client's token.
+func (o *Office) key(ctx context.Context, p keyring.Purpose, client string) ([]byte, access.Caller, error) {
+	who, sum, ok := o.o.Clients.Named(client)
+	switch {
+	case ok:
+	case client == "" && o.Open():
+	default:
+		return nil, who, ErrNone
+	}
+	derived, err := o.o.Keys.Derive(ctx, p)
+	if err != nil {
+		return nil, who, err
+	}
+	key, err := hkdf.Expand(sha256.New, derived, "client "+client+"\n"+string(sum[:]), sha256.Size)
+	return key, who, err
+}
+
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	_, _ = h.Write([]byte(text)) // it never fails
+	return h.Sum(nil)
+}
+
+// sign makes the text of a cookie or a link.
+func sign(key []byte, f facts) (string, error) {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return "", err
+	}
+	text := encoding.EncodeToString(raw)
+	return text + "." + encoding.EncodeToString(mac(key, text)), nil
+}
+
+// verify is the inverse: ErrNone, if it was not signed with the client's key of
+// that purpose, or has ended.
+func (o *Office) verify(ctx context.Context, p keyring.Purpose, signed string) (f facts, key []byte, who access.Caller, err error) {
+	text, given, ok := strings.Cut(signed, ".")
+	raw, err := encoding.DecodeString(text)
+	sum, serr := encoding.DecodeString(given)
+	if !ok || err != nil || serr != nil || len(signed) > maxText || json.Unmarshal(raw, &f) != nil {
+		return facts{}, nil, who, ErrNone
+	}
+	if key, who, err = o.key(ctx, p, f.Client); err != nil {
+		return facts{}, nil, access.Caller{}, err
+	}
+	if !hmac.Equal(sum, mac(key, text)) || f.ID == "" || !o.o.Now().Before(f.expires()) {
+		return facts{}, nil, access.Caller{}, ErrNone
+	}
+	return f, key, who, nil
+}
+
+// SignIn gives the cookie of a new session to who has a client's token. address
+// is where the attempt comes from: too many of them are a *TooMany.
+func (o *Office) SignIn(ctx context.Context, token, address string) (cookie string, s *Session, err error) {
+	if wait := o.tries.take(address); wait > 0 {
+		return "", nil, &TooMany{wait}
+	}
+	who, ok := o.o.Clients.Find(strings.TrimSpace(token))
+	if !ok {
+		return "", nil, ErrToken
+	}
+	o.tries.giveBack(address)
+	return o.begin(ctx, facts{Client: who.Name, Ends: o.o.Now().Add(Life).Unix()})
+}
+
+// Visit gives an anonymous session, where no client is configured.
+func (o *Office) Visit(ctx context.Context) (cookie string, s *Session, err error) {
+	if !o.Open() {
+		return "", nil, ErrNone
+	}
+	return o.begin(ctx, facts{Ends: o.o.Now().Add(Life).Unix()})
+}
+
+// begin makes a session.
+func (o *Office) begin(ctx context.Context, f facts) (string, *Session, error) {
+	f.ID = rand.Text()
+	key, who, err := o.key(ctx, keyring.Sessions, f.Client)
+	if err != nil {
+		return "", nil, err
+	}
+	cookie, err := sign(key, f)
+	if err != nil {
+		return "", nil, err
+	}
+	s, err := session(f, key, who)
+	return cookie, s, err
+}
+
+// session is what facts that were verified come to: no more than the client may.
+func session(f facts, key []byte, who access.Caller) (*Session, error) {
+	s := &Session{Caller: who, Host: f.Host, Audience: f.Audience, Link: f.Link, ID: f.ID, Expires: f.expires(),
+		csrf: encoding.EncodeToString(mac(key, "csrf "+f.ID))}
+	if f.Link != "" {
+		if !who.Owns(f.Prefix) {
+			return nil, ErrNone
+		}
+		s.Prefix, s.ReadOnly = f.Prefix, true
+	}
+	return s, nil
+}
+
+// Check is the session of a cookie; ErrNone if it is none, or has ended.
+func (o *Office) Check(ctx context.Context, cookie string) (*Session, error) {
+	f, key, who, err := o.verify(ctx, keyring.Sessions, cookie)
+	if err != nil {
+		return nil, err
+	}
+	s, err := session(f, key, who)
+	if err != nil {
+		return nil, err
+	}
+	if s.Anonymous() {
+		return s, nil // there is nothing to end
+	}
+	stands, err := o.o.Register.SessionStands(ctx, s.ID, s.Link)
+	if err != nil {
+		return nil, err
+	}
+	if !stands {
+		return nil, ErrNone
+	}
+	return s, nil
+}
+
+// End ends a session at every instance.
+func (o *Office) End(ctx context.Context, s *Session) error {
+	left := s.Expires.Sub(o.o.Now()) + time.Minute // another instance's clock may be behind
+	return o.o.Register.EndSession(ctx, s.ID, max(left, time.Minute))
+}

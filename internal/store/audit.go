@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/audit"
+)
+
+// auditLength is about how many entries the audit keeps: Redis trims whole nodes
+// of the stream, which hold 100 each.
+const auditLength = 10_000
+
+// Audit appends an entry to the audit.
+func (s *Store) Audit(ctx context.Context, e audit.Entry) error {
+	args := []any{"xadd", s.space.Audit(), "maxlen", "~", auditLength, "*"}
+	for _, f := range e.Fields() {
+		args = append(args, f)
+	}
+	if err := send(ctx, s.c, newWrite(ctx, 1, args...)).Err(); err != nil {
+		return s.fail("audit", err)
+	}
+	return nil
+}
+
+// Audited reads at most limit entries of a range, the newest first.
+func (s *Store) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.Entry, error) {
+	first, last := "-", "+"
+	if !r.Since.IsZero() {
+		first = strconv.FormatInt(ceilMilli(r.Since), 10)
+	}
+	switch before, ok := streamID(r.Before); {
+	case r.Before != "" && !ok:
+		return nil, ErrCursor
+	case r.Before != "" && (r.Until.IsZero() || before[0] < uint64(ceilMilli(r.Until))):
+		last = "(" + r.Before
+	case !r.Until.IsZero():
+		last = "(" + strconv.FormatInt(ceilMilli(r.Until), 10) + "-0"
+	}
+	list, err := s.c.XRevRangeN(ctx, s.space.Audit(), last, first, int64(limit)).Result()
+	if err != nil {
+		return nil, s.fail("audit", err)
+	}
+	out := make([]audit.Entry, len(list))
+	for i, m := range list {
+		id, _ := streamID(m.ID)
+		out[i] = audit.Read(m.ID, time.UnixMilli(int64(min(id[0], math.MaxInt64))).UTC(), func(name string) string {
+			v, _ := m.Values[name].(string)
+			return v
+		})
+	}
+	return out, nil
+}
+
+// ceilMilli is the first whole millisecond that is not before t, none before 1970.
+func ceilMilli(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return max(ms, 0)
+}
+
+// streamID reads the id of a stream's entry: a time in ms, and a number within it.
+func streamID(s string) (id [2]uint64, ok bool) {
+	ms, n, found := strings.Cut(s, "-")
+	if !found {
+		return id, false
+	}
+	for i, part := range []string{ms, n} {
+		v, err := strconv.ParseUint(part, 10, 64)
+		if err != nil || fmt.Sprint(v) != part {
+			return id, false
+		}
+		id[i] = v
+	}
+	return id, true
+}

@@ -1,0 +1,387 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/coalesce"
+	"notifier/internal/node"
+	"notifier/internal/notice"
+)
+
+// Writes that are confirmed: a call returns once as many replicas have received
+// what it wrote as are asked for (WAIT), or once the node has it on disk (WAITAOF).
+//
+// Both commands speak of the last write of the connection that they are sent on,
+// cannot be sent by a script, and do not wait within MULTI. So the script, the mark
+// and the wait go in one pipeline, to the node that holds the script's keys. The
+// calls that come while one waits go together in the next, behind which there is one
+// wait for all of them. What a call found and did not write (a repetition) may not
+// have reached a replica either: the mark stands behind it and is waited for.
+//
+// A connection is held while it waits, so these have a few of their own.
+
+//go:embed lua/mark.lua
+var markSource string
+
+var markScript = newScript("mark", markSource, false).anywhere()
+
+// ErrUnconfirmed says that what was asked for has been done, and it is not known to be as
+// durable as it should be. The same call may be made again.
+var ErrUnconfirmed = errors.New("stored, but not confirmed")
+
+// Confirm is what writes wait for, and for how long.
+type Confirm struct {
+	notice.Durability
+	Timeout time.Duration // zero = 1 s
+}
+
+// Wait is the longest that a write takes longer than one that is not confirmed.
+func (c Confirm) Wait() time.Duration {
+	if !c.Waits() {
+		return 0
+	}
+	return cmp.Or(c.Timeout, time.Second)
+}
+
+const (
+	// waitingConns is how many connections to each node calls may wait on.
+	waitingConns = 4
+	// maxPipelined is how many callers' script calls share a wait.
+	maxPipelined = 64
+	// syncedFor is how long it holds that a server without a reliable WAITAOF syncs
+	// before each answer: as long as a connection lives on which it was found.
+	syncedFor = 30 * time.Second
+	// maxFollowed is how often a call follows MOVED.
+	maxFollowed = 5
+)
+
+// confirmer sends writes and waits. It is safe for concurrent use.
+type confirmer struct {
+	Confirm
+	c     redis.UniversalClient
+	gates *node.Nodes
+	mark  func() string // the script's text for the server that answers
+
+	mu    sync.Mutex
+	nodes map[string]*coalesce.Batcher[*confirming] // by address; "" outside a cluster
+}
+
+// confirming is writes to one node on their way.
+type confirming struct {
+	list []once
+	ctx  context.Context // the caller's: who has gone is not sent for
+	node redis.UniversalClient
+	done chan struct{}
+}
+
+// newConfirmer is nil where there is nothing to wait for.
+func (s *Store) newConfirmer(w Confirm) *confirmer {
+	if !w.Waits() {
+		return nil
+	}
+	w.Timeout = w.Wait()
+	own := waiting{size: waitingConns, timeout: w.Timeout + readTimeout}
+	if w.Fsync {
+		own.lifetime, own.onConnect = syncedFor, syncs
+	}
+	return &confirmer{Confirm: w, c: s.o.Conn.waiters(own), gates: s.o.Nodes, nodes: map[string]*coalesce.Batcher[*confirming]{},
+		mark: func() string { return markScript.bare.fit(s, markScript).src }}
+}
+
+// send makes a write whose first key stands at its third argument, and waits. Its
+// result is there also where the error is ErrUnconfirmed.
+func (c *confirmer) send(ctx context.Context, w once) *redis.Cmd {
+	return c.sendAll(ctx, []once{w})[0]
+}
+
+// sendAll makes writes to the node that holds the first one's key, with one wait
+// behind them. What that node says has moved goes on by itself.
+func (c *confirmer) sendAll(ctx context.Context, list []once) []*redis.Cmd {
+	out := make([]*redis.Cmd, len(list))
+	fail := func(err error) []*redis.Cmd {
+		for i := range out {
+			out[i] = redis.NewCmd(ctx)
+			out[i].SetErr(err)
+		}
+		return out
+	}
+	key, _ := list[0].Args()[3].(*string)
+	node, addr, err := c.node(ctx, *key)
+	if err != nil {
+		return fail(err)
+	}
+	p := &confirming{list: list, ctx: ctx, node: node}
+	if err := c.pass(p, addr); err != nil {
+		return fail(err) // they may be under way, so their own results are not to be touched
+	}
+	for i, w := range list {
+		out[i] = c.follow(ctx, w)
+	}
+	return out
+}
+
+// pass has writes sent to the node at an address; an error is of all of them.
+func (c *confirmer) pass(p *confirming, addr string) error {
+	if err := c.gates.Refuse(addr); err != nil {
+		reload(p.ctx, c.c)
+		return err
+	}
+	p.done = make(chan struct{})
+	c.batcher(addr).Add(p)
+	select {
+	case <-p.done:
+		return nil
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+}
+
+// follow makes a write again where a node says that another holds its key.
+func (c *confirmer) follow(ctx context.Context, w once) *redis.Cmd {
+	for range maxFollowed {
+		to, moved := redis.IsMovedError(w.Err())
+		if !moved || errors.Is(w.Err(), ErrUnconfirmed) {
+			break
+		}
+		node := c.at(ctx, to)
+		if node == nil {
+			break
+		}
+		w = newWrite(ctx, 3, w.Args()...)
+		if err := c.pass(&confirming{list: []once{w}, ctx: ctx, node: node}, to); err != nil {
+			gone := redis.NewCmd(ctx)
+			gone.SetErr(err)
+			return gone
+		}
+	}
+	return w.Cmd
+}
+
+// node is the one that holds a key.
+func (c *confirmer) node(ctx context.Context, key string) (n redis.UniversalClient, addr string, err error) {
+	cluster, ok := c.c.(*redis.ClusterClient)
+	if !ok {
+		return c.c, "", nil
+	}
+	master, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, "", err
+	}
+	return master, master.Options().Addr, nil
+}
+
+// at is the master of an address, nil if none is known there. The nodes are asked
+// who serves what, for those who come later.
+func (c *confirmer) at(ctx context.Context, addr string) redis.UniversalClient {
+	cluster, ok := c.c.(*redis.ClusterClient)
+	if !ok {
+		return nil
+	}
+	cluster.ReloadState(ctx)
+	var mu sync.Mutex
+	var found redis.UniversalClient
+	_ = cluster.ForEachMaster(ctx, func(_ context.Context, n *redis.Client) error {
+		if n.Options().Addr == addr {
+			mu.Lock()
+			defer mu.Unlock()
+			found = n
+		}
+		return nil
+	})
+	return found
+}
+
+// batcher gathers what goes to one node.
+func (c *confirmer) batcher(addr string) *coalesce.Batcher[*confirming] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.nodes[addr]
+	if b == nil {
+		b = coalesce.New(coalesce.Options{MaxSenders: waitingConns, MinExtra: 1, MaxBatch: maxPipelined}, c.flush)
+		c.nodes[addr] = b
+	}
+	return b
+}
+
+// flush sends writes and one wait behind them.
+func (c *confirmer) flush(list []*confirming) {
+	defer func() {
+		for _, p := range list {
+			close(p.done)
+		}
+	}()
+	// The calls belong to several callers, so that none of their contexts ends it.
+	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout+readTimeout)
+	defer cancel()
+	node := list[len(list)-1].node // the latest client of this node
+	pipe := node.Pipeline()
+	var sent []once
+	for _, p := range list {
+		for _, w := range p.list {
+			if err := p.ctx.Err(); err != nil {
+				w.SetErr(err)
+				continue
+			}
+			_ = pipe.Process(ctx, w)
+			sent = append(sent, w)
+		}
+	}
+	if len(sent) == 0 {
+		return
+	}
+	short := c.confirm(ctx, pipe, sent[0])
+	if _, moved := redis.IsMovedError(short); moved {
+		// The node has that slot no more, and others it has. A mark behind them confirms
+		// them on any connection.
+		if i := slices.IndexFunc(sent, func(w once) bool { return w.Err() == nil }); i >= 0 {
+			short = c.confirm(ctx, node.Pipeline(), sent[i])
+		}
+	}
+	for _, p := range list {
+		for _, w := range p.list {
+			switch err := w.Err(); {
+			case err == nil && short != nil:
+				w.SetErr(short)
+			case err != nil && mayHaveRun(err):
+				reload(ctx, c.c)
+			}
+		}
+	}
+}
+
+// confirm sends what is in a pipeline, and behind it a mark in the slot of a write and
+// the wait. It says what is lacking; each write has its own error.
+func (c *confirmer) confirm(ctx context.Context, pipe redis.Pipeliner, w once) error {
+	key, _ := w.Args()[3].(*string)
+	mark, wait := newWrite(ctx, 3, "eval", c.mark(), 1, base(*key)+"confirmed"), c.wait(ctx)
+	_ = pipe.Process(ctx, mark)
+	_ = pipe.Process(ctx, wait)
+	_, _ = pipe.Exec(ctx)
+	if err := mark.Err(); err != nil {
+		return fmt.Errorf("%w: the mark before the wait: %w", ErrUnconfirmed, err)
+	}
+	return c.short(wait)
+}
+
+// wait is the command that is sent behind the writes.
+func (c *confirmer) wait(ctx context.Context) *redis.Cmd {
+	ms := c.Timeout.Milliseconds()
+	if c.Fsync {
+		return redis.NewCmd(ctx, "waitaof", 1, 0, ms)
+	}
+	return redis.NewCmd(ctx, "wait", c.Replicas, ms)
+}
+
+// short says what is lacking, nil if nothing is.
+func (c *confirmer) short(wait *redis.Cmd) error {
+	err := wait.Err()
+	switch {
+	case c.Fsync && redis.HasErrorPrefix(err, "unknown command"):
+		return nil // syncs has found that the server syncs before it answers
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	case c.Fsync:
+		if got, _ := wait.Int64Slice(); len(got) == 0 || got[0] < 1 {
+			return fmt.Errorf("%w: it was not on disk after %s", ErrUnconfirmed, c.Timeout)
+		}
+		return nil
+	}
+	if got, _ := wait.Int(); got < c.Replicas {
+		return fmt.Errorf("%w: %d of %d replicas had it after %s", ErrUnconfirmed, got, c.Replicas, c.Timeout)
+	}
+	return nil
+}
+
+// notSynced is why fsync is refused; go-redis unwraps errors of connecting.
+type notSynced struct{ why string }
+
+func (e notSynced) Error() string {
+	return "fsync needs Redis 8, or appendonly yes and appendfsync always; " + e.why
+}
+
+// Is makes it an ErrNotSynced.
+func (e notSynced) Is(target error) bool { return target == ErrNotSynced }
+
+// ErrNotSynced says that a server whose WAITAOF cannot be relied on does not sync before each answer, so
+// that nothing can be confirmed as being on disk. Nothing was written.
+var ErrNotSynced = errors.New("redis does not sync before it answers")
+
+// syncs refuses a connection to a server of which it cannot be said that an answer
+// means that a write is on disk, or will be told of by WAITAOF.
+func syncs(ctx context.Context, c *redis.Conn) error { return Synced(ctx, c) }
+
+// Synced is nil where a server can confirm that writes are on disk, and
+// ErrNotSynced where it cannot.
+func Synced(ctx context.Context, c redis.Cmdable) error {
+	info, err := c.Info(ctx, "server").Result()
+	var answer redis.Error
+	if err != nil && !errors.As(err, &answer) {
+		return err
+	}
+	if waitsForDisk(info) {
+		return nil
+	}
+	for _, want := range [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}} {
+		got, err := c.ConfigGet(ctx, want[0]).Result()
+		switch {
+		case errors.As(err, &answer):
+			return notSynced{want[0] + " cannot be read: " + err.Error()}
+		case err != nil:
+			return err
+		case got[want[0]] != want[1]:
+			return notSynced{fmt.Sprintf("%s is %q", want[0], got[want[0]])}
+		}
+	}
+	return nil
+}
+
+// waitsForDisk reports whether a server's WAITAOF can be relied on. Before 7.2 there is
+// none. Valkey (tried: 8.0.1 and 8.1.1) answers under appendfsync everysec that a write is on disk
+// before it was synced, and so do the first versions of Redis 7.2 and 7.4; Redis 8.0.2 does not.
+func waitsForDisk(info string) bool {
+	major, _ := version(info)
+	return major >= 8 && !strings.Contains(info, "valkey_version:")
+}
+
+// version reads what INFO says; 0, 0 where that is forbidden. Valkey tells the
+// version of Redis that it is compatible with.
+func version(info string) (major, minor int) {
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
+			_, _ = fmt.Sscanf(v, "%d.%d", &major, &minor)
+		}
+	}
+	return major, minor
+}
+
+// through is how a script's call is sent: at once, or with a wait behind it.
+func (s *Store) through(sc *script) func(ctx context.Context, w once) *redis.Cmd {
+	var c *confirmer
+	switch sc {
+	case scheduleScript, amendScript, restoreScript, replayScript:
+		c = s.calls
+	case settleScript:
+		c = s.settles
+	}
+	if c == nil {
+		return func(ctx context.Context, w once) *redis.Cmd { return send(ctx, s.c, w) }
+	}
+	return c.send
+}
+
+// unconfirmed tells of n notices.
+func (s *Store) unconfirmed(op string, n int, err error) {
+	if s.o.OnUnconfirmed != nil && n > 0 {
+		s.o.OnUnconfirmed(op, n, err)
+	}
+}

@@ -1,0 +1,369 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+)
+
+// confirming is a Store whose calls and settles wait.
+func confirmingOn(t *testing.T, a Address, w Confirm) *Store {
+	t.Helper()
+	c, err := Open(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s := New(Options{Client: c.UniversalClient, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: a.Mode == "cluster",
+		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000, Confirm: w, ConfirmSettle: w})
+	if err := s.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// replicated is a master with a replica in step.
+func replicated(t *testing.T) (master, replica *redistest.Server) {
+	t.Helper()
+	master = redistest.Start(t, redistest.WithConfig("repl-diskless-sync-delay 0"))
+	replica = redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
+	for !strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online") {
+		if t.Context().Err() != nil {
+			t.Fatal("the replica does not come")
+		}
+		time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
+	}
+	return master, replica
+}
+
+// Every write that callers wait for, with its replica there, away, and back.
+func TestWritesAreConfirmedByAReplica(t *testing.T) {
+	master, replica := replicated(t)
+	one := notice.Durability{Replicas: 1}
+	patient := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: one, Timeout: 20 * time.Second})
+	hasty := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: one, Timeout: 50 * time.Millisecond})
+	s := patient
+	plain := on(t, master.URL(), "notifier")
+	told := map[string]int{}
+	hasty.o.OnUnconfirmed = func(op string, n int, _ error) { told[op] += n }
+	ctx := t.Context()
+	schedule := func(key string, d Duplicate) (Reply, error) {
+		r, err := s.Schedule(ctx, partition, []Request{{Key: key, Delay: time.Hour, OnDuplicate: d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r[0], r[0].Err
+	}
+	amend := func(op Amendment, before notice.State, done bool) func(key string) error {
+		return func(key string) error {
+			c, err := s.Amend(ctx, prefix, key, op, When{Delay: time.Hour})
+			if c.Before != before || c.Done != done {
+				t.Errorf("%s: %+v, %v", op, c, err)
+			}
+			return err
+		}
+	}
+	ready := func(key string) { plain.put(t, Request{Key: key, Delay: time.Hour}) }
+	die := func(key string) {
+		plain.put(t, Request{Key: key})
+		if _, err := plain.Settle(ctx, partition, []Settlement{{Claim: plain.take(t, key, "x"), Ending: EndDead}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writes := []struct {
+		op, name string
+		before   func(key string)
+		do       func(key string) error
+	}{
+		{"schedule", "schedule", func(string) {}, func(key string) error {
+			r, err := schedule(key, Reject)
+			if !r.Created {
+				t.Errorf("not created: %+v", r)
+			}
+			return err
+		}},
+		{"schedule", "repeat", ready, func(key string) error {
+			r, err := schedule(key, Reject)
+			if r.Created || r.Notice == nil {
+				t.Errorf("repeated: %+v", r)
+			}
+			return err
+		}},
+		{"schedule", "keep", ready, func(key string) error { _, err := schedule(key, Keep); return err }},
+		{"schedule", "replace", ready, func(key string) error { _, err := schedule(key, Replace); return err }},
+		{"amend", "reschedule", ready, amend(Reschedule, notice.Scheduled, true)},
+		{"amend", "fire", ready, amend(Fire, notice.Scheduled, true)},
+		{"amend", "cancel", ready, amend(Cancel, notice.Scheduled, true)},
+		{"amend", "cancel twice", func(key string) {
+			ready(key)
+			if _, err := plain.Amend(ctx, prefix, key, Cancel, When{}); err != nil {
+				t.Fatal(err)
+			}
+		}, amend(Cancel, notice.Cancelled, false)},
+		{"amend", "redrive", die, amend(Redrive, notice.Dead, true)},
+		{"amend", "redrive many", die, func(key string) error {
+			n, err := s.AmendMany(ctx, Redrive, []Amended{{Prefix: prefix, Key: key}})
+			if n != 1 {
+				t.Errorf("%d redriven", n)
+			}
+			return err
+		}},
+		{"settle", "settle", func(key string) { plain.put(t, Request{Key: key}) }, func(key string) error {
+			d, err := s.Settle(ctx, partition, []Settlement{{Claim: plain.take(t, key, "y"), Ending: EndDelivered}})
+			if len(d) != 1 || d[0].Stale {
+				t.Errorf("settled: %+v", d)
+			}
+			return err
+		}},
+	}
+	for i, w := range writes {
+		key := func(n int) string { return fmt.Sprintf("app1:a:b:%d-%d", i, n) }
+		for n := range 3 {
+			w.before(key(n))
+		}
+		if err := w.do(key(0)); err != nil {
+			t.Errorf("%s, a replica there: %v", w.name, err)
+		}
+		told[w.op] = 0
+		s = hasty
+		replica.Pause()
+		if err := w.do(key(1)); !errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s, the replica stopped: %v", w.name, err)
+		}
+		if told[w.op] != 1 {
+			t.Errorf("%s: told of %d, want 1", w.name, told[w.op])
+		}
+		s = patient
+		replica.Unpause()
+		if err := w.do(key(2)); err != nil {
+			t.Errorf("%s, the replica back: %v", w.name, err)
+		}
+	}
+	// What differs is an answer for itself: nothing was to be written.
+	s = hasty
+	replica.Pause()
+	r, err := s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:1-0", Content: body("another")}})
+	if err != nil || r[0].Err != nil || len(r[0].Differs) == 0 {
+		t.Errorf("a conflict: %+v, %v", r, err)
+	}
+	replica.Unpause()
+}
+
+// One wait serves the calls that come while another is under way, and who claims
+// meanwhile does not stand behind those that wait.
+func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
+	master, replica := replicated(t)
+	s := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
+	s.put(t, Request{Key: "app1:a:b:0"}) // knows the scripts
+	const n = 200
+	before := calls(t, master, "wait")
+	replica.Pause()
+	var wg sync.WaitGroup
+	errs := make(chan error, n)
+	for i := range n {
+		wg.Go(func() {
+			r, err := s.Schedule(t.Context(), partition, []Request{{Key: fmt.Sprintf("app1:a:b:x%d", i), Delay: time.Hour}})
+			if err == nil {
+				err = r[0].Err
+			}
+			errs <- err
+		})
+	}
+	blocked := func() string { return master.Client().Info(t.Context(), "clients").Val() }
+	for !strings.Contains(blocked(), fmt.Sprintf("blocked_clients:%d", waitingConns)) {
+		if t.Context().Err() != nil {
+			t.Fatalf("want %d connections that wait:\n%s", waitingConns, blocked())
+		}
+		time.Sleep(5 * time.Millisecond) // sleep: polls until all wait
+	}
+	// While all that may wait do: a claim has its answer.
+	if c := s.take(t, "app1:a:b:0", "t"); c.Key == "" {
+		t.Error("nothing is claimed")
+	}
+	if len(errs) > 0 {
+		t.Errorf("a call was answered while the replica was stopped: %v", <-errs)
+	}
+	replica.Unpause()
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The first few alone, and the others by 64.
+	if w := calls(t, master, "wait") - before; w > waitingConns+n/maxPipelined+8 {
+		t.Errorf("%d waits for %d calls", w, n)
+	}
+	if k := master.Client().HLen(t.Context(), "notifier:{0}:records:"+prefix).Val(); k != n+1 {
+		t.Errorf("%d records, want %d", k, n+1)
+	}
+}
+
+// A caller who has gone, a Redis that was restarted, and one that knows the script
+// no more.
+func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
+	master, replica := replicated(t)
+	s := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
+	s.put(t, Request{Key: "app1:a:b:0", Delay: time.Hour})
+	if err := master.Client().ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour}); r.Err != nil || !r.Created {
+		t.Errorf("after SCRIPT FLUSH: %+v", r)
+	}
+	replica.Pause()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2", Delay: time.Hour}})
+		done <- err
+	}()
+	for !strings.Contains(master.Client().Info(t.Context(), "clients").Val(), "blocked_clients:1") {
+		if t.Context().Err() != nil {
+			t.Fatal("nothing waits")
+		}
+		time.Sleep(5 * time.Millisecond) // sleep: polls until the call waits
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller has gone: %v", err)
+	}
+	replica.Unpause()
+	master.Kill()
+	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnconfirmed) {
+		t.Errorf("without a server: %v", err)
+	}
+}
+
+// A user who may not WAIT has the write, and is told what is missing.
+func TestWithoutTheRightToWait(t *testing.T) {
+	master, _ := replicated(t)
+	if err := master.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">pw", "~*", "&*", "+@all", "-wait").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := confirmingOn(t, Address{URL: strings.Replace(master.URL(), "redis://", "redis://svc:pw@", 1)}, Confirm{Durability: notice.Durability{Replicas: 1}})
+	r := s.put(t, Request{Key: "app1:a:b:0", Delay: time.Hour})
+	if !errors.Is(r.Err, ErrUnconfirmed) || !strings.Contains(r.Err.Error(), "NOPERM") || !r.Created {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Valkey tells two versions, of which the first is Redis's that it is compatible with.
+func TestWhoseWaitAOFIsReliedOn(t *testing.T) {
+	for info, want := range map[string]bool{
+		"# Server\r\nredis_version:7.0.15\r\n":                                               false,
+		"# Server\r\nredis_version:7.2.4\r\n":                                                false,
+		"# Server\r\nredis_version:8.0.2\r\n":                                                true,
+		"# Server\r\nredis_version:10.1.0\r\n":                                               true,
+		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n":  false,
+		"# Server\r\nredis_version:8.4.0\r\nserver_name:valkey\r\nvalkey_version:10.0.0\r\n": false,
+		"": false,
+	} {
+		if got := waitsForDisk(info); got != want {
+			t.Errorf("%q: %v", info, got)
+		}
+	}
+}
+
+// A server without a reliable WAITAOF confirms nothing unless it syncs before each answer.
+func TestFsyncWithoutWaitAOF(t *testing.T) {
+	for name, c := range map[string]struct {
+		config []string
+		good   bool
+	}{
+		"always":   {[]string{"appendonly yes", "appendfsync always"}, true},
+		"everysec": {[]string{"appendonly yes", "appendfsync everysec"}, false},
+		"none":     {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := redistest.Start(t, redistest.WithConfig(c.config...))
+			if info, err := srv.Client().Info(t.Context(), "server").Result(); err != nil {
+				t.Fatal(err)
+			} else if waitsForDisk(info) {
+				c.good = c.good || name == "everysec" // which WAITAOF waits for
+				if name == "none" {
+					s := confirmingOn(t, Address{URL: srv.URL()}, Confirm{Durability: notice.Durability{Fsync: true}})
+					if r := s.put(t, Request{Key: "app1:a:b:0"}); !errors.Is(r.Err, ErrUnconfirmed) {
+						t.Errorf("%+v", r)
+					}
+					return
+				}
+			}
+			s := confirmingOn(t, Address{URL: srv.URL()}, Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 5 * time.Second})
+			r, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:0"}})
+			if c.good && (err != nil || r[0].Err != nil) || !c.good && (!errors.Is(err, ErrNotSynced) || errors.Is(err, ErrUnavailable)) {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if n := srv.Client().HLen(t.Context(), "notifier:{0}:records:"+prefix).Val(); (n == 1) != c.good {
+				t.Errorf("%d records", n)
+			}
+			if err := Synced(t.Context(), srv.Client()); (err == nil) != c.good {
+				t.Errorf("synced: %v", err)
+			}
+		})
+	}
+}
+
+func TestWhatWaitAnswers(t *testing.T) {
+	replicas, fsync := &confirmer{Confirm: Confirm{Durability: notice.Durability{Replicas: 2}}}, &confirmer{Confirm: Confirm{Durability: notice.Durability{Fsync: true}}}
+	for _, c := range []struct {
+		c    *confirmer
+		val  any
+		err  error
+		good bool
+	}{
+		{replicas, int64(2), nil, true},
+		{replicas, int64(3), nil, true},
+		{replicas, int64(1), nil, false},
+		{replicas, "x", nil, false},
+		{replicas, nil, refusal("ERR WAIT cannot be used with replica instances"), false},
+		{replicas, nil, errors.New("EOF"), false},
+		{replicas, nil, refusal("ERR unknown command 'wait'"), false},
+		{fsync, []any{int64(1), int64(0)}, nil, true},
+		{fsync, []any{int64(0), int64(2)}, nil, false},
+		{fsync, []any{}, nil, false},
+		{fsync, nil, refusal("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."), false},
+		{fsync, nil, refusal("ERR unknown command 'waitaof', with args beginning with: '1' '0' '1000' "), true},
+	} {
+		cmd := redis.NewCmd(t.Context())
+		cmd.SetVal(c.val)
+		cmd.SetErr(c.err)
+		if err := c.c.short(cmd); (err == nil) != c.good || err != nil && !errors.Is(err, ErrUnconfirmed) {
+			t.Errorf("%s, %v, %v: %v", c.c.Durability, c.val, c.err, err)
+		}
+	}
+}
+
+// The wait goes to the node that took the write, also where the slot has moved.
+func TestConfirmedWritesFollowASlotThatMoves(t *testing.T) {
+	ctx := t.Context()
+	slot := 13907 // CLUSTER KEYSLOT 0
+	a, b := twoNodes(t, slot)
+	for _, n := range []*redistest.Server{a, b} {
+		for name, v := range map[string]string{"appendonly": "yes", "appendfsync": "always"} {
+			if err := n.Client().ConfigSet(ctx, name, v).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := confirmingOn(t, Address{Mode: "cluster", URL: "redis://" + a.Addr()}, Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second})
+	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
+	moveSlot(t, slot, a, b)
+	if r := s.put(t, Request{Key: "app1:a:b:2", Delay: time.Hour}); r.Err != nil || !r.Created {
+		t.Errorf("%+v", r)
+	}
+	if n := b.Client().Exists(ctx, "notifier:{0}:confirmed").Val(); n != 1 || calls(t, b, "eval") == 0 {
+		t.Error("the new node was not waited for")
+	}
+}

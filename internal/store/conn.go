@@ -1,0 +1,197 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"notifier/internal/node"
+	"notifier/internal/sentinel"
+)
+
+// Conn is a connection to Redis in one of the three modes.
+type Conn struct {
+	redis.UniversalClient
+	DB int
+	// Masters calls f for each master of a cluster; nil outside a cluster.
+	Masters func(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	// Nodes are the gates before a cluster's nodes; nil outside a cluster.
+	Nodes *node.Nodes
+
+	another func(waiting) redis.UniversalClient
+	watch   *sentinel.Watch // nil without sentinels
+	mu      sync.Mutex
+	others  []redis.UniversalClient
+}
+
+// waiting is what connections for those that wait have of their own.
+type waiting struct {
+	size      int           // to each node
+	timeout   time.Duration // of an answer
+	lifetime  time.Duration // of a connection; zero = without end
+	onConnect func(context.Context, *redis.Conn) error
+}
+
+// waiters makes a client of its own for calls that hold their connection while
+// they wait. It is closed with c.
+func (c *Conn) waiters(w waiting) redis.UniversalClient {
+	other := c.another(w)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.others = append(c.others, other)
+	return other
+}
+
+// Close closes all connections.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	errs := []error{c.UniversalClient.Close()}
+	for _, o := range c.others {
+		errs = append(errs, o.Close())
+	}
+	c.others = nil
+	if c.watch != nil {
+		c.watch.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// How long Redis may take: an answer that takes longer is a failure. go-redis
+// repeats no write of which it does not know whether it was carried out, because
+// a claim or a push that was made twice is not the same as once; those who call
+// know what to repeat. MaxRetries says so to a single node, and once to a cluster,
+// whose client repeats for reasons of its own; reads it may repeat there.
+const (
+	dialTimeout = 2 * time.Second
+	readTimeout = 3 * time.Second
+	poolSize    = 32
+)
+
+// Address says where Redis is and of which kind.
+type Address struct {
+	// Mode is standalone, sentinel or cluster; empty = standalone.
+	Mode string
+	// URL is redis://, rediss:// or unix://; of sentinels …?master_name=m&addr=host:port,
+	// of a cluster …?addr=host:port.
+	URL string
+	// TLS, if not nil, is what rediss:// speaks with: authorities to trust, and a
+	// certificate of the client. A server's certificate must be good for the host of the
+	// URL, or, in a cluster and behind sentinels, for the address that the node has there.
+	TLS *tls.Config
+	// SentinelUsername and SentinelPassword are for the sentinels: the user in the URL is
+	// Redis's.
+	SentinelUsername, SentinelPassword string
+}
+
+// tls are the settings of TLS for what the URL asks for: nil without rediss://.
+func (a Address) tls(url *tls.Config, several bool) *tls.Config {
+	if url == nil {
+		return nil
+	}
+	c := url.Clone()
+	if a.TLS != nil {
+		c.RootCAs, c.Certificates = a.TLS.RootCAs, a.TLS.Certificates
+	}
+	if several {
+		c.ServerName = "" // that of each node
+	}
+	return c
+}
+
+// Open reads an address and makes the connection. It does not speak to Redis yet.
+// Its errors do not repeat the URL, which may hold a password.
+func Open(a Address) (*Conn, error) {
+	switch a.Mode {
+	case "", "standalone":
+		return openStandalone(a)
+	case "sentinel":
+		return openSentinel(a)
+	case "cluster":
+		return openCluster(a)
+	}
+	return nil, fmt.Errorf("mode %q; want standalone, sentinel or cluster", a.Mode)
+}
+
+var noMaintenance = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+
+func openStandalone(a Address) (*Conn, error) {
+	o, err := redis.ParseURL(a.URL)
+	if err != nil {
+		return nil, badURL(err, a.URL)
+	}
+	o.MaxRetries, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = -1, dialTimeout, readTimeout, readTimeout
+	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig = true, poolSize, noMaintenance
+	o.DisableIdentity, o.TLSConfig = true, a.tls(o.TLSConfig, false)
+	plain := *o // the client fills in what it is given
+	return &Conn{UniversalClient: redis.NewClient(o), DB: o.DB, another: func(w waiting) redis.UniversalClient {
+		o := plain
+		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
+		return redis.NewClient(&o)
+	}}, nil
+}
+
+func openSentinel(a Address) (*Conn, error) {
+	o, err := redis.ParseFailoverURL(a.URL)
+	if err != nil {
+		return nil, badURL(err, a.URL)
+	}
+	if o.MasterName == "" {
+		return nil, fmt.Errorf("the URL names no master; add ?master_name=<name>, and &addr=host:port for each further sentinel")
+	}
+	// In every mode the URL has the user of Redis. go-redis takes it for the
+	// sentinels' own, and Redis's from ?username= and ?password=.
+	if o.Username == "" && o.Password == "" {
+		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = o.SentinelUsername, o.SentinelPassword, "", ""
+	}
+	user, password := cmp.Or(a.SentinelUsername, o.SentinelUsername), cmp.Or(a.SentinelPassword, o.SentinelPassword)
+	w := sentinel.New(sentinel.Options{Master: o.MasterName, Addrs: o.SentinelAddrs, Username: user, Password: password,
+		TLS: a.tls(o.TLSConfig, true), DialTimeout: dialTimeout})
+	client := func(x waiting) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{
+			Addr: "the master " + o.MasterName, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Dial(ctx) },
+			ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,
+			MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: x.timeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
+			PoolFIFO: o.PoolFIFO, PoolSize: x.size, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
+			ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: cmp.Or(x.lifetime, o.ConnMaxLifetime), OnConnect: x.onConnect,
+			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
+		})
+	}
+	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w}, nil
+}
+
+func openCluster(a Address) (*Conn, error) {
+	o, err := redis.ParseClusterURL(a.URL)
+	if err != nil {
+		return nil, badURL(err, a.URL)
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, readTimeout, readTimeout
+	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig, o.DisableIdentity = true, poolSize, noMaintenance, true
+	// Redirections are the cluster's way to say where a slot is.
+	o.MaxRedirects, o.TLSConfig = 5, a.tls(o.TLSConfig, true)
+	plain := *o
+	c, nodes := redis.NewClusterClient(o), node.New()
+	c.OnNewNode(nodes.Guard)
+	return &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, another: func(w waiting) redis.UniversalClient {
+		o := plain
+		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
+		return redis.NewClusterClient(&o)
+	}}, nil
+}
+
+func badURL(err error, url string) error {
+	text := err.Error()
+	if strings.Contains(text, url) || strings.Contains(url, "@") {
+		text = "it cannot be read"
+	}
+	return fmt.Errorf("not a Redis URL: %s; want redis://[user:password@]host:port/db, rediss://… or unix://path", text)
+}

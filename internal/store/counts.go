@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"notifier/internal/keys"
+)
+
+//go:embed lua/counts.lua
+var countsSource string
+
+var countsScript = newScript("counts", countsSource, false).anywhere()
+
+// lookForDue is how many entries of a shadow are looked at for the next due
+// time: those before it are leases of attempts that are running.
+const lookForDue = 1000
+
+// Counts says what Redis holds under each of the prefixes, over all shards.
+func (s *Store) Counts(ctx context.Context, prefixes []string) ([]Counts, error) {
+	paused, err := s.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Counts, len(prefixes))
+	for i, prefix := range prefixes {
+		out[i] = Counts{Prefix: prefix, Paused: slices.Contains(paused, prefix)}
+		for shard := range s.space.Shards {
+			if err := s.count(ctx, &out[i], shard); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// count adds one shard's numbers to c.
+func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
+	k := s.keysOf(keys.Partition{Prefix: c.Prefix, Shard: shard})
+	v, err := s.run(ctx, countsScript, []string{k[0], k[2], k[3]}, []any{lookForDue})
+	if err != nil {
+		return err
+	}
+	if len(v) != 5 {
+		return fmt.Errorf("counts: %d answers", len(v))
+	}
+	for i, into := range []*int64{&c.Pending, &c.Overdue, &c.Dead, &c.Settled} {
+		n, _ := v[i].(int64)
+		*into += n
+	}
+	text, _ := v[4].(string)
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if at := time.UnixMilli(ms).UTC(); c.NextDue.IsZero() || at.Before(c.NextDue) {
+			c.NextDue = at
+		}
+	}
+	return nil
+}
+
+// Counts is what Redis holds of a route.
+type Counts struct {
+	Prefix  string
+	Pending int64 // in the shadow: scheduled and claimed
+	Overdue int64 // of them, due and claimed by nobody
+	Dead    int64
+	Settled int64
+	NextDue time.Time // the earliest due time that nobody has claimed; zero = none is known
+	Paused  bool
+}

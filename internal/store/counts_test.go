@@ -1,0 +1,43 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The next due time was the head of the shadow, where the lease of a running
+// attempt stands as well.
+func TestNextDueIsNoLease(t *testing.T) {
+	s, _ := open(t)
+	count := func() Counts {
+		t.Helper()
+		c, err := s.Counts(t.Context(), []string{"none", prefix})
+		if err != nil || len(c) != 2 || c[0] != (Counts{Prefix: "none"}) {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		return c[1]
+	}
+	for i := range 3 {
+		k := fmt.Sprintf("app1:a:b:%d", i)
+		s.put(t, Request{Key: k})
+		s.take(t, k, "t")
+	}
+	if c := count(); c.Pending != 3 || c.Overdue != 0 || !c.NextDue.IsZero() {
+		t.Errorf("three claimed: %+v", c)
+	}
+	later := s.put(t, Request{Key: "app1:a:b:later", Delay: time.Hour})
+	if c := count(); c.Pending != 4 || !c.NextDue.Equal(later.Due) {
+		t.Errorf("one more in an hour, %s: %+v", later.Due, c)
+	}
+	now := s.put(t, Request{Key: "app1:a:b:now"})
+	if c := count(); c.Overdue != 1 || !c.NextDue.Equal(now.Due) {
+		t.Errorf("one more now, %s: %+v", now.Due, c)
+	}
+	if err := s.Pause(t.Context(), prefix); err != nil {
+		t.Fatal(err)
+	}
+	if c := count(); !c.Paused {
+		t.Errorf("paused: %+v", c)
+	}
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+)
+
+// Found is a notice as it is kept, and where it stands.
+type Found struct {
+	*notice.Notice
+	State notice.State
+	// SettledAt is when it was delivered or cancelled, or when it died.
+	SettledAt time.Time
+	// record is the text it was read from: see Store.Reopen.
+	record string
+}
+
+//go:embed lua/find.lua
+var findSource string
+
+var findScript = newScript("find", findSource, false)
+
+// Find reads one notice: under prefix, which is that of its route ("" = it has
+// none), or under another that covers its key. The notice's Route says where it
+// lies.
+func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
+	if prefix != "" {
+		f, err := s.FindMany(ctx, s.space.Partition(prefix, key), []string{key})
+		if err != nil {
+			return Found{}, err
+		}
+		if f[0].Notice != nil {
+			return f[0], nil
+		}
+	}
+	all, err := s.elsewhere(ctx, prefix, key)
+	if err != nil {
+		return Found{}, err
+	}
+	if len(all) > 0 {
+		// All in one script: it may be on its way from one to another.
+		var ks []string
+		for _, p := range all {
+			ks = append(ks, s.keysOf(s.space.Partition(p, key))...)
+		}
+		v, err := s.parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(s.space.Shard(key)), key})
+		if err != nil {
+			return Found{}, err
+		}
+		if a, under := splitPrefix(v[0], all[0], all[1:]); len(a) > 0 && a[0] != "" {
+			return found(key, under, a)
+		}
+	}
+	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
+// FindMany reads notices of one partition; what is not there has a nil
+// Notice.
+func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]Found, error) {
+	args := []any{s.space.ClaimPrefix(p.Shard)}
+	for _, k := range ks {
+		args = append(args, k)
+	}
+	v, err := s.parts(ctx, findScript, len(ks), s.keysOf(p), args)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Found, len(ks))
+	for i, k := range ks {
+		if a, ok := v[i].([]any); ok && len(a) == 5 && a[0] == "" && a[1] == "" && a[3] == "" && a[4] == "" {
+			continue
+		}
+		if out[i], err = found(k, p.Prefix, v[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// found reads {record, shadow, claimed, dead, settled}. A record that cannot be
+// read is returned as such (notice.Unread), and is no error: it may stand among others that can.
+func found(key, prefix string, v any) (Found, error) {
+	a, ok := v.([]any)
+	if !ok || len(a) != 5 {
+		return Found{}, fmt.Errorf("find: unexpected answer %T", v)
+	}
+	text, _ := a[0].(string)
+	n, err := notice.Decode(key, prefix, text)
+	if err != nil {
+		n = notice.Unread(key, prefix, text)
+	}
+	f := Found{Notice: n, record: text}
+	score := func(v any) (float64, bool) {
+		s, _ := v.(string)
+		x, err := strconv.ParseFloat(s, 64)
+		return x, err == nil
+	}
+	due, pending := score(a[1])
+	if pending {
+		f.State = notice.Scheduled
+		if a[2] == int64(1) {
+			f.State = notice.Claimed
+		}
+	} else if x, ok := score(a[3]); ok {
+		f.State, f.SettledAt = notice.Dead, time.UnixMilli(int64(x)).UTC()
+	} else if x, ok := score(a[4]); ok {
+		f.State, f.SettledAt = notice.Delivered, time.UnixMilli(int64(x)).UTC()
+		if x != float64(int64(x)) {
+			f.State = notice.Cancelled
+		}
+	}
+	if n.Due.IsZero() { // the record does not tell; when it next needs attention is known
+		if n.Due = f.SettledAt; pending {
+			n.Due = time.UnixMilli(int64(due)).UTC()
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+)
+
+// What an instance must know before it may write, and how it comes to know it:
+//
+// Layout version and shard count stand in notifier:meta. A copy of them, and
+// every prefix that any configuration ever had, stand in each shard's own slot
+// (…:layout, …:routes), with a digest of all that: the state. The scripts begin
+// with guard.lua, which compares the state with the one their instance knows, in
+// the same step with what they write. So nothing is written, claimed or moved
+// in a Redis that is another one than was looked at before, whoever put it in
+// the first one's place and however (another run id, another address behind the
+// same name, a proxy, a restored backup, FLUSHALL), and nobody writes without
+// knowing under which prefixes a notice may lie. A failover to a replica that
+// has the data costs nothing.
+//
+// A script that is refused makes its instance learn: it registers its own
+// prefixes, reads all, and looks at notifier:meta; then the script is tried
+// again. The prefixes of a shard only grow, so instances that learn from one
+// another come to an end.
+
+//go:embed lua/guard.lua
+var guardSource string
+
+// Layout is the version of what stands in Redis; a different one is refused.
+const Layout = 1
+
+// ErrLayout says that what stands in Redis was written with other settings.
+var ErrLayout = errors.New("the data in Redis has another layout")
+
+// view is what a Store knows of the layout, and its scripts as they must be
+// sent while that is so. It never changes.
+type view struct {
+	state    string
+	prefixes []string // sorted
+	forms    map[*script]forms
+	beside   map[string][]string // by own prefix: see others
+	history  int                 // endings that a shard holds at most for history; 0 = there is none
+}
+
+var guardCode = stripped(guardSource)
+
+// stripped is code that stands in front of scripts: without its comments, which
+// would be sent with each, and in one line, so that errors name the script's own.
+func stripped(source string) string {
+	var b strings.Builder
+	for line := range strings.Lines(source) {
+		if !strings.HasPrefix(line, "--") {
+			b.WriteString(strings.TrimSpace(line) + " ")
+		}
+	}
+	return b.String()
+}
+
+func newView(state string, prefixes, own []string) *view {
+	v := &view{state: state, prefixes: prefixes, forms: make(map[*script]forms, len(scripts)), beside: make(map[string][]string, len(own))}
+	for _, p := range own {
+		v.beside[p] = v.others(p, own)
+	}
+	guard := strings.Replace(guardCode, "<state>", state, 1)
+	for _, sc := range scripts {
+		if sc.guarded {
+			v.forms[sc] = newForms(guard + sc.src)
+		}
+	}
+	return v
+}
+
+// refused reports whether the guard has refused a script.
+func refused(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "LAYOUT ")
+}
+
+// Discover says how many shards there are, and their tags: what notifier:meta has
+// where want.Shards is 0 or names a count that a reshard has replaced (of which warning
+// tells), else want.Shards, or 1. Before the first start of all the tags of a cluster
+// are those that the first start will write. In a cluster whose master of notifier:meta
+// is away, a shard's copy says it. It writes nothing.
+func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
+	found = keys.Space{Namespace: want.Namespace}
+	name := found.Meta()
+	meta, err := readMeta(ctx, c, name, cluster)
+	if cluster && errors.Is(err, ErrUnavailable) {
+		meta, err = copied(ctx, c, want, err)
+	}
+	if err != nil {
+		return found, "", err
+	}
+	if len(meta) == 0 {
+		if found.Shards = max(want.Shards, 1); cluster {
+			found.Tags = keys.SpreadTags(found.Shards)
+		}
+		return found, "", nil
+	}
+	// The version first: the count of another layout says nothing.
+	if err := checkVersion(name, meta); err != nil {
+		return found, "", err
+	}
+	found.Shards, err = strconv.Atoi(meta["shards"])
+	if err != nil || found.Shards < 1 {
+		return found, "", fmt.Errorf("%w: %s says %q shards, which is no count; another program may use that key: choose another NOTIFIER_NAMESPACE",
+			ErrLayout, name, meta["shards"])
+	}
+	if found.Tags, err = keys.ParseTags(meta["tags"], found.Shards); err != nil {
+		return found, "", fmt.Errorf("%w: the tags of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
+	}
+	switch {
+	case want.Shards == 0 || want.Shards == found.Shards:
+		return found, "", nil
+	case slices.Contains(strings.Split(meta["replaced"], ","), strconv.Itoa(want.Shards)):
+		return found, fmt.Sprintf("NOTIFIER_SHARDS=%d names a count that a reshard has replaced; %s says %d, which holds: "+
+			"set NOTIFIER_SHARDS=%d, or remove the variable", want.Shards, name, found.Shards, found.Shards), nil
+	}
+	return found, "", checkMeta(meta, want)
+}
+
+// readMeta reads notifier:meta, or a shard's copy of it. In a cluster it does not wait
+// long, since others have copies.
+func readMeta(ctx context.Context, c redis.UniversalClient, name string, cluster bool) (map[string]string, error) {
+	if cluster {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, apartTimeout)
+		defer cancel()
+	}
+	meta, err := c.HGetAll(ctx, name).Result()
+	return meta, Wrap("meta", err)
+}
+
+// mostLooked is up to which count of shards the copies are found where the count is not
+// known.
+const mostLooked = 16
+
+// copies are the names of copies of notifier:meta, of which those at nodes that answer
+// say how many shards there are.
+func copies(want keys.Space) []string {
+	var names []string
+	add := func(n int, tags []string, shards ...int) {
+		for _, shard := range shards {
+			names = append(names, keys.Space{Namespace: want.Namespace, Shards: n, Tags: tags}.Layout(shard))
+		}
+	}
+	if want.Shards == 0 {
+		for shard := range mostLooked {
+			add(mostLooked, nil, shard)
+		}
+		for n := 2; n <= mostLooked; n++ {
+			add(n, keys.SpreadTags(n), 0, n-1) // they are far from each other, so on two masters
+		}
+		return names
+	}
+	for shard := range want.Shards {
+		add(want.Shards, keys.SpreadTags(want.Shards), shard)
+		add(want.Shards, nil, shard)
+	}
+	return names
+}
+
+// copied is a shard's copy of what notifier:meta says, whose node is away for the
+// reason why. A copy does not know which counts have been replaced: where it says
+// another one than is wanted, notifier:meta has to be waited for.
+func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why error) (map[string]string, error) {
+	for _, name := range copies(want) {
+		meta, err := readMeta(ctx, c, name, true)
+		if err != nil || len(meta) == 0 {
+			continue
+		}
+		if found := meta["shards"]; want.Shards != 0 && found != strconv.Itoa(want.Shards) {
+			return nil, fmt.Errorf("%w; the copy in %s says %s shards, NOTIFIER_SHARDS is %d", why, name, found, want.Shards)
+		}
+		return meta, nil
+	}
+	return nil, why
+}
+
+// checkMeta compares what notifier:meta says with this program and its
+// settings.
+func checkMeta(meta map[string]string, s keys.Space) error {
+	if err := checkVersion(s.Meta(), meta); err != nil {
+		return err
+	}
+	if meta["shards"] != strconv.Itoa(s.Shards) {
+		return fmt.Errorf("%w: %s says %s shards, NOTIFIER_SHARDS is %d; set NOTIFIER_SHARDS=%s, or use another NOTIFIER_NAMESPACE",
+			ErrLayout, s.Meta(), meta["shards"], s.Shards, meta["shards"])
+	}
+	if meta["tags"] != strings.Join(s.Tags, ",") {
+		return fmt.Errorf("%w: %s says the tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["tags"], strings.Join(s.Tags, ","))
+	}
+	return nil
+}
+
+func checkVersion(name string, meta map[string]string) error {
+	if meta["layout"] != strconv.Itoa(Layout) {
+		return fmt.Errorf("%w: %s says layout %q, this program writes %d; run the version that wrote it, or another NOTIFIER_NAMESPACE",
+			ErrLayout, name, meta["layout"], Layout)
+	}
+	return nil
+}

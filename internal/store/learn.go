@@ -1,0 +1,237 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/node"
+)
+
+//go:embed lua/register.lua
+var registerSource string
+
+// Learn makes this Store's prefixes known in every shard, and learns what is
+// known there; at the first start of all it writes the layout. Its error is
+// ErrLayout if Redis holds something else. Calls that write do it by themselves: so
+// a shard of a cluster whose node is away now is learnt of when it is back, and one
+// that is there is enough.
+func (s *Store) Learn(ctx context.Context) error {
+	learnt, away := false, error(nil)
+	for shard := range max(s.space.Shards, 1) {
+		switch err := s.learn(ctx, s.space.Base(shard), s.view.Load()); {
+		case err == nil:
+			learnt = true
+		case s.o.Cluster && errors.Is(err, ErrUnavailable):
+			away = err
+		default:
+			return err
+		}
+	}
+	if learnt {
+		return nil
+	}
+	return away
+}
+
+// Known reports whether Redis is the one this Store knows; if not, it learns. In a
+// cluster it asks the first shard whose node answers.
+func (s *Store) Known(ctx context.Context) (err error) {
+	if !s.o.Cluster {
+		return s.known(ctx, 0)
+	}
+	for shard := range max(s.space.Shards, 1) {
+		if s.o.Nodes.Slow(s.master(ctx, s.space.Base(shard))) {
+			err = s.fail("layout", node.ErrAway)
+			continue
+		}
+		one, cancel := context.WithTimeout(ctx, knownTimeout)
+		err = s.known(one, shard)
+		cancel()
+		if !errors.Is(err, ErrUnavailable) {
+			return err
+		}
+	}
+	return err
+}
+
+// knownTimeout is how long one node of a cluster is waited for where another may
+// answer.
+const knownTimeout = 300 * time.Millisecond
+
+func (s *Store) known(ctx context.Context, shard int) error {
+	before := s.view.Load()
+	state, err := s.c.HGet(ctx, s.space.Layout(shard), "state").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return s.fail("layout", err)
+	}
+	if before != nil && state == before.state {
+		s.tell(nil)
+		return nil
+	}
+	return s.learn(ctx, s.space.Base(shard), before)
+}
+
+// learn learns what one shard knows, unless that has been done since before was
+// what this Store knew. base begins the names of the shard's keys.
+func (s *Store) learn(ctx context.Context, base string, before *view) error {
+	select {
+	case s.learning <- struct{}{}:
+		defer func() { <-s.learning }()
+	case <-ctx.Done():
+		return s.fail("layout", ctx.Err())
+	}
+	now := s.view.Load()
+	if now != before {
+		return nil
+	}
+	known := slices.Clone(s.o.Prefixes)
+	if now != nil {
+		known = append(known, now.prefixes...)
+	}
+	next, err := s.register(ctx, base, known, s.marks())
+	if err != nil {
+		if errors.Is(err, ErrLayout) {
+			s.tell(err)
+		}
+		return err
+	}
+	s.tell(nil)
+	if now == nil || now.state != next.state {
+		s.view.Store(next)
+	}
+	return nil
+}
+
+// tell says how the layout stands, where that has changed.
+func (s *Store) tell(err error) {
+	if s.wrong.Swap(err != nil) != (err != nil) && s.o.OnLayout != nil {
+		s.o.OnLayout(err)
+	}
+}
+
+// marks is what this Store says of history where it registers: how many endings a
+// shard holds at most, or nothing where it has none itself.
+func (s *Store) marks() string {
+	if s.o.History <= 0 {
+		return ""
+	}
+	return strconv.Itoa(max(s.o.History/max(s.space.Shards, 1), 1))
+}
+
+// register makes prefixes known in one shard and in notifier:routes, and what is
+// said of history. One round trip does where the shard has its copy of the layout.
+func (s *Store) register(ctx context.Context, base string, known []string, history string) (*view, error) {
+	// A full Redis lets instances begin: it has notices to deliver.
+	src := newForms(registerSource).fit(s, &script{}).src
+	write := "0"
+	for range 5 {
+		slices.Sort(known)
+		known = slices.Compact(known)
+		all := make([]any, len(known))
+		for i, p := range known {
+			all[i] = p
+		}
+		var meta *redis.MapStringStringCmd
+		var routes *redis.StringSliceCmd
+		var reply *redis.Cmd
+		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			reply = p.Eval(ctx, src, []string{base + "layout", base + "routes"},
+				append([]any{Layout, max(s.space.Shards, 1), write, history, strings.Join(s.space.Tags, ",")}, all...)...)
+			meta, routes = p.HGetAll(ctx, s.space.Meta()), p.SMembers(ctx, s.space.Routes())
+			return nil
+		})
+		there, rerr := reply.StringSlice()
+		if rerr != nil || len(there) == 0 {
+			return nil, s.fail("register", errors.Join(err, rerr))
+		}
+		if err != nil && !s.o.Cluster { // in a cluster a shard goes on without the master of the other keys
+			return nil, s.fail("register", err)
+		}
+		held := 0
+		if there[0] != "" {
+			if held, err = strconv.Atoi(there[1]); err != nil {
+				return nil, fmt.Errorf("%w: %slayout says %q of history, which is no number", ErrLayout, base, there[1])
+			}
+			there = slices.Delete(there, 1, 2)
+		}
+		if meta.Err() != nil && there[0] == "" {
+			return nil, s.fail("meta", meta.Err())
+		}
+		if meta.Err() == nil {
+			if err := s.meta(ctx, meta.Val()); err != nil {
+				return nil, err
+			}
+			write = "1"
+		}
+		missing := slices.DeleteFunc(slices.Clone(routes.Val()), func(p string) bool { return keys.CheckPrefix(p) != nil || slices.Contains(there, p) })
+		if there[0] != "" && len(missing) == 0 {
+			v := newView(there[0], there[1:], s.o.Prefixes)
+			v.history = held
+			return v, s.share(ctx, routes, there[1:])
+		}
+		known = append(known, missing...)
+		if there[0] != "" {
+			known = append(known, there[1:]...)
+		}
+	}
+	return nil, fmt.Errorf("register: %w: the prefixes change all the time", ErrUnavailable)
+}
+
+// share adds to notifier:routes what a shard knows and it does not. In a cluster
+// it may be out of reach; then the shards' own copies have to do.
+func (s *Store) share(ctx context.Context, routes *redis.StringSliceCmd, there []string) error {
+	var more []any
+	for _, p := range there {
+		if !slices.Contains(routes.Val(), p) {
+			more = append(more, p)
+		}
+	}
+	if routes.Err() != nil || len(more) == 0 {
+		return nil
+	}
+	if err := s.c.SAdd(ctx, s.space.Routes(), more...).Err(); err != nil && !s.o.Cluster && !redis.IsOOMError(err) {
+		return s.fail("register", err)
+	}
+	return nil
+}
+
+// meta checks what notifier:meta says, and writes it at the first start of all.
+func (s *Store) meta(ctx context.Context, got map[string]string) error {
+	name, space := s.space.Meta(), s.space
+	space.Shards = max(space.Shards, 1)
+	if len(got) == 0 {
+		var after *redis.MapStringStringCmd
+		_, err := s.c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSetNX(ctx, name, "layout", Layout)
+			p.HSetNX(ctx, name, "shards", space.Shards)
+			if len(space.Tags) > 0 {
+				p.HSetNX(ctx, name, "tags", strings.Join(space.Tags, ","))
+			}
+			after = p.HGetAll(ctx, name)
+			return nil
+		})
+		if err != nil {
+			return s.fail("meta", err)
+		}
+		got = after.Val()
+	}
+	return checkMeta(got, space)
+}
+
+// Prefixes lists every prefix that any configuration ever had, as far as this
+// Store knows: at each of its writes that was all there were.
+func (s *Store) Prefixes() []string {
+	if v := s.view.Load(); v != nil {
+		return v.prefixes
+	}
+	return nil
+}

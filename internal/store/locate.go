@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"notifier/internal/keys"
+)
+
+// Where a notice lies. An instance writes a notice under the prefix of the route
+// that its own configuration gives the key; instances of other configurations
+// give it another one, so each looks under every registered prefix that covers
+// the key before it says that there is none, and before it makes one.
+
+//go:embed lua/locate.lua
+var locateSource string
+
+var locateScript = newScript("locate", locateSource, false)
+
+// others are the registered prefixes beside prefix under which notices may lie
+// that belong there: shorter ones, and longer ones that are no route of this
+// Store's, since it would have put the notice there by itself.
+func (v *view) others(prefix string, own []string) []string {
+	var list []string
+	for _, p := range v.prefixes {
+		if keys.HasPrefix(prefix, p) || keys.HasPrefix(p, prefix) && !slices.Contains(own, p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// covering are the registered prefixes that cover a key, the longest first.
+func (v *view) covering(key string) []string {
+	var list []string
+	for end := strings.LastIndexByte(key, ':'); end > 0; end = strings.LastIndexByte(key[:end], ':') {
+		if _, ok := slices.BinarySearch(v.prefixes, key[:end]); ok {
+			list = append(list, key[:end])
+		}
+	}
+	return list
+}
+
+// othersOf is others by what is known now.
+func (s *Store) othersOf(prefix string) []string {
+	if v := s.view.Load(); v != nil {
+		return v.beside[prefix]
+	}
+	return nil
+}
+
+// locate says under which of the prefixes keys of one shard lie, "" = none.
+func (s *Store) locate(ctx context.Context, shard int, prefixes, ks []string) ([]string, error) {
+	records := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		records[i] = s.space.Records(keys.Partition{Prefix: p, Shard: shard})
+	}
+	args := make([]any, len(ks))
+	for i, k := range ks {
+		args[i] = k
+	}
+	at, err := s.answer(ctx, locateScript, records, args).Int64Slice()
+	if err != nil {
+		return nil, s.fail("locate", err)
+	}
+	if len(at) != len(ks) {
+		return nil, s.fail("locate", fmt.Errorf("a reply of %d parts to %d keys", len(at), len(ks)))
+	}
+	out := make([]string, len(ks))
+	for i, n := range at {
+		if n > 0 && int(n) <= len(prefixes) {
+			out[i] = prefixes[n-1]
+		}
+	}
+	return out, nil
+}
+
+// elsewhere are the prefixes to look under for a notice that was not found where
+// it was looked for first ("" = nowhere yet): all that cover its key, if there is
+// another one.
+func (s *Store) elsewhere(ctx context.Context, looked, key string) ([]string, error) {
+	if looked == "" { // no script has told yet whether all prefixes are known
+		if err := s.known(ctx, s.space.Shard(key)); err != nil {
+			return nil, err
+		}
+	}
+	v := s.view.Load()
+	if v == nil {
+		return nil, nil
+	}
+	all := v.covering(key)
+	if len(all) == 1 && all[0] == looked {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// splitPrefix parts a script's answer on a notice that was asked for under several
+// prefixes: what is kept, and the prefix it lies under.
+func splitPrefix(answer any, first string, others []string) (a []any, under string) {
+	a, _ = answer.([]any)
+	if len(a) == 6 {
+		if n, _ := a[5].(int64); n > 0 && int(n) <= len(others) {
+			return a[:5], others[n-1]
+		}
+	}
+	return a, first
+}
+
+// maxMoves bounds how often a notice is followed that is moved again and again
+// while it is to be changed.
+const maxMoves = 20

@@ -1,0 +1,48 @@
+-- Gives an instance's sign of life and tells who else has given one.
+-- KEYS  1 signs  2 about  3 ended
+-- ARGV  1 id  2 the channel of all instances  3 what stands before an id in the name of an instance's own channel
+--       4 "1" if it leaves, else "0"  5 what it tells of itself, 6 its figures, both empty = as before
+--       7 tell of those that ended since this ms (0 = within the last minute)
+--       8… at most 64 ids whose connections are asked for
+-- Reply {now ms, answer, {connections of the caller, of each id of 8…}, {id, score, …}, {id, score, …}}
+--       answer: 1 the caller was known, 0 it is new or was forgotten, -1 it has ended before and nothing was written.
+--       The third is empty where PUBSUB NUMSUB is forbidden. The fourth are the living, the last who ended: at most 1,000
+--       each, the latest first.
+-- Bound 1,000 of the living, 1,000 of the ended, 64 connections; at most 100 dead entries are removed.
+-- A score is the ms of the sign, plus .25 if the instance's own channel had a subscriber then, plus .5 if it leaves. Of the
+-- ended .5 says that it left by itself. Times that lie ahead (the clock was set back, or another server took over) are
+-- removed as those that lie ten minutes back are: whoever lives comes again at once.
+local call = redis.call
+local t = call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local id = ARGV[1]
+if call('ZSCORE', KEYS[3], id) then return {now, -1, {}, {}, {}} end
+
+local ask = {ARGV[3] .. id}
+for i = 8, math.min(#ARGV, 71) do ask[#ask + 1] = ARGV[3] .. ARGV[i] end
+local connections, answer = {}, redis.pcall('PUBSUB', 'NUMSUB', unpack(ask))
+if not answer.err then
+  for i = 2, #answer, 2 do connections[i / 2] = tonumber(answer[i]) end
+end
+
+for _, range in ipairs({{'-inf', now - 600000}, {now + 10000, '+inf'}}) do
+  local dead = call('ZRANGEBYSCORE', KEYS[1], range[1], range[2], 'LIMIT', 0, 50)
+  for _, name in ipairs(dead) do
+    call('ZREM', KEYS[1], name)
+    call('HDEL', KEYS[2], name, name .. ' figures')
+  end
+end
+
+local flags = (connections[1] or 0) > 0 and 0.25 or 0
+if ARGV[4] == '1' then flags = flags + 0.5 end
+local known = 1 - call('ZADD', KEYS[1], string.format('%.2f', now + flags), id)
+if ARGV[5] ~= '' then call('HSET', KEYS[2], id, ARGV[5]) end
+if ARGV[6] ~= '' then call('HSET', KEYS[2], id .. ' figures', ARGV[6]) end
+-- Where that is forbidden the others hear of it by their next beat.
+if known == 0 then redis.pcall('PUBLISH', ARGV[2], 'joined ' .. id) end
+
+local since = tonumber(ARGV[7])
+if since < now - 60000 or since > now then since = now - 60000 end
+return {now, known, connections,
+  call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1000),
+  call('ZREVRANGEBYSCORE', KEYS[3], '+inf', string.format('%.0f', since), 'WITHSCORES', 'LIMIT', 0, 1000)}

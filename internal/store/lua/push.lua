@@ -1,0 +1,26 @@
+-- Pushes an entry once, in a cluster, where the list or stream lies in another slot than the notice.
+-- KEYS  1 list or stream  2 the push's marker  then the markers of pushes in whose place this one is made
+-- ARGV  1 how long the marker stays, ms  2 "L", or "S" and how long the stream may be (0 = without a bound)
+--       then the list's element, or field, value, … of the stream's entry
+-- Reply 1 = pushed; 0 = it was pushed before, and nothing is done; an error's text = it was not taken, and there is no marker
+-- Bound the markers given, at most 21.
+for i = 3, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end
+end
+if not redis.call('SET', KEYS[2], '', 'NX', 'PX', ARGV[1]) then return 0 end
+local pushed
+if ARGV[2] == 'L' then
+  pushed = redis.pcall('RPUSH', KEYS[1], ARGV[3])
+else
+  local maxlen, entry = string.sub(ARGV[2], 2), {unpack(ARGV, 3)}
+  if maxlen ~= '0' then
+    pushed = redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', maxlen, '*', unpack(entry))
+  else
+    pushed = redis.pcall('XADD', KEYS[1], '*', unpack(entry))
+  end
+end
+if type(pushed) == 'table' and pushed.err then
+  redis.call('DEL', KEYS[2])
+  return pushed
+end
+return 1

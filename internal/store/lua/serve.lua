@@ -1,0 +1,10 @@
+-- Notes which prefixes an instance has routes for, and says who else has which.
+-- KEYS  1 serving
+-- ARGV  1 instance  2 forget who has said nothing for so many ms, then prefixes
+-- Reply members: "<prefix> <instance>"
+-- Bound the prefixes given, and those of all instances that live.
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+for i = 3, #ARGV do redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[i] .. ' ' .. ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - tonumber(ARGV[2])))
+return redis.call('ZRANGE', KEYS[1], 0, -1)

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+)
+
+// forgetful is a Store that keeps nothing of what is settled.
+func forgetful(t *testing.T) (*Store, *redistest.Server) {
+	t.Helper()
+	s, srv := open(t)
+	return New(Options{Client: s.c, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{prefix}}), srv
+}
+
+func TestNoTwoNoticesOfAKeyShareTheirWebhookID(t *testing.T) {
+	const key = "app1:a:b:1"
+	s, srv := forgetful(t)
+	p := newProducer(t, s)
+	seen := map[string]bool{}
+	add := func(id string) {
+		t.Helper()
+		if seen[id] {
+			t.Fatalf("notice %d has a webhook-id that one before it had", len(seen)+1)
+		}
+		seen[id] = true
+	}
+	for range 100 {
+		r := s.put(t, Request{Key: key, Content: body("x")})
+		add(r.ID())
+		s.end(t, Settlement{Claim: s.take(t, key, "t"), Ending: EndDelivered})
+		r = s.put(t, Request{Key: key, Delay: time.Hour, Content: body("x")})
+		add(r.ID())
+		if _, err := s.Amend(t.Context(), prefix, key, Cancel, When{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Run(t.Context(), srv.Client(), p.keys(key), key, "+0", "reject", "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.Find(t.Context(), prefix, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(f.ID())
+		if _, err := s.Amend(t.Context(), prefix, key, Cancel, When{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheReplyToAReplaceNamesTheWebhookIDOfItsRecord(t *testing.T) {
+	const key = "app1:a:b:1"
+	s, _ := open(t)
+	for range 50 {
+		s.put(t, Request{Key: key, Content: body("x")})
+		r := s.put(t, Request{Key: key, OnDuplicate: Replace, Content: body("y")})
+		if f, err := s.Find(t.Context(), prefix, key); err != nil || f.ID() != r.ID() {
+			t.Fatalf("the reply says %s, made %v, the record %v, %v", r.ID(), r.Made, f.Notice, err)
+		}
+	}
+}
+
+// What was written with made in ms keeps its webhook-id, its time of creation
+// and its claims.
+func TestARecordFromBeforeKeepsItsWebhookID(t *testing.T) {
+	const key = "app1:a:b:1"
+	s, srv := open(t)
+	s.put(t, Request{Key: key, Content: body(`{"a":1}`)})
+	const record = `{"due":1763740800000,"made":1763740785000,"json":{"a":1}}`
+	if err := srv.Client().HSet(t.Context(), s.space.Records(partition), key, record).Err(); err != nil {
+		t.Fatal(err)
+	}
+	const id = "msg_5b7c2e076f9f60591d1782fafc" // SHA-256 of "app1:a:b:1|1763740785000"
+	made := time.UnixMilli(1763740785000)
+	c := s.take(t, key, "t")
+	if c.ID() != id || !c.Made.Time().Equal(made) {
+		t.Fatalf("%s, made %s", c.ID(), c.Made.Time())
+	}
+	if got := s.end(t, Settlement{Claim: c, Ending: EndRetry, After: time.Hour}); got.Stale {
+		t.Fatal("its claim does not count")
+	}
+	if ch, err := s.Amend(t.Context(), prefix, key, Fire, When{}); err != nil || ch.ID() != id || !ch.Made.Time().Equal(made) {
+		t.Fatalf("%+v, %v", ch.Notice, err)
+	}
+	r := s.put(t, Request{Key: key, OnDuplicate: Replace, Content: body("x")})
+	if r.ID() == id || r.Made <= notice.Made(made.UnixMilli()) || time.Since(r.Made.Time()).Abs() > time.Minute {
+		t.Errorf("its successor: %s, made %s", r.ID(), r.Made.Time())
+	}
+}
+
+func TestADelayIsNeverShort(t *testing.T) {
+	const key = "app1:a:b:1"
+	s, srv := forgetful(t)
+	p := newProducer(t, s)
+	ctx, c := t.Context(), srv.Client()
+	for i := range 60 {
+		now := func() time.Time {
+			v, err := c.Time(ctx).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		check := func(what string, before, due time.Time) {
+			t.Helper()
+			over := due.Sub(before.Add(time.Second))
+			if over < 0 || over > time.Second {
+				t.Fatalf("%s %d is due %s after its delay", what, i, over)
+			}
+		}
+		before := now()
+		check("schedule", before, s.put(t, Request{Key: key, Delay: time.Second}).Due)
+		before = now()
+		ch, err := s.Amend(ctx, prefix, key, Reschedule, When{Delay: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("reschedule", before, ch.Due)
+		before = now()
+		ms, err := p.Run(ctx, c, p.keys(key), key, "+1000", "replace", "x").Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("script "+strconv.FormatInt(ms, 10), before, time.UnixMilli(ms))
+		if _, err := s.Amend(ctx, prefix, key, Cancel, When{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Which routes are paused stands in one set, which decides while it can be read.
+// Each shard has a copy in its own slot: in a cluster it says so while the master
+// of that set is away.
+
+// Pause stops claims of a route everywhere; its notices stay. Instances hear of
+// it on the wake channel, or within seconds.
+func (s *Store) Pause(ctx context.Context, prefix string) error {
+	return s.setPaused(ctx, "pause", func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, prefix) }, prefix)
+}
+
+// Resume undoes Pause.
+func (s *Store) Resume(ctx context.Context, prefix string) error {
+	return s.setPaused(ctx, "resume", func(p redis.Pipeliner, set string) { p.SRem(ctx, set, prefix) }, prefix)
+}
+
+// setPaused changes the set of paused prefixes, and then each shard's copy. A copy
+// at a node that is away is made right when it is back: see Pauses.
+func (s *Store) setPaused(ctx context.Context, op string, change func(p redis.Pipeliner, set string), prefix string) error {
+	if err := s.Known(ctx); err != nil {
+		return err
+	}
+	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		change(p, s.space.Paused())
+		return nil
+	}); err != nil {
+		return s.fail(op, err)
+	}
+	if err := s.eachCopy(ctx, func(p redis.Pipeliner, set string) { change(p, set) }); err != nil {
+		return err
+	}
+	return s.Publish(ctx, "paused "+prefix)
+}
+
+// eachCopy does something with each shard's copy. In a cluster it leaves out nodes
+// that do not answer.
+func (s *Store) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set string)) error {
+	all := make([]string, max(s.space.Shards, 1))
+	for shard := range all {
+		all[shard] = s.space.ShardPaused(shard)
+	}
+	return s.apart(ctx, all, func(ctx context.Context, some []string) error {
+		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, set := range some {
+				do(p, set)
+			}
+			return nil
+		})
+		if err = s.wrapped("paused", err); s.o.Cluster && errors.Is(err, ErrUnavailable) {
+			return nil
+		}
+		return err
+	})
+}
+
+// wrapped is fail of what may be no error.
+func (s *Store) wrapped(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.fail(op, err)
+}
+
+// apartTimeout is how long a call waits for one node of a cluster where the others'
+// answers will do.
+const apartTimeout = time.Second
+
+// apart calls f with the keys of each node of a cluster, at the same time, and
+// passes over nodes that are slow. It returns the first error.
+func (s *Store) apart(ctx context.Context, ks []string, f func(ctx context.Context, some []string) error) error {
+	if !s.o.Cluster {
+		return f(ctx, ks)
+	}
+	ctx, cancel := context.WithTimeout(ctx, apartTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var first error
+	var calls sync.WaitGroup
+	for master, some := range s.byMaster(ctx, ks) {
+		if s.o.Nodes.Slow(master) {
+			continue
+		}
+		calls.Go(func() {
+			if err := f(ctx, some); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
+			}
+		})
+	}
+	calls.Wait()
+	return first
+}
+
+// CopyPaused gives each shard its copy of the paused prefixes.
+func (s *Store) CopyPaused(ctx context.Context) error {
+	paused, err := s.c.SMembers(ctx, s.space.Paused()).Result()
+	if err != nil {
+		return s.fail("paused", err)
+	}
+	members := make([]any, len(paused))
+	for i, p := range paused {
+		members[i] = p
+	}
+	return s.eachCopy(ctx, func(p redis.Pipeliner, set string) {
+		p.Del(ctx, set)
+		if len(members) > 0 {
+			p.SAdd(ctx, set, members...)
+		}
+	})
+}
+
+// Pauses is which prefixes are paused, as far as that can be read.
+type Pauses struct {
+	// Shards has the paused prefixes, sorted, by shard; nil = unknown.
+	Shards [][]string
+	// Stale: a shard's copy is not as it should be: see CopyPaused.
+	Stale bool
+}
+
+// Pauses reads which prefixes are paused. It is an error if that is not known of
+// any shard.
+func (s *Store) Pauses(ctx context.Context) (Pauses, error) {
+	all := []string{s.space.Paused()}
+	shards := max(s.space.Shards, 1)
+	if s.o.Cluster {
+		for shard := range shards {
+			all = append(all, s.space.ShardPaused(shard))
+		}
+	}
+	var mu sync.Mutex
+	read := map[string][]string{}
+	err := s.apart(ctx, all, func(ctx context.Context, some []string) error {
+		sets := make([]*redis.StringSliceCmd, len(some))
+		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, set := range some {
+				sets[i] = p.SMembers(ctx, set)
+			}
+			return nil
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		for i, set := range some {
+			if sets[i].Err() == nil {
+				list := append([]string{}, sets[i].Val()...)
+				slices.Sort(list)
+				read[set] = list
+			}
+		}
+		return s.wrapped("paused", err)
+	})
+	decided, ok := read[s.space.Paused()]
+	p := Pauses{Shards: make([][]string, shards)}
+	for shard := range shards {
+		own, has := read[s.space.ShardPaused(shard)]
+		p.Shards[shard] = own
+		if ok {
+			p.Shards[shard] = decided
+			p.Stale = p.Stale || has && !slices.Equal(own, decided)
+		}
+	}
+	if len(read) == 0 {
+		if err == nil {
+			err = s.fail("paused", ErrUnavailable)
+		}
+		return p, err
+	}
+	return p, nil
+}
+
+// Paused lists the paused prefixes: those of the shards where they are known.
+func (s *Store) Paused(ctx context.Context) ([]string, error) {
+	p, err := s.Pauses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, some := range p.Shards {
+		list = append(list, some...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// Publish sends a message to all instances.
+func (s *Store) Publish(ctx context.Context, message string) error {
+	if err := s.anyNode(ctx).Publish(ctx, s.space.Wake(), message).Err(); err != nil {
+		return s.fail("publish", err)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+)
+
+//go:embed lua/peek.lua
+var peekSource string
+
+var peekScript = newScript("peek", peekSource, false)
+
+// maxPeekBytes bounds the payloads and records one peek call brings.
+const maxPeekBytes = 4 << 20
+
+// Lengths of a Seen that are none.
+const (
+	NoKey    = -1 // there is no such key
+	NoString = -2 // the key holds something else
+)
+
+// Seen is a timer key that may need adoption, and the notice of that name.
+type Seen struct {
+	Key    string
+	Value  []byte // the payload; nil if it is longer than was asked for
+	Length int64  // of the payload, or NoKey or NoString
+	Expire int64  // Unix ms; -1 = it never expires
+	// Found's Notice is nil if there is none.
+	Found
+	// NoTimer: pending without a timer of its own.
+	NoTimer bool
+	score   string
+	under   string // the prefix it was looked at under
+}
+
+// Peek looks at timer keys of one partition. It passes over those that
+// need nothing, and returns how many of the keys it looked at. A notice that lies
+// under another prefix is looked at there.
+func (s *Store) Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error) {
+	if others := s.othersOf(p.Prefix); len(others) > 0 {
+		at, err := s.locate(ctx, p.Shard, append([]string{p.Prefix}, others...), ks)
+		if err != nil {
+			return now, nil, 0, err
+		}
+		n := 1
+		for n < len(ks) && at[n] == at[0] {
+			n++
+		}
+		if ks = ks[:n]; at[0] != "" {
+			p.Prefix = at[0]
+		}
+	}
+	now, seen, looked, err = s.peek(ctx, p, ks, maxBody)
+	for i := range seen {
+		seen[i].under = p.Prefix
+	}
+	return now, seen, looked, err
+}
+
+func (s *Store) peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error) {
+	if s.o.Cluster {
+		return s.peekApart(ctx, p, ks, maxBody)
+	}
+	args := []any{s.space.ClaimPrefix(p.Shard), maxBody, maxPeekBytes}
+	for _, k := range ks {
+		args = append(args, k)
+	}
+	v, err := s.parts(ctx, peekScript, 2, s.keysOf(p), args)
+	if err != nil {
+		return now, nil, 0, err
+	}
+	n, _ := v[1].(int64)
+	for _, x := range v[2:] {
+		a, ok := x.([]any)
+		if !ok || len(a) != 5 {
+			return now, nil, 0, fmt.Errorf("peek: unexpected answer %T", x)
+		}
+		w := Seen{}
+		w.Key, _ = a[0].(string)
+		value, _ := a[1].(string)
+		w.Length, _ = a[2].(int64)
+		w.Expire, _ = a[3].(int64)
+		if w.Length <= maxBody {
+			w.Value = []byte(value)
+		}
+		w.read(p.Prefix, a[4])
+		seen = append(seen, w)
+	}
+	return micros(v[0]), seen, int(n), nil
+}
+
+// read takes what find.lua would answer. A record that cannot be read is none:
+// a timer takes its place.
+func (w *Seen) read(prefix string, v any) {
+	a, ok := v.([]any)
+	if !ok || len(a) != 5 {
+		return
+	}
+	w.score, _ = a[1].(string)
+	f, _ := strconv.ParseFloat(w.score, 64)
+	w.NoTimer = f != float64(int64(f))
+	if a[0] == "" {
+		return
+	}
+	if f, err := found(w.Key, prefix, v); err == nil {
+		w.Found = f
+	}
+}
+
+// peekApart looks at timers that lie in slots of their own.
+func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error) {
+	lengths, expires, values := make([]*redis.IntCmd, len(ks)), make([]*redis.DurationCmd, len(ks)), make([]*redis.StringCmd, len(ks))
+	_, err = s.c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, k := range ks {
+			lengths[i], expires[i] = pipe.StrLen(ctx, k), pipe.PExpireTime(ctx, k)
+			values[i] = pipe.GetRange(ctx, k, 0, maxBody)
+		}
+		return nil
+	})
+	var answer redis.Error
+	if err != nil && (!errors.As(err, &answer) || kind(err) != nil) {
+		return now, nil, 0, s.fail("peek", err)
+	}
+	args := []any{s.space.ClaimPrefix(p.Shard)}
+	for _, k := range ks {
+		args = append(args, k)
+	}
+	v, err := s.run(ctx, findScript, s.keysOf(p), args)
+	if err != nil {
+		return now, nil, 0, err
+	}
+	for i, k := range ks {
+		w := Seen{Key: k, Length: lengths[i].Val(), Expire: expires[i].Val().Milliseconds()}
+		switch e := expires[i].Val(); {
+		case lengths[i].Err() != nil:
+			w.Length = NoString
+		case e < 0:
+			w.Expire = -1
+			if e == -2 { // go-redis gives -1 and -2 unscaled
+				w.Length = NoKey
+			}
+		}
+		if w.Length >= 0 && w.Length <= maxBody {
+			w.Value = []byte(values[i].Val())
+		}
+		if i < len(v) {
+			if a, ok := v[i].([]any); ok && len(a) == 5 {
+				w.read(p.Prefix, v[i])
+			}
+		}
+		seen = append(seen, w)
+	}
+	if now, err = s.holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result(); err != nil {
+		return now, nil, 0, s.fail("peek", err)
+	}
+	return now, seen, len(ks), nil
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+)
+
+// The answer to a push is lost: made again it does nothing, here and after the claim.
+func TestAPushIsMadeOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		push notice.Push
+		len  func(ctx context.Context, s *Store) int64
+	}{
+		{"list", notice.Push{Key: "todo", Entry: []string{"x"}}, func(ctx context.Context, s *Store) int64 { return s.c.LLen(ctx, "todo").Val() }},
+		{"stream", notice.Push{Key: "events", Stream: true, MaxLen: 10, Entry: []string{"f", "x"}},
+			func(ctx context.Context, s *Store) int64 { return s.c.XLen(ctx, "events").Val() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, srv, p := behind(t, "cluster")
+			ctx := t.Context()
+			push := func(mark string, inPlaceOf ...string) error {
+				x := c.push
+				x.Mark, x.InPlaceOf = mark, inPlaceOf
+				return Push(ctx, s.c, s.space, &x, time.Minute)
+			}
+			want := func(n int64, when string) {
+				t.Helper()
+				if got := c.len(ctx, s); got != n {
+					t.Errorf("%d entries %s, want %d", got, when, n)
+				}
+			}
+			if err := push("m:1:0"); err != nil {
+				t.Fatal(err)
+			}
+			p.lose("evalsha", 1, false)
+			if err := push("m:2:0"); !errors.Is(err, notice.ErrUnanswered) || p.losses() != 1 {
+				t.Errorf("the answer is lost: %v", err)
+			}
+			want(2, "after two pushes, of which one was not answered")
+			for range 3 {
+				if err := push("m:2:0"); err != nil {
+					t.Error(err)
+				}
+			}
+			want(2, "after the second was made again")
+			if err := push("m:3:0", "m:x:0", "m:2:0"); err != nil {
+				t.Error(err)
+			}
+			want(2, "after one in place of the second")
+			if err := push("m:4:0", "m:x:0"); err != nil {
+				t.Error(err)
+			}
+			want(3, "after one in place of what was never pushed")
+			for _, k := range srv.Client().Keys(ctx, "notifier:pushed:*").Val() {
+				if ttl := srv.Client().PTTL(ctx, k).Val(); ttl <= 0 || ttl > time.Minute {
+					t.Errorf("%s expires after %s", k, ttl)
+				}
+			}
+			if n := len(srv.Client().Keys(ctx, "notifier:pushed:{"+c.push.Key+"}:*").Val()); n != 3 {
+				t.Errorf("%d markers, want 3", n)
+			}
+		})
+	}
+}
+
+// What is refused leaves no marker: the push can be made once its target is right.
+func TestAPushThatIsRefused(t *testing.T) {
+	s, srv, _ := behind(t, "cluster")
+	ctx := t.Context()
+	if err := srv.Client().Set(ctx, "todo", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := &notice.Push{Key: "todo", Entry: []string{"x"}, Mark: "m:1:0"}
+	if err := Push(ctx, s.c, s.space, p, time.Minute); err == nil || errors.Is(err, notice.ErrUnanswered) || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Fatalf("%v", err)
+	}
+	if err := srv.Client().Del(ctx, "todo").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Push(ctx, s.c, s.space, p, time.Minute); err != nil || srv.Client().LLen(ctx, "todo").Val() != 1 {
+		t.Errorf("%v", err)
+	}
+}

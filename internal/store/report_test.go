@@ -1,0 +1,93 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+)
+
+// hand lets a consumer have the key's notice, and reads it.
+func (s *Store) hand(t *testing.T, key string) Found {
+	t.Helper()
+	c := s.take(t, key, "t")
+	c.AwaitsReport = true
+	c.Add(notice.Attempt{Number: c.AttemptsMade + 1, At: time.Now()})
+	s.end(t, Settlement{Claim: c, Ending: EndHanded, After: time.Minute})
+	f, err := s.Find(t.Context(), prefix, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// A report that was read just before its notice was replaced must not settle the
+// new one, though that awaits the report on an attempt of the same number.
+func TestAReportSettlesNoOtherMaking(t *testing.T) {
+	s, _ := open(t)
+	const k = "app1:a:b:1"
+	s.put(t, Request{Key: k, Content: body("1")})
+	old := s.hand(t, k)
+	s.put(t, Request{Key: k, OnDuplicate: Replace, Content: body("2")})
+	now := s.hand(t, k)
+	for i, f := range []Found{old, now} {
+		f.AwaitsReport = false
+		if got := s.end(t, Settlement{Claim: Reported(f, 0), Ending: EndDelivered}); got.Stale != (i == 0) {
+			t.Errorf("the report on notice %d: %+v", i+1, got)
+		}
+		if is, want := s.state(t, k), []notice.State{notice.Claimed, notice.Delivered}[i]; is != want {
+			t.Errorf("after the report on notice %d it is %s, want %s", i+1, is, want)
+		}
+	}
+}
+
+// Reopen wrote what an earlier read had found, whatever had come between.
+func TestReopenWritesNothingOverAChange(t *testing.T) {
+	s, _ := open(t)
+	const k = "app1:a:b:1"
+	deliver := func(text string) Found {
+		t.Helper()
+		s.put(t, Request{Key: k, OnDuplicate: Replace, Content: body(text)})
+		c := s.take(t, k, "t")
+		c.Add(notice.Attempt{Number: 1, At: time.Now()})
+		s.end(t, Settlement{Claim: c, Ending: EndDelivered})
+		f, err := s.Find(t.Context(), prefix, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	reopen := func(f Found, e Ending) Change {
+		t.Helper()
+		n := *f.Notice
+		n.Attempts = []notice.Attempt{{Number: 1, Reason: notice.ReasonRejected}}
+		if e == EndDead {
+			n.Reason = notice.ReasonRejected
+		}
+		c, err := s.Reopen(t.Context(), f, Settlement{Claim: Claim{Notice: &n}, Ending: e, After: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	old := deliver("1")
+	now := deliver("2")
+	for _, e := range []Ending{EndRetry, EndDead} {
+		if c := reopen(old, e); c.Done || c.State != notice.Delivered || string(c.Body) != "2" {
+			t.Errorf("%q: %+v, %+v", e, c, c.Notice)
+		}
+	}
+	if c := reopen(now, EndRetry); !c.Done || c.State != notice.Scheduled || string(c.Body) != "2" || c.Attempts[0].Reason != notice.ReasonRejected ||
+		c.Due.Before(time.Now().Add(50*time.Minute)) {
+		t.Errorf("%+v, %+v", c, c.Notice)
+	}
+	if c := reopen(now, EndRetry); c.Done || c.Before != notice.Scheduled {
+		t.Errorf("opened twice: %+v", c)
+	}
+	if c := reopen(deliver("3"), EndDead); !c.Done || c.State != notice.Dead || c.Notice.Reason != notice.ReasonRejected || string(c.Body) != "3" {
+		t.Errorf("%+v, %+v", c, c.Notice)
+	}
+	if p, err := s.List(t.Context(), Query{Routes: []string{prefix}, Limit: 10}); err != nil || len(p.Items) != 1 || p.Items[0].State != notice.Dead {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

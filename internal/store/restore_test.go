@@ -1,0 +1,111 @@
+package store
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+)
+
+// A dead letter is put back as it was, once, and history hears nothing of it
+// before it ends again.
+func TestDeadLettersArePutBack(t *testing.T) {
+	s, srv := historic(t, 1000)
+	const key = "app1:a:b:1"
+	die := func() Found {
+		t.Helper()
+		c := s.take(t, key, "t")
+		c.Add(notice.Attempt{Number: c.NextAttempt(), At: time.Now().Truncate(time.Millisecond).UTC(), Duration: 1234 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx, Response: "no"})
+		c.Reason = notice.ReasonStatus5xx
+		s.end(t, Settlement{Claim: c, Ending: EndDead})
+		f, err := s.Find(t.Context(), prefix, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	put := func(l Letter) Reply {
+		t.Helper()
+		r, err := s.Restore(t.Context(), partition, []Letter{l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r[0]
+	}
+	s.put(t, Request{Key: key, Content: notice.Content{Body: []byte(`{"a":1}`), Headers: []notice.Header{{Name: "X", Value: "1"}}, Ladder: notice.Ladder{}}})
+	was := die()
+	l := Letter{was.Notice, was.SettledAt}
+	if r := put(l); r.Created || r.Err != nil || r.State != notice.Dead {
+		t.Errorf("it is a dead letter already: %+v", r)
+	}
+	for name, lose := range map[string]func() error{
+		"purged": func() error { _, err := s.Amend(t.Context(), prefix, key, Purge, When{}); return err },
+		"lost": func() error {
+			return srv.Client().Del(t.Context(), s.space.Records(partition), s.space.Dead(partition), s.space.Settled(partition)).Err()
+		},
+		"emptied": func() error { _, _, err := s.Forget(t.Context(), partition, []string{key}); return err },
+	} {
+		if err := lose(); err != nil {
+			t.Fatal(err)
+		}
+		if r := put(l); !r.Created || r.Err != nil || r.ID() != was.ID() {
+			t.Errorf("%s: %+v", name, r)
+		}
+		now, err := s.Find(t.Context(), prefix, key)
+		if err != nil || !reflect.DeepEqual(now, was) {
+			t.Errorf("%s: %v\n%+v %+v\nwas\n%+v %+v", name, err, now, now.Notice, was, was.Notice)
+		}
+		if n := srv.Client().ZCard(t.Context(), s.space.Settled(partition)).Val(); n != 0 {
+			t.Errorf("%s: %d are settled", name, n)
+		}
+	}
+	// What is pending again, or delivered, or another notice, stays.
+	if _, err := s.Amend(t.Context(), prefix, key, Redrive, When{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := put(l); !errors.Is(r.Err, ErrTaken) || r.State != notice.Scheduled {
+		t.Errorf("redriven: %+v", r)
+	}
+	s.end(t, Settlement{Claim: s.take(t, key, "t2"), Ending: EndDelivered})
+	if r := put(l); !errors.Is(r.Err, ErrTaken) || r.State != notice.Delivered {
+		t.Errorf("delivered: %+v", r)
+	}
+	s.put(t, Request{Key: key, OnDuplicate: Replace, Content: body("new")})
+	if r := put(l); !errors.Is(r.Err, ErrTaken) {
+		t.Errorf("another notice: %+v", r)
+	}
+	if _, err := s.Amend(t.Context(), prefix, key, Cancel, When{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := put(l); !errors.Is(r.Err, ErrTaken) || r.State != notice.Cancelled {
+		t.Errorf("another notice, cancelled: %+v", r)
+	}
+	if got, _ := s.endings(t); !slices.Equal(got, []string{"dead 1 1", "cancelled 2 1", "delivered 2 1", "cancelled 1 1"}) {
+		t.Errorf("handed over: %v", got)
+	}
+}
+
+// What lies under the prefix of another configuration is found, and stays there.
+func TestADeadLetterIsNotPutBackBesideItself(t *testing.T) {
+	s, _ := open(t)
+	const key = "app1:a:b:1"
+	s.put(t, Request{Key: key, Content: body("x")})
+	c := s.take(t, key, "t")
+	c.Reason = notice.ReasonGone
+	s.end(t, Settlement{Claim: c, Ending: EndDead})
+	f, err := s.Find(t.Context(), prefix, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := s.o
+	o.Prefixes = []string{prefix + ":a"}
+	narrow := New(o)
+	r, err := narrow.Restore(t.Context(), keys.Partition{Prefix: prefix + ":a"}, []Letter{{f.Notice, f.SettledAt}})
+	if err != nil || r[0].Created || r[0].Err != nil || r[0].Route != prefix {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+	"time"
+)
+
+//go:embed lua/serve.lua
+var serveSource string
+
+var serveScript = newScript("serve", serveSource, false)
+
+// Serve notes which prefixes an instance has routes for, and says which each of
+// those has that have done so within stale.
+func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, stale time.Duration) (map[string][]string, error) {
+	args := []any{instance, stale.Milliseconds()}
+	for _, p := range prefixes {
+		args = append(args, p)
+	}
+	v, err := s.run(ctx, serveScript, []string{s.space.Serving()}, args)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, x := range v {
+		text, _ := x.(string)
+		if prefix, who, ok := strings.Cut(text, " "); ok {
+			out[who] = append(out[who], prefix)
+		}
+	}
+	return out, nil
+}
+
+// Unserve undoes Serve.
+func (s *Store) Unserve(ctx context.Context, instance string, prefixes []string) error {
+	members := make([]any, len(prefixes))
+	for i, p := range prefixes {
+		members[i] = p + " " + instance
+	}
+	if err := s.c.ZRem(ctx, s.space.Serving(), members...).Err(); err != nil {
+		return s.fail("unserve", err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/node"
+)
+
+// Options of a Store.
+type Options struct {
+	Client redis.UniversalClient
+	Space  keys.Space
+	// Cluster: timers are set by a second command.
+	Cluster bool
+	// Nodes tells which nodes of a cluster are slow; nil = none ever is.
+	Nodes *node.Nodes
+	// Retention is how long settled notices stay readable, Retain how many a
+	// route and shard. Zero Retention keeps none.
+	Retention time.Duration
+	Retain    int
+	// Adopts tells of a route, by its prefix, whether it adopts plain timers: there
+	// a timer may be a producer's, and is not overwritten. Nil = none does.
+	Adopts func(prefix string) bool
+	// Prefixes are those of this instance's routes: they are made known before
+	// anything is written.
+	Prefixes []string
+	// History is how many endings Redis holds at most for history, all shards
+	// together; 0 = this instance has none.
+	History int
+	// Host, if not nil, is the host that the route of a prefix calls; empty where
+	// each notice brings its own, or none is called.
+	Host func(prefix string) string
+	// Confirm is what Schedule, Amend and the redrives wait for, ConfirmSettle what
+	// Settle does. If either waits, connections are made by Conn.
+	Confirm, ConfirmSettle Confirm
+	Conn                   *Conn
+	// OnUnconfirmed, if not nil, hears of n notices whose write was not confirmed,
+	// and why.
+	OnUnconfirmed func(op string, n int, err error)
+	// OnEnded, if not nil, hears how many endings a settle has handed over, in a
+	// shard.
+	OnEnded func(shard, n int)
+	// OnError, if not nil, hears of each failed operation.
+	OnError func(op string)
+	// OnLayout, if not nil, hears ErrLayout when Redis turns out to hold data
+	// that were written with other settings, and nil when it does no more.
+	OnLayout func(err error)
+}
+
+// Store is safe for concurrent use.
+type Store struct {
+	o        Options
+	c        redis.UniversalClient
+	space    keys.Space
+	keep     string // "1" = settled notices are kept
+	allowOOM atomic.Bool
+
+	calls, settles *confirmer // nil = nothing is waited for
+
+	view     atomic.Pointer[view] // nil until the layout is known
+	learning chan struct{}        // one at a time
+	timers   timers               // to be set, in a cluster
+	wrong    atomic.Bool          // the layout is another one
+}
+
+// New makes a Store. It does not speak to Redis.
+func New(o Options) *Store {
+	s := &Store{o: o, c: o.Client, space: o.Space, keep: "1", learning: make(chan struct{}, 1)}
+	s.timers.store = s
+	if o.Retention <= 0 {
+		s.keep = "0"
+	}
+	s.calls, s.settles = s.newConfirmer(o.Confirm), s.newConfirmer(o.ConfirmSettle)
+	return s
+}
+
+// timing says what scripts do about the timers of a route: "1" set them, "2"
+// set them and leave alone what producers have set, "0" nothing.
+func (s *Store) timing(prefix string) string {
+	switch {
+	case s.o.Cluster:
+		return "0"
+	case s.adopts(prefix):
+		return "2"
+	}
+	return "1"
+}
+
+func (s *Store) adopts(prefix string) bool { return s.o.Adopts != nil && s.o.Adopts(prefix) }
+
+// Space names the Redis keys.
+func (s *Store) Space() keys.Space { return s.space }
+
+// Detect learns what the server can do. It is called after each connect.
+func (s *Store) Detect(ctx context.Context) error {
+	info, err := s.anyNode(ctx).Info(ctx, "server").Result()
+	var answer redis.Error
+	if err != nil && !redis.IsPermissionError(err) && (!errors.As(err, &answer) || kind(err) != nil) {
+		return s.fail("info", err)
+	}
+	// A server that refuses INFO is taken for an old one.
+	major, _ := version(info)
+	s.allowOOM.Store(major >= 7)
+	return nil
+}
+
+// fail counts an error and says what kind it is.
+func (s *Store) fail(op string, err error) error {
+	if s.o.OnError != nil && !errors.Is(err, context.Canceled) {
+		s.o.OnError(op)
+	}
+	return Wrap(op, err)
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"notifier/internal/keys"
+)
+
+//go:embed lua/trim.lua
+var trimSource string
+
+var trimScript = newScript("trim", trimSource, false)
+
+// MaxTrims is of how many prefixes one Trim forgets.
+const MaxTrims = 64
+
+// Trim is a prefix whose settled notices are forgotten when they are too old or,
+// if they are older than Young, too many.
+type Trim struct {
+	Prefix string
+	Young  time.Duration
+}
+
+// Trim forgets at most n settled notices in all, of up to MaxTrims prefixes of one
+// shard, and says how many it forgot. A prefix that cannot be read is an error,
+// and does not keep the others from being trimmed.
+func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (int, error) {
+	ks, args := make([]string, 0, 2*len(list)), []any{s.o.Retention.Milliseconds(), s.o.Retain, n}
+	for _, t := range list {
+		p := keys.Partition{Prefix: t.Prefix, Shard: shard}
+		ks = append(ks, s.space.Settled(p), s.space.Records(p))
+		args = append(args, t.Young.Milliseconds())
+	}
+	v, err := s.parts(ctx, trimScript, 1, ks, args)
+	if err != nil {
+		return 0, err
+	}
+	forgotten, _ := v[0].(int64)
+	if len(v) > 1 {
+		text, _ := v[1].(string)
+		return int(forgotten), s.fail(trimScript.op, refusal(text))
+	}
+	return int(forgotten), nil
+}

@@ -1,0 +1,290 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+)
+
+// behind is a Store in one of the modes whose way to Redis loses answers. A
+// cluster of one node has the slots and the client of a larger one.
+func behind(t *testing.T, mode string) (*Store, *redistest.Server, *lossy) {
+	t.Helper()
+	p := newLossy(t)
+	_, port, _ := strings.Cut(p.addr(), ":")
+	var srv *redistest.Server
+	if mode == "cluster" {
+		srv = redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-announce-ip 127.0.0.1", "cluster-announce-port "+port))
+		if err := srv.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for srv.Client().Set(t.Context(), "probe", "x", 0).Err() != nil {
+			if err := t.Context().Err(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond) // sleep: polls until the nodes agree
+		}
+	} else {
+		srv = redistest.Start(t)
+	}
+	p.serve(srv.Addr())
+	url := "redis://" + p.addr()
+	if mode == "sentinel" {
+		url = "redis://" + sentinelFor(t, port) + "/0?master_name=m"
+	}
+	c, err := Open(Address{Mode: mode, URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: mode == "cluster",
+		Retention: time.Hour, Retain: 1000})
+	if err := s.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s, srv, p
+}
+
+// sentinelFor says of every master that it is on a port.
+func sentinelFor(t *testing.T, port string) string {
+	t.Helper()
+	s, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	err = s.Register("SENTINEL", func(c *server.Peer, _ string, args []string) {
+		if args[0] == "get-master-addr-by-name" {
+			c.WriteStrings([]string{"127.0.0.1", port})
+		} else {
+			c.WriteLen(0) // no other sentinels
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Addr().String()
+}
+
+// Sentinels that ask for no password refuse the one of Redis.
+func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
+	srv := redistest.Start(t)
+	if err := srv.Client().Do(t.Context(), "ACL", "SETUSER", "shop", "on", ">secret", "~*", "&*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(srv.Addr(), ":")
+	sentinel := sentinelFor(t, port)
+	for _, url := range []string{
+		"redis://shop:secret@" + sentinel + "/0?master_name=m",
+		"redis://" + sentinel + "/0?master_name=m&username=shop&password=secret",
+	} {
+		c, err := Open(Address{Mode: "sentinel", URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := c.Do(t.Context(), "ACL", "WHOAMI").Text()
+		if err != nil || who != "shop" {
+			t.Errorf("%s: %q, %v", url, who, err)
+		}
+		_ = c.Close()
+	}
+}
+
+// calls is how often the server has carried out commands of these names.
+func calls(t *testing.T, srv *redistest.Server, names ...string) (n int) {
+	t.Helper()
+	info, err := srv.Client().Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		for _, name := range names {
+			var k int
+			if _, err := fmt.Sscanf(line, "cmdstat_"+name+":calls=%d,", &k); err == nil {
+				n += k
+			}
+		}
+	}
+	return n
+}
+
+// push pushes what was not pushed before.
+func (s *Store) push(ctx context.Context, p *notice.Push) error {
+	p.Mark = rand.Text()
+	return Push(ctx, s.c, s.space, p, time.Minute)
+}
+
+// Each script and each push, its answer lost: it was made once.
+func TestAWriteWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
+	const key = "app1:a:b:1"
+	writes := []struct {
+		name string
+		do   func(ctx context.Context, s *Store) error
+	}{
+		{"schedule", func(ctx context.Context, s *Store) error {
+			_, err := s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}})
+			return err
+		}},
+		{"claim", func(ctx context.Context, s *Store) error {
+			_, err := s.ClaimKeys(ctx, partition, Lease{"t1", lease}, []string{key})
+			return err
+		}},
+		{"sweep", func(ctx context.Context, s *Store) error {
+			_, err := s.Sweep(ctx, partition, Lease{"t2", lease}, SweepOptions{Limit: 10})
+			return err
+		}},
+		{"recover", func(ctx context.Context, s *Store) error {
+			_, err := s.Recover(ctx, partition, Lease{"t1", lease}, 10, time.Second)
+			return err
+		}},
+		{"settle", func(ctx context.Context, s *Store) error {
+			_, err := s.Settle(ctx, partition, []Settlement{{Claim: Claim{Notice: &notice.Notice{Key: key}, token: "t1"}, Ending: EndDelivered}})
+			return err
+		}},
+		{"amend", func(ctx context.Context, s *Store) error {
+			_, err := s.Amend(ctx, prefix, key, Reschedule, When{Delay: time.Hour})
+			return err
+		}},
+		{"adopt", func(ctx context.Context, s *Store) error {
+			_, err := s.Adopt(ctx, partition, []Adoption{{Seen: Seen{Key: "app1:a:b:3", Length: NoKey}, Op: OpAdopt}})
+			return err
+		}},
+		{"trim", func(ctx context.Context, s *Store) error {
+			_, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
+			return err
+		}},
+		{"rehome", func(ctx context.Context, s *Store) error {
+			_, _, err := s.Rehome(ctx, partition, "app1:a", []string{key})
+			return err
+		}},
+		{"push to a list", func(ctx context.Context, s *Store) error {
+			return s.push(ctx, &notice.Push{Key: "list", Entry: []string{"x"}})
+		}},
+		{"push to a stream", func(ctx context.Context, s *Store) error {
+			return s.push(ctx, &notice.Push{Key: "stream", Stream: true, MaxLen: 10, Entry: []string{"f", "x"}})
+		}},
+	}
+	for _, mode := range []string{"standalone", "sentinel", "cluster"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s, srv, p := behind(t, mode)
+			ctx := t.Context()
+			s.put(t, Request{Key: key})
+			for _, w := range writes {
+				// The first time loads the script.
+				if err := w.do(ctx, s); err != nil {
+					t.Fatalf("%s: %v", w.name, err)
+				}
+				names, word := []string{"evalsha", "eval"}, "evalsha"
+				before := calls(t, srv, names...)
+				p.lose(word, 1, false)
+				err := w.do(ctx, s)
+				if err == nil || p.losses() != 1 {
+					t.Errorf("%s: %v after %d lost answers, want an error after 1", w.name, err, p.losses())
+				}
+				if n := calls(t, srv, names...) - before; n != 1 {
+					t.Errorf("%s: made %d times", w.name, n)
+				}
+			}
+			if n, m := srv.Client().LLen(ctx, "list").Val(), srv.Client().XLen(ctx, "stream").Val(); n != 2 || m != 2 {
+				t.Errorf("%d entries in the list and %d in the stream, want 2 and 2: one call answered and one not", n, m)
+			}
+		})
+	}
+}
+
+// twoNodes is a cluster of two masters; the first serves the slot.
+func twoNodes(t *testing.T, slot int) (a, b *redistest.Server) {
+	t.Helper()
+	ctx := t.Context()
+	a, b = redistest.Start(t, redistest.WithConfig("cluster-enabled yes")), redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
+	host, port, _ := strings.Cut(b.Addr(), ":")
+	for _, err := range []error{
+		a.Client().ClusterAddSlotsRange(ctx, 0, slot).Err(), b.Client().ClusterAddSlotsRange(ctx, slot+1, 16383).Err(),
+		b.Client().Do(ctx, "cluster", "set-config-epoch", 7).Err(), a.Client().ClusterMeet(ctx, host, port).Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []*redistest.Server{a, b} {
+		for !strings.Contains(n.Client().ClusterInfo(ctx).Val(), "cluster_state:ok") {
+			if ctx.Err() != nil {
+				t.Fatal("the nodes do not find each other")
+			}
+			time.Sleep(10 * time.Millisecond) // sleep: polls until the nodes agree
+		}
+	}
+	return a, b
+}
+
+// No node carries out what it redirects or puts off: such writes are sent again.
+func TestWritesFollowASlotThatMoves(t *testing.T) {
+	ctx := t.Context()
+	const shard = "notifier:{0}:shadow:" + prefix
+	slot := 13907 // CLUSTER KEYSLOT 0
+	a, b := twoNodes(t, slot)
+	if got := a.Client().ClusterKeySlot(ctx, shard).Val(); int(got) != slot {
+		t.Fatalf("the shard lies in slot %d", got)
+	}
+	c, err := Open(Address{Mode: "cluster", URL: "redis://" + a.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	s.put(t, Request{Key: "app1:a:b:1"}) // the client knows where the slot is
+	ids := map[*redistest.Server]string{}
+	for _, n := range []*redistest.Server{a, b} {
+		if ids[n], err = n.Client().Do(ctx, "cluster", "myid").Text(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setSlot := func(n *redistest.Server, args ...any) {
+		t.Helper()
+		if err := n.Client().Do(ctx, append([]any{"cluster", "setslot", slot}, args...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setSlot(b, "importing", ids[a])
+	setSlot(a, "migrating", ids[b])
+	// One of its keys has gone over and others have not.
+	host, port, _ := strings.Cut(b.Addr(), ":")
+	migrate := func(n int) {
+		t.Helper()
+		for _, k := range a.Client().ClusterGetKeysInSlot(ctx, slot, n).Val() {
+			if err := a.Client().Migrate(ctx, host, port, k, 0, 5*time.Second).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	migrate(1)
+	_, err = s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}})
+	if stats := a.Client().Info(ctx, "errorstats").Val(); !errors.Is(err, ErrUnavailable) || !strings.Contains(stats, "errorstat_TRYAGAIN:count=6") {
+		t.Errorf("amid the move: %v after\n%s", err, stats)
+	}
+	migrate(100)
+	push := &notice.Push{Key: "{0}list", Entry: []string{"x"}, Mark: "m:1:0"}
+	if err := Push(ctx, c, s.space, push, time.Minute); !errors.Is(err, notice.ErrUnanswered) || !errors.Is(err, ErrUnavailable) { // TRYAGAIN
+		t.Error(err)
+	}
+	setSlot(b, "node", ids[b])
+	setSlot(a, "node", ids[b])
+	s.put(t, Request{Key: "app1:a:b:2"}) // MOVED
+	if err := Push(ctx, c, s.space, push, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if n, m := b.Client().HLen(ctx, "notifier:{0}:records:"+prefix).Val(), b.Client().LLen(ctx, "{0}list").Val(); n != 2 || m != 1 {
+		t.Errorf("%d records and %d entries, want 2 and 1", n, m)
+	}
+}

@@ -1,0 +1,55 @@
+// Keeps the live blocks of a page up to date: the server sends each that has
+// changed, rendered. Says whether the page is live, and stands still on demand.
+"use strict";
+
+(() => {
+  const path = document.body.dataset.live;
+  const state = document.getElementById("live-state");
+  const hold = document.getElementById("live-hold");
+  const again = document.getElementById("live-again");
+  if (!path || !state || !window.EventSource) return;
+
+  let held = false;
+  let last = new Date();
+  const waiting = new Map(); // blocks that came while the page stood still
+
+  const clock = () => last.toISOString().slice(11, 19);
+  const say = (what, text) => {
+    state.dataset.state = what;
+    again.hidden = what === "live";
+    if (state.textContent !== text) state.textContent = text;
+  };
+  const show = (html) => {
+    const block = new DOMParser().parseFromString(html, "text/html").body.firstElementChild;
+    const here = block && document.getElementById(block.id);
+    if (here) morph(here, block);
+  };
+
+  const events = new EventSource(path);
+  events.addEventListener("block", (e) => {
+    last = new Date();
+    if (held) {
+      waiting.set(e.data.slice(0, 40), e.data); // the later one of a block counts
+      return;
+    }
+    show(e.data);
+    say("live", "Live");
+    document.dispatchEvent(new Event("notifier:changed"));
+  });
+  events.addEventListener("open", () => { if (!held) say("live", "Live"); });
+  events.addEventListener("error", () => say("lost", "Not connected: this is how it was at " + clock() + " UTC"));
+
+  hold.hidden = false;
+  hold.addEventListener("click", () => {
+    held = !held;
+    hold.setAttribute("aria-pressed", String(held));
+    if (held) {
+      say("still", "Standing still since " + clock() + " UTC");
+      return;
+    }
+    waiting.forEach(show);
+    waiting.clear();
+    say(events.readyState === EventSource.OPEN ? "live" : "lost", events.readyState === EventSource.OPEN ? "Live" : "Not connected");
+  });
+  addEventListener("pagehide", () => events.close());
+})();

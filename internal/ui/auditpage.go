@@ -1,0 +1,52 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"notifier/internal/audit"
+	"notifier/internal/keys"
+)
+
+const auditLimit = 100
+
+type auditPage struct {
+	Prefix  string
+	Entries []auditRow
+	Next    string
+	Wrong   string
+}
+
+type auditRow struct {
+	audit.Entry
+	When stamp
+}
+
+// showAudit serves who did what, the newest first.
+func (p *Pages) showAudit(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if v.Narrow() {
+		return failure{http.StatusForbidden, "This link shows notices only."}
+	}
+	q := r.URL.Query()
+	page := auditPage{Prefix: strings.TrimSpace(q.Get("prefix"))}
+	query := audit.Query{Limit: auditLimit, Prefix: strings.TrimSuffix(page.Prefix, ":"), Range: audit.Range{Before: q.Get("before")}}
+	if query.Prefix != "" && keys.CheckPrefix(query.Prefix) != nil && !keys.Valid(query.Prefix) {
+		page.Wrong = "That is neither a key nor a prefix: want app, app:module, app:module:type or app:module:type:id."
+		return p.render(w, r, http.StatusOK, view{Template: "audit", Title: "Audit", Visitor: v, Data: page})
+	}
+	if query.Before != "" && strings.Trim(query.Before, "0123456789-") != "" {
+		return failure{http.StatusBadRequest, "This link is not one of this page's; begin again without it."}
+	}
+	got, err := p.trail.Read(r.Context(), v.caller(), query)
+	if err != nil {
+		return err
+	}
+	for _, e := range got.Entries {
+		page.Entries = append(page.Entries, auditRow{e, p.stamp(e.At)})
+	}
+	if got.Next != "" {
+		page.Next = Root + "audit?" + url.Values{"prefix": {page.Prefix}, "before": {got.Next}}.Encode()
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "audit", Title: "Audit", Visitor: v, Data: page})
+}

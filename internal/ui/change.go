@@ -1,0 +1,28 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"notifier/internal/audit"
+	"notifier/internal/store"
+)
+
+// note enters what a visitor did in the audit. What changed nothing is no entry.
+func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
+	switch {
+	case err == nil:
+		e.Result = audit.Done
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrNotBegun):
+		return
+	default:
+		e.Result, e.Detail = audit.Failed, err.Error()
+	}
+	e.Client, e.Address, e.Via = v.Client, audit.Address(r), audit.Pages
+	p.trail.Note(r.Context(), e)
+}
+
+// lasting goes on although whoever asked has gone: half a change could not be
+// told of.
+func lasting(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }

@@ -1,0 +1,299 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/audit"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// group is dead letters of one route that died of one reason at one host.
+type group struct {
+	Route, Prefix string
+	Reason        notice.Reason
+	Host          string
+}
+
+// values are the address of a group's page.
+func (g group) values() url.Values {
+	return url.Values{"route": {g.Route}, "reason": {string(g.Reason)}, "host": {g.Host}}
+}
+
+type groupRow struct {
+	group
+	Count        int
+	First, Last  stamp
+	Sample       string // what one of them was answered
+	Path, Search string
+
+	first, last time.Time
+}
+
+type deadPage struct {
+	Route  string
+	Routes []string
+	Groups []groupRow
+	// Counted: Looked and Total may be told, for no notice of others is among them.
+	Counted bool
+	Looked  int
+	Total   int64
+	Next    string
+	Begin   string
+}
+
+// maxGroups bounds how many groups a page shows: keys may have as many hosts as
+// there are notices.
+const maxGroups = 200
+
+// showDead serves dead letters by what they died of and where.
+func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	s := search{Route: strings.TrimSpace(r.URL.Query().Get("route")), State: string(notice.Dead)}
+	q, wrong, err := p.query(r.Context(), s, v)
+	if err != nil || wrong != "" {
+		return cmp.Or(err, error(failure{http.StatusUnprocessableEntity, wrong}))
+	}
+	place := bound("dead", s, v)
+	if q.Cursor, err = p.opened(r, place); err != nil {
+		return err
+	}
+	page := deadPage{Route: s.Route}
+	for _, rt := range p.o.Routes.All() {
+		if v.Meets(rt.Prefix) {
+			page.Routes = append(page.Routes, rt.Name)
+		}
+	}
+	if q.Cursor != "" {
+		page.Begin = deadPath(s.Route)
+	}
+	by := map[group]*groupRow{}
+	cursor, looked, err := p.eachDead(r.Context(), q, v, searchTime, func(list []store.Found) bool {
+		for i := range list {
+			p.count(by, &list[i])
+		}
+		return len(by) < maxGroups
+	})
+	if err != nil {
+		return err
+	}
+	if page.Counted = v.ownsAll(q.Routes); page.Counted {
+		page.Looked = looked
+	}
+	for _, row := range by {
+		row.First, row.Last = p.stamp(row.first), p.stamp(row.last)
+		row.Path = Root + "dead/group?" + row.values().Encode()
+		page.Groups = append(page.Groups, *row)
+	}
+	slices.SortFunc(page.Groups, func(a, b groupRow) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host))
+	})
+	next, err := p.seal(r, cursor, place)
+	if err != nil {
+		return err
+	}
+	if next != "" {
+		page.Next = Root + "dead?" + url.Values{"route": {s.Route}, "cursor": {next}}.Encode()
+		if page.Counted {
+			page.Total = p.sampler.current(r.Context()).total(q)
+		}
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "dead", Title: "Dead letters", Visitor: v, Data: page})
+}
+
+func (p *Pages) count(by map[group]*groupRow, f *store.Found) {
+	g := group{p.routeName(f.Route), f.Route, f.Reason, p.hostOf(f)}
+	row := by[g]
+	if row == nil {
+		row = &groupRow{group: g, first: f.SettledAt, last: f.SettledAt}
+		by[g] = row
+	}
+	row.Count++
+	if f.SettledAt.Before(row.first) {
+		row.first = f.SettledAt
+	}
+	if !f.SettledAt.Before(row.last) {
+		row.last = f.SettledAt
+		if n := len(f.Attempts); n > 0 {
+			row.Sample = p.answer(f.Attempts[n-1].Response, f)
+		}
+	}
+}
+
+// deadStep is how many dead letters one call brings at most.
+const deadStep = 500
+
+// eachDead hands over the dead letters that fit and that the visitor sees, step by
+// step, until there are no more, do returns false or the time is over. The cursor
+// leads on; it is empty where all was looked at.
+func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit time.Duration, do func([]store.Found) bool) (cursor string, looked int, err error) {
+	q.State, q.Limit = notice.Dead, deadStep
+	for end := time.Now().Add(limit); len(q.Routes) > 0; {
+		page, err := p.o.Engine.List(ctx, q)
+		if err != nil {
+			return "", looked, err
+		}
+		looked += page.Looked
+		list := slices.DeleteFunc(page.Items, func(f store.Found) bool {
+			to := p.hostOf(&f)
+			return !v.Sees(&f, to) || q.Host != "" && to != q.Host
+		})
+		more := do(list)
+		if q.Cursor = page.Cursor; q.Cursor == "" || !more || time.Now().After(end) {
+			return q.Cursor, looked, nil
+		}
+	}
+	return "", looked, nil
+}
+
+// groupOf reads a group from an address, and what the store is asked for; fits
+// tells which of what it finds belong to the group.
+func (p *Pages) groupOf(r *http.Request, v Visitor) (group, store.Query, func(*store.Found) bool, error) {
+	get := func(name string) string { return strings.TrimSpace(r.FormValue(name)) }
+	g := group{Route: get("route"), Reason: notice.Reason(get("reason")), Host: get("host")}
+	q, wrong, err := p.query(r.Context(), search{Route: g.Route, State: string(notice.Dead), Reason: string(g.Reason), Host: g.Host}, v)
+	if err == nil && (wrong != "" || g.Route == "" || len(q.Routes) != 1) {
+		err = failure{http.StatusNotFound, "There is no such group of dead letters."}
+	}
+	if err != nil {
+		return g, q, nil, err
+	}
+	g.Prefix = q.Routes[0]
+	return g, q, func(f *store.Found) bool { return f.Reason == g.Reason && p.hostOf(f) == g.Host }, nil
+}
+
+type groupPage struct {
+	group
+	Count    int
+	All      bool // Count is all of them
+	Rows     []noticeRow
+	Spreads  []spread
+	CSRF     string
+	May      bool
+	Download string
+	Search   string
+	// Lost: the download of some of those that were looked at is masked, so that it
+	// cannot bring them back.
+	Lost bool
+}
+
+// spread is how long a redrive may take.
+type spread struct{ Value, Text string }
+
+var spreads = []spread{{"0s", "at once"}, {"1m", "over a minute"}, {"10m", "over 10 minutes"}, {"1h", "over an hour"}, {"6h", "over 6 hours"}, {"24h", "over a day"}}
+
+// groupSamples are how many of a group its page shows.
+const groupSamples = 10
+
+// showGroup serves a group: how many it has, some of them, and what can be done.
+func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	g, q, fits, err := p.groupOf(r, v)
+	if err != nil {
+		return err
+	}
+	page := groupPage{group: g, Spreads: spreads, CSRF: v.CSRF, May: !v.ReadOnly, Download: Root + "dead/download?" + g.values().Encode(),
+		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
+	cursor, _, err := p.eachDead(r.Context(), q, v, 2*searchTime, func(list []store.Found) bool {
+		for i := range list {
+			if !fits(&list[i]) {
+				continue
+			}
+			page.Lost = page.Lost || !p.o.Mask.None() && p.lineOf(&list[i]).Masked
+			if page.Count++; len(page.Rows) < groupSamples {
+				page.Rows = append(page.Rows, p.noticeRow(&list[i]))
+			}
+		}
+		return true
+	})
+	page.All = cursor == ""
+	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // nobody knows of the rest
+	if err != nil {
+		return err
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "group", Title: fmt.Sprintf("%s, %s", g.Route, cmp.Or(string(g.Reason), "no reason")), Section: "Dead letters", Visitor: v, Data: page})
+}
+
+// changeTime is how long one request changes a group; what is left then is said.
+const changeTime = 20 * time.Second
+
+// changeGroup makes a change of all dead letters of a group that have died before
+// it is asked for: what dies again meanwhile is left.
+func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string) handler {
+	return func(w http.ResponseWriter, r *http.Request, v Visitor) error {
+		g, q, fits, err := p.groupOf(r, v)
+		if err != nil {
+			return err
+		}
+		if op == store.Purge && r.FormValue("sure") != "yes" {
+			return failure{http.StatusUnprocessableEntity, "Say that you have what you need of them, or need nothing; nothing was purged."}
+		}
+		over, known := overOf(r.FormValue("over"))
+		if !known {
+			return failure{http.StatusUnprocessableEntity, "That is none of the times that a redrive can be spread over; nothing was redriven."}
+		}
+		count, err := strconv.Atoi(r.FormValue("count"))
+		if err != nil || count < 1 {
+			count = 1
+		}
+		q.Until = p.now()
+		done, seen := 0, 0
+		var failed error
+		cursor, _, err := p.eachDead(lasting(r), q, v, changeTime, func(list []store.Found) bool {
+			var some []store.Amended
+			for i := range list {
+				if fits(&list[i]) {
+					some = append(some, store.Amended{Prefix: list[i].Route, Key: list[i].Key, When: store.When{Delay: over * time.Duration(seen%count) / time.Duration(count)}})
+					seen++
+				}
+			}
+			n, err := p.o.Engine.AmendMany(lasting(r), op, some)
+			done, failed = done+n, err
+			return err == nil
+		})
+		failed = cmp.Or(failed, err)
+		p.sampler.changed.Store(true)
+		detail := fmt.Sprintf("%s, %s of host %s", plural(done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
+		if over > 0 {
+			detail += ", spread over " + notice.Short(over)
+		}
+		if done > 0 || failed != nil {
+			entry := audit.Entry{Action: action, Route: g.Route, Prefix: cmp.Or(q.Prefix, g.Prefix), Detail: detail}
+			if failed != nil && done > 0 {
+				p.note(r, v, entry, nil) // the rest failed; so many were changed
+			} else {
+				p.note(r, v, entry, failed)
+			}
+		}
+		if failed != nil && done == 0 {
+			return failed
+		}
+		to := Root + "dead"
+		query := url.Values{"said": {said}, "n": {strconv.Itoa(done)}, "route": {g.Route}}
+		if cursor != "" {
+			to, query = Root+"dead/group", g.values()
+			query.Set("said", said)
+			query.Set("n", strconv.Itoa(done))
+		}
+		return back(w, to, query)
+	}
+}
+
+func overOf(s string) (time.Duration, bool) {
+	if s == "" {
+		return 0, true
+	}
+	for _, x := range spreads {
+		if x.Value == s {
+			d, err := notice.ParseDuration(s)
+			return d, err == nil
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,168 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// hostRow is a destination of a route, at all instances together.
+type hostRow struct {
+	Route, Prefix   string
+	Host, Name      string // with its port, and without
+	Anchor          string
+	Breaker         string // empty = closed
+	Retry           stamp
+	InFlight, Slots int
+	Unlimited       bool
+	Slowed          bool
+	Waiting         int
+	Calls, Failed   int64
+	Mean            string
+	Level           level
+	Says            string
+
+	mean time.Duration
+	next time.Time
+}
+
+type destinationsPage struct {
+	Hosts   []hostRow
+	Rates   []rateRow
+	Missing []string
+	Stale   string
+	Taken   stamp
+}
+
+// rateRow is a route's limits.
+type rateRow struct {
+	Route           string
+	Rate            string
+	HostConcurrency int
+	Concurrency     int
+	InFlight        int
+	Now             string
+}
+
+func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	return p.render(w, r, http.StatusOK, view{Template: "destinations", Title: "Destinations", Visitor: v, Live: "destinations",
+		Data: p.destinationsOf(p.sampler.current(r.Context()), v)})
+}
+
+func (p *Pages) destinationsOf(b *board, v Visitor) destinationsPage {
+	out := destinationsPage{Hosts: p.hostsOf(b, v), Taken: p.stamp(b.At)}
+	if b.Err != nil {
+		out.Stale = p.failure(context.Background(), b.Err).text
+	}
+	for _, i := range b.Instances {
+		if !i.Tells || i.Figures.Cut {
+			out.Missing = append(out.Missing, i.Label)
+		}
+	}
+	for _, rt := range p.o.Routes.All() {
+		if !v.Owns(rt.Prefix) {
+			continue
+		}
+		row := rateRow{Route: rt.Name, Rate: "unlimited", HostConcurrency: rt.HostConcurrency, Concurrency: rt.Concurrency, InFlight: b.inFlight(rt.Prefix),
+			Now: perSecond(b.rate(rt.Prefix, b.At))}
+		if rt.Rate > 0 {
+			row.Rate = perSecond(rt.Rate)
+		}
+		out.Rates = append(out.Rates, row)
+	}
+	return out
+}
+
+// hostsOf are the destinations of the routes that a visitor sees all of, those in
+// trouble first. Each adds up what all instances tell of it.
+func (p *Pages) hostsOf(b *board, v Visitor) []hostRow {
+	type id struct{ prefix, host string }
+	by := map[id]*hostRow{}
+	var order []*hostRow
+	for _, i := range b.Instances {
+		for _, h := range i.Figures.Hosts {
+			if !v.Owns(h.Prefix) {
+				continue
+			}
+			row := by[id{h.Prefix, h.Host}]
+			if row == nil {
+				row = &hostRow{Route: p.routeName(h.Prefix), Prefix: h.Prefix, Host: h.Host, Name: h.Host}
+				if name, _, err := net.SplitHostPort(h.Host); err == nil {
+					row.Name = name
+				}
+				row.Anchor = anchor(h.Prefix + "-" + h.Host)
+				by[id{h.Prefix, h.Host}] = row
+				order = append(order, row)
+			}
+			row.InFlight += h.InFlight
+			row.Slots += h.Slots
+			row.Unlimited = row.Unlimited || h.Slots == 0
+			row.Waiting += h.Waiting
+			row.Calls += h.Calls
+			row.Failed += h.Failed
+			row.Slowed = row.Slowed || h.Slowed
+			if h.Breaker != "" {
+				row.Breaker = h.Breaker
+				row.next = time.UnixMilli(h.RetryMS)
+			}
+			row.mean += time.Duration(h.MeanMS*max(h.Calls, 1)) * time.Millisecond
+		}
+	}
+	out := make([]hostRow, len(order))
+	for i, row := range order {
+		row.mean /= time.Duration(max(row.Calls, 1))
+		row.Mean = rough(row.mean)
+		row.judge()
+		if row.Breaker != "" {
+			row.Retry = p.stamp(row.next)
+			if row.next.Before(b.At) {
+				row.Retry.Ago = "when a notice for it falls due"
+			}
+		}
+		out[i] = *row
+	}
+	slices.SortFunc(out, func(a, b hostRow) int {
+		return cmp.Or(rank(b.Level)-rank(a.Level), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Route, b.Route))
+	})
+	return out
+}
+
+// judge says in words how the destination stands.
+func (h *hostRow) judge() {
+	switch {
+	case h.Breaker != "":
+		h.Level, h.Says = wrong, "does not answer"
+	case h.Waiting > 0 && h.Slots > 0 && h.InFlight >= h.Slots:
+		h.Level, h.Says = mind, "all slots taken"
+	case h.Slowed:
+		h.Level, h.Says = mind, "asked to be called less"
+	case h.Calls >= failingLeast && float64(h.Failed) >= failingShare*float64(h.Calls):
+		h.Level, h.Says = mind, "most calls fail"
+	case h.Failed > 0:
+		h.Level, h.Says = fine, "some calls fail"
+	default:
+		h.Level, h.Says = fine, "answers"
+	}
+}
+
+// ErrorRate is the share of calls that failed.
+func (h hostRow) ErrorRate() string {
+	if h.Calls == 0 {
+		return "–"
+	}
+	return trimmed(100*float64(h.Failed)/float64(h.Calls)) + " %"
+}
+
+// anchor makes a name for a place on a page.
+func anchor(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
+			return r
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,115 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"notifier/internal/doctor"
+)
+
+// examineEvery is how often doctor looks while dashboards are open: some 150
+// commands. examinedFresh is how old what its own page shows may be.
+const (
+	examineEvery  = 5 * time.Minute
+	examinedFresh = 15 * time.Second
+)
+
+// examiner has doctor look at Redis, once for all who want to know.
+type examiner struct {
+	examine func(context.Context) (*doctor.Report, error)
+	now     func() time.Time
+
+	looking sync.Mutex
+
+	mu     sync.Mutex
+	report *doctor.Report
+	err    error
+	at     time.Time
+}
+
+// findingRow is a finding of doctor's.
+type findingRow struct {
+	Check, Node, Message, Remedy string
+	Level                        level
+	Severity                     string
+}
+
+// get is a report no older than that.
+func (e *examiner) get(ctx context.Context, fresh time.Duration) (*doctor.Report, time.Time, error) {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	e.mu.Lock()
+	report, err, at := e.report, e.err, e.at
+	e.mu.Unlock()
+	if e.examine == nil || !at.IsZero() && e.now().Sub(at) < fresh {
+		return report, at, err
+	}
+	report, err = e.examine(ctx)
+	at = e.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.report, e.err, e.at = report, err, at
+	return report, at, err
+}
+
+// troubles are the warnings and errors of the last report; false = there is none.
+func (e *examiner) troubles() ([]findingRow, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.report == nil {
+		return nil, false
+	}
+	var out []findingRow
+	for _, row := range rowsOf(e.report) {
+		if row.Level != fine {
+			out = append(out, row)
+		}
+	}
+	return out, true
+}
+
+func rowsOf(report *doctor.Report) []findingRow {
+	var out []findingRow
+	for _, f := range report.Findings {
+		row := findingRow{Check: f.Check, Node: f.Node, Message: f.Message, Remedy: f.Remedy, Level: fine, Severity: string(f.Severity)}
+		switch {
+		case f.Fixed:
+			row.Severity = "fixed"
+		case f.Severity == doctor.Error:
+			row.Level = wrong
+		case f.Severity == doctor.Warning:
+			row.Level = mind
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+type doctorPage struct {
+	Findings         []findingRow
+	Errors, Warnings int
+	At               stamp
+	Failed           string
+	Reasons          []string
+	Ready, Degraded  bool
+}
+
+// showDoctor serves what doctor finds: of Redis as a whole, and so only to who sees
+// everything.
+func (p *Pages) showDoctor(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if !v.All() {
+		return failure{http.StatusForbidden, "How Redis is set up concerns everybody's notices; sign in with the token of a client without a prefix."}
+	}
+	report, at, err := p.examiner.get(r.Context(), examinedFresh)
+	ready := p.o.Engine.Ready(r.Context())
+	page := doctorPage{At: p.stamp(at), Ready: ready.Ready, Degraded: ready.Degraded, Reasons: ready.Reasons}
+	switch {
+	case err != nil:
+		page.Failed = err.Error()
+	case report != nil:
+		page.Findings, page.Errors, page.Warnings = rowsOf(report), report.Errors, report.Warnings
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "doctor", Title: "Doctor", Visitor: v, Data: page})
+}

@@ -1,0 +1,134 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"notifier/internal/mask"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// line is a dead letter as notifier import takes it.
+type line struct {
+	Key         string            `json:"key"`
+	ID          string            `json:"id"`
+	State       notice.State      `json:"state"`
+	Reason      notice.Reason     `json:"reason,omitempty"`
+	Due         string            `json:"due"`
+	CreatedAt   string            `json:"created_at"`
+	SettledAt   string            `json:"settled_at"` // when it died
+	Made        int               `json:"attempts_made"`
+	EndedBefore int               `json:"ended_before,omitempty"`
+	Attempts    []attempt         `json:"attempts"`
+	URL         string            `json:"url,omitempty"`
+	Audience    string            `json:"audience,omitempty"`
+	Method      string            `json:"method,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Retry       []string          `json:"retry,omitzero"`
+	OnDuplicate string            `json:"on_duplicate"`
+	Body        json.RawMessage   `json:"body,omitempty"`
+	BodyBase64  []byte            `json:"body_base64,omitempty"`
+	// Masked: the body, the address or a header is not the notice's, or not all of it. Import knows no such
+	// field and refuses the line, so that no receiver gets marks for a body.
+	Masked bool `json:"masked,omitempty"`
+}
+
+// attempt is one of its attempts, as the API shows it.
+type attempt struct {
+	N          int           `json:"n"`
+	At         string        `json:"at"`
+	Status     int           `json:"status,omitempty"`
+	DurationMS float64       `json:"duration_ms"`
+	Reason     notice.Reason `json:"reason,omitempty"`
+	Response   string        `json:"response,omitempty"`
+}
+
+// lineOf is all that it takes to put a dead letter back as it was, or to schedule it
+// again. One that was purged is kept for the retention still, so a line that
+// schedules replaces it.
+func (p *Pages) lineOf(f *store.Found) line {
+	address, all := p.o.Mask.URL(f.URL)
+	l := line{Key: f.Key, ID: f.ID(), State: f.State, Reason: f.Reason, Due: notice.Stamp(f.Due), CreatedAt: notice.Stamp(f.Made.Time()),
+		SettledAt: notice.Stamp(f.SettledAt), Made: f.AttemptsMade, EndedBefore: f.Endings, Attempts: make([]attempt, len(f.Attempts)),
+		URL: address, Audience: f.Audience, Method: f.Method, ContentType: f.ContentType, OnDuplicate: string(store.Replace)}
+	for i, a := range f.Attempts {
+		l.Attempts[i] = attempt{a.Number, notice.Stamp(a.At), a.Status, float64(a.Duration.Microseconds()) / 1000, a.Reason, p.answer(a.Response, f)}
+	}
+	if len(f.Headers) > 0 {
+		l.Headers = map[string]string{}
+		for _, h := range f.Headers {
+			if l.Headers[h.Name] = h.Value; !p.o.Mask.Header(h.Name) {
+				l.Headers[h.Name], all = mask.Hidden, false
+			}
+		}
+	}
+	for _, d := range f.Ladder {
+		l.Retry = append(l.Retry, notice.Short(d))
+	}
+	if f.Ladder != nil && len(f.Ladder) == 0 {
+		l.Retry = []string{}
+	}
+	body, ok := p.o.Mask.Body(f.Body)
+	hidden := !ok || !bytes.Equal(body, f.Body)
+	l.Masked = hidden || !all
+	switch {
+	case hidden && json.Valid(body):
+		l.Body = json.RawMessage(body)
+	case f.InlineJSON() && !hidden && compact(body):
+		l.Body = json.RawMessage(f.Body)
+	case len(body) > 0:
+		l.BodyBase64 = body
+	}
+	return l
+}
+
+// compact reports whether an encoder leaves JSON as it is: any other body is written
+// in base64, byte for byte.
+func compact(body []byte) bool {
+	var b bytes.Buffer
+	return json.Compact(&b, body) == nil && bytes.Equal(b.Bytes(), body)
+}
+
+// downloadTime is how long a download may take in all, and writeTime one step.
+const (
+	downloadTime = 10 * time.Minute
+	writeTime    = 30 * time.Second
+)
+
+// download hands a group of dead letters over as a file that notifier import takes
+// back, one JSON object a line.
+func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	_, q, fits, err := p.groupOf(r, v)
+	if err != nil {
+		return err
+	}
+	if v.ReadOnly {
+		return failure{http.StatusForbidden, "This sign-in may look, but take no notices with it."}
+	}
+	q.Until = p.now()
+	h := w.Header()
+	h.Set("Content-Type", "application/x-ndjson")
+	h.Set("Content-Disposition", `attachment; filename="dead-letters.ndjson"`)
+	control := http.NewResponseController(w)
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	var broken error
+	_, _, err = p.eachDead(r.Context(), q, v, downloadTime, func(list []store.Found) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // not every connection has one
+		for i := range list {
+			if fits(&list[i]) && broken == nil {
+				broken = out.Encode(p.lineOf(&list[i]))
+			}
+		}
+		return broken == nil
+	})
+	if err != nil || broken != nil {
+		// Part of the file is out; ended like this, the browser knows that it is not whole.
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}

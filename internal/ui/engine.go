@@ -1,0 +1,36 @@
+package ui
+
+import (
+	"context"
+	"time"
+
+	"notifier/internal/api"
+	"notifier/internal/fleet"
+	"notifier/internal/store"
+)
+
+// Engine is the service behind the pages: what the API has, and what only pages
+// need. All its methods may be called at the same time.
+type Engine interface {
+	api.Engine
+	Recorder
+	Amender
+}
+
+// Recorder knows what was done and what is to come.
+type Recorder interface {
+	// Minutes are what all instances did, minute by minute: behind the entry of
+	// that ID, or since a time if there is none. The ID returned leads on.
+	Minutes(ctx context.Context, behind string, since time.Time) ([]fleet.Minute, string, error)
+	// Forecast counts what falls due under a prefix in each of n spans from now.
+	Forecast(ctx context.Context, prefix string, span time.Duration, n int) ([]int64, error)
+	// Shards is how many parts each count is made of.
+	Shards() int
+}
+
+// Amender changes many notices at once.
+type Amender interface {
+	// AmendMany changes notices that were listed, in bounded steps, and is how many
+	// it changed; that is known with an error too.
+	AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (int, error)
+}

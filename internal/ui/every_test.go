@@ -1,0 +1,173 @@
+package ui_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// subject is what is asked for: a notice and where it belongs.
+type subject struct {
+	key, route, reason, host, prefix string
+	link                             string // the token of a portal link
+}
+
+// ask is a request.
+type ask struct {
+	method, path string
+	form         url.Values
+}
+
+func (a ask) String() string { return a.method + " " + a.path + " " + a.form.Encode() }
+
+// asks are the requests that a pattern of the pages answers, for a subject. A page
+// that this does not know fails the test: it is to be added here, and so is in all
+// tests that go over every page.
+func asks(t testing.TB, pattern string, x subject) []ask {
+	t.Helper()
+	get := func(paths ...string) []ask {
+		var out []ask
+		for _, p := range paths {
+			out = append(out, ask{method: http.MethodGet, path: p})
+		}
+		return out
+	}
+	post := func(path string, fields ...string) []ask {
+		form := url.Values{}
+		for i := 0; i+1 < len(fields); i += 2 {
+			form.Set(fields[i], fields[i+1])
+		}
+		return []ask{{http.MethodPost, path, form}}
+	}
+	q := url.QueryEscape
+	notice, group := "/ui/notices/"+url.PathEscape(x.key), "route="+q(x.route)+"&reason="+q(x.reason)+"&host="+q(x.host)
+	of := []string{"route", x.route, "reason", x.reason, "host", x.host, "count", "9", "sure", "yes"}
+	switch pattern {
+	case "GET /ui/{$}":
+		return get("/ui/", "/ui/?said="+q(x.key)+"&n="+q(x.key))
+	case "GET /ui/":
+		return get("/ui/nothing", "/ui/"+url.PathEscape(x.key))
+	case "GET /ui/assets/{name}":
+		return get("/ui/assets/" + url.PathEscape(x.host))
+	case "GET /ui/live/{page}":
+		return get("/ui/live/now", "/ui/live/destinations", "/ui/live/"+url.PathEscape(x.route))
+	case "GET /ui/live/notices/{key}":
+		return get("/ui/live/notices/" + url.PathEscape(x.key))
+	case "GET /ui/destinations", "GET /ui/routes", "GET /ui/doctor", "GET /ui/opened":
+		return get(strings.TrimPrefix(pattern, "GET "))
+	case "GET /ui/notices":
+		return get("/ui/notices", "/ui/notices?q="+q(x.key), "/ui/notices?q="+q(x.key[:len(x.key)-1]), "/ui/notices?q="+q(x.key[len(x.key)-1:]), "/ui/notices?host="+q(x.host), "/ui/notices?route="+q(x.route),
+			"/ui/notices?route="+q(x.prefix), "/ui/notices?reason="+q(x.reason), "/ui/notices?state=dead&since=-1h&until=%2B1h", "/ui/notices?state=scheduled", "/ui/notices?since="+q(x.key), "/ui/notices?cursor="+q(x.key))
+	case "GET /ui/notices/{key}":
+		return get(notice, notice+"?said=cancelled")
+	case "GET /ui/dead":
+		return get("/ui/dead", "/ui/dead?route="+q(x.route))
+	case "GET /ui/dead/group":
+		return get("/ui/dead/group?" + group)
+	case "GET /ui/dead/download":
+		return get("/ui/dead/download?" + group)
+	case "GET /ui/audit":
+		return get("/ui/audit", "/ui/audit?prefix="+q(x.prefix), "/ui/audit?prefix="+q(x.key), "/ui/audit?before="+q(x.key))
+	case "GET /ui/sign-in":
+		return get("/ui/sign-in", "/ui/sign-in?to="+q(x.key))
+	case "GET /ui/portal/{token}":
+		return get("/ui/portal/" + url.PathEscape(x.link))
+	case "POST /ui/sign-in":
+		return post("/ui/sign-in", "token", x.key, "to", x.key)
+	case "POST /ui/sign-out":
+		return post("/ui/sign-out", "csrf", x.key) // with the right one it is over
+	case "POST /ui/notices/{key}/reschedule":
+		return append(post(notice+"/reschedule", "due", x.key), post(notice+"/reschedule", "due", "+20m")...)
+	case "POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/test":
+		return post(notice + pattern[strings.LastIndexByte(pattern, '/'):])
+	case "POST /ui/dead/redrive", "POST /ui/dead/purge":
+		return post(strings.TrimPrefix(pattern, "POST "), append(of, "over", "1h")...)
+	case "POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume":
+		return post("/ui/routes/" + url.PathEscape(x.route) + pattern[strings.LastIndexByte(pattern, '/'):])
+	}
+	t.Fatalf("%s is a new page: say in asks how it is asked for", pattern)
+	return nil
+}
+
+// every are the requests to all pages for a subject, those that change something last.
+func (s *site) every(x subject) []ask {
+	s.t.Helper()
+	var reads, writes []ask
+	for _, pattern := range s.pages.Patterns() {
+		for _, a := range asks(s.t, pattern, x) {
+			if a.method == http.MethodGet {
+				reads = append(reads, a)
+			} else {
+				writes = append(writes, a)
+			}
+		}
+	}
+	return append(reads, writes...)
+}
+
+// ask sends a request with the token of the session, if it has none of its own. A
+// stream is read until it has said all that it says at once.
+func (s *site) ask(a ask) answer {
+	s.t.Helper()
+	if a.method == http.MethodGet {
+		if strings.HasPrefix(a.path, "/ui/live/") {
+			return s.stream(a.path)
+		}
+		return s.get(a.path)
+	}
+	var fields []string
+	for name, v := range a.form {
+		fields = append(fields, name, v[0])
+	}
+	return s.post(a.path, fields...)
+}
+
+// stream is the beginning of a stream: up to the first quiet moment of each block
+// that it has.
+func (s *site) stream(path string) answer {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	r.Host = "localhost:8080"
+	r.AddCookie(&http.Cookie{Name: "notifier_session", Value: s.cookie})
+	w := &flow{ResponseRecorder: httptest.NewRecorder(), enough: cancel}
+	s.pages.ServeHTTP(w, r)
+	return answer{w.Result(), w.Body.String(), s.t, nil}
+}
+
+// flow is where a stream is written to, which ends with its first event.
+type flow struct {
+	*httptest.ResponseRecorder
+	once   sync.Once
+	enough func()
+}
+
+func (f *flow) SetWriteDeadline(time.Time) error { return nil }
+
+func (f *flow) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "data: ") {
+		f.once.Do(f.enough)
+	}
+	return f.ResponseRecorder.Write(b)
+}
+
+// running runs the pages, so that streams say something, until the test ends.
+func (s *site) running() *site {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.pages.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+	return s
+}

@@ -1,0 +1,121 @@
+package ui_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"notifier/internal/api"
+	"notifier/internal/audit"
+	"notifier/internal/doctor"
+	"notifier/internal/fleet"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+	"notifier/internal/ui"
+)
+
+const attack = `"><script>alert(1)</script><img src=x onerror=alert(2)>'` + "`{{.}}${1}\u202e\x1b[2J\x00</pre></textarea></title>"
+
+// tame checks that nothing of the attack became part of a page.
+func tame(t *testing.T, path string, a answer) {
+	t.Helper()
+	if a.tree == nil { // a stream: the blocks are pieces of a page
+		var blocks strings.Builder
+		for line := range strings.Lines(a.body) {
+			blocks.WriteString(strings.TrimPrefix(line, "data: "))
+		}
+		tree, err := html.Parse(strings.NewReader(blocks.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.tree = tree
+	}
+	a.each(func(n *html.Node) {
+		switch {
+		case n.Data == "img" || n.Data == "iframe" || n.Data == "object":
+			t.Errorf("%s: a <%s>", path, n.Data)
+		case n.Data == "script" && (n.FirstChild != nil || !strings.HasPrefix(attr(n, "src"), "/ui/assets/")):
+			t.Errorf("%s: a script of somebody else's", path)
+		}
+		for _, at := range n.Attr {
+			if strings.HasPrefix(at.Key, "on") {
+				t.Errorf("%s: <%s %s>", path, n.Data, at.Key)
+			}
+		}
+	})
+	download := a.Header.Get("Content-Type") == "application/x-ndjson" // which is to be taken as it is
+	for _, bad := range []string{"\u202e", "\x1b", "\x00"} {
+		if strings.Contains(a.body, bad) && !download {
+			t.Errorf("%s holds %q", path, bad)
+		}
+	}
+	if download && !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") || a.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s may be taken for a page: %v", path, a.Header)
+	}
+	for name, values := range a.Header {
+		for _, v := range values {
+			if strings.ContainsAny(v, "\r\n\x00<>") {
+				t.Errorf("%s: the header %s is %q", path, name, v)
+			}
+		}
+	}
+}
+
+func TestNothingThatNoticesHoldRuns(t *testing.T) {
+	s := newSite(t)
+	now := time.Now().UTC()
+	n := &notice.Notice{Key: "app1:orders:paid:1", Route: "app1:orders", Made: notice.MadeAt(now), Due: now, Reason: notice.Reason(attack),
+		Content: notice.Content{URL: "javascript:alert(1)//" + attack, Audience: attack, ContentType: attack, Method: attack, Body: []byte(attack),
+			Headers: []notice.Header{{Name: attack, Value: attack}}}}
+	n.Add(notice.Attempt{Number: 1, At: now, Status: 200, Reason: notice.Reason(attack), Response: attack})
+	s.engine.Add(store.Found{Notice: n, State: notice.Dead, SettledAt: now})
+	raw := notice.Unread("app1:orders:paid:2", "app1:orders", attack)
+	s.engine.Add(store.Found{Notice: raw, State: notice.Scheduled})
+	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{}, Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: attack, Breaker: attack}}},
+		fleet.Instance{ID: attack, State: fleet.Living, About: fleet.About{Label: attack, Version: attack, Routes: map[string]string{attack: attack}}})
+	s.engine.Leave("app9", "app9:a:b:c")
+	if err := s.engine.Audit(t.Context(), audit.Entry{Action: attack, Key: attack, Route: attack, Prefix: attack, Client: attack, Address: attack, Detail: attack, Result: attack, Via: attack}); err != nil {
+		t.Fatal(err)
+	}
+	s.examine = func(context.Context) (*doctor.Report, error) {
+		return &doctor.Report{Errors: 1, Findings: []doctor.Finding{{Check: attack, Node: attack, Message: attack, Remedy: attack, Severity: doctor.Error}}}, nil
+	}
+	s.engine.SetReady(api.Readiness{Ready: true, Degraded: true, Reasons: []string{attack}})
+	s = s.as(ui.Visitor{}).running()
+	s.get("/ui/doctor").is(200).says("<script>alert(1)</script>") // and the first page has looked, too
+	good := subject{"app1:orders:paid:1", "orders", attack, attack, "app1:orders", attack}
+	bad := subject{attack, attack, attack, attack, attack, attack}
+	for _, x := range []subject{good, bad, {"app1:orders:paid:2", "orders", "", "", "app9", "x"}} {
+		for _, ask := range s.every(x) {
+			a := s.ask(ask)
+			tame(t, ask.String(), a)
+			// Whatever came of it: the page that the browser is sent to.
+			if to := a.Header.Get("Location"); to != "" && a.StatusCode == http.StatusSeeOther {
+				tame(t, to, s.get(to))
+			}
+		}
+	}
+	s.get("/ui/notices/app1:orders:paid:1").is(200).says("<script>alert(1)</script>") // as text
+	s.get("/ui/").is(200).says(`"><script>alert(1)</script>`)
+	s.get("/ui/audit").is(200).says(`"><script>alert(1)</script>`)
+	// An answer that is shown is somebody else's too.
+	s.keep("app1:orders:paid:3", notice.Content{URL: "https://shop.example/"}, time.Hour)
+	a := s.post("/ui/notices/app1:orders:paid:3/test").is(200).says("acknowledged the test", "<b>thanks</b>")
+	tame(t, "test", a)
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	s := newSite(t)
+	s.keep("app1:orders:paid:1", notice.Content{URL: "https://user:hunter2@shop.example/hook", Headers: []notice.Header{{Name: "Authorization", Value: "Bearer hunter2"},
+		{Name: "x-api-key", Value: "hunter2"}, {Name: "x-tenant", Value: "seven"}}}, time.Hour)
+	s.keep("app1:fixed:a:1", notice.Content{}, time.Hour)
+	for _, path := range append(paths("app1:orders:paid:1"), "/ui/notices/app1:fixed:a:1", "/ui/notices/app1:orders:paid:1") {
+		s.get(path).saysNot("hunter2", "not-to-be-shown", "a secret of twenty")
+	}
+	s.get("/ui/notices/app1:orders:paid:1").says("x-tenant seven", "shop.example")
+	s.get("/ui/notices/app1:fixed:a:1").says("erp.example")
+}

@@ -1,0 +1,94 @@
+package ui_test
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"notifier/internal/callback"
+	"notifier/internal/mask"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+	"notifier/internal/ui"
+)
+
+// What may not be seen stands on no page, in no sample of a group, in no download and
+// in nothing that a receiver says; and no search finds it.
+func TestWhatIsMaskedIsNowhere(t *testing.T) {
+	words := []string{"4111111111111111", "secretword", "secretheader", "secretquery"}
+	for name, c := range map[string]struct {
+		all         bool
+		paths       string
+		shown, gone []string
+	}{
+		"nothing": {false, "", append([]string{"4711", "seven"}, words...), nil},
+		"paths":   {false, "$.card.number, $..pin", []string{"4711", "seven"}, words},
+		"another": {false, "$.iban", append([]string{"4711", "seven"}, words...), nil},
+		"all":     {true, "", nil, append([]string{"4711", "seven"}, words...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules, err := mask.New(c.all, c.paths)
+			if err != nil {
+				t.Fatal(err)
+			}
+			echo := "4111111111111111 secretword secretheader secretquery 4711"
+			engine, at := instances(t, 1, clients, func(o *ui.Options) {
+				o.Mask = rules
+				o.Probe = func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
+					return callback.Exchange{Method: "POST", URL: n.URL, RequestHeaders: slices.Concat(n.Headers, []notice.Header{{Name: "pin", Value: "secretheader"}}), RequestBody: string(n.Body), Status: 200,
+						ResponseHeaders: []notice.Header{{Name: "x-echo", Value: echo}, {Name: "Pin", Value: "secretheader"}}, ResponseBody: echo, Result: notice.DeliveredResult(200)}
+				}
+			})
+			const key = "app1:orders:t:1"
+			body := []byte(`{ "order": 4711,"card":{"number":"4111111111111111"},"x":[{"pin":"secretword"}]}`)
+			if _, err := engine.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{URL: "https://shop.example/?n=seven&pin=secretquery", Body: body,
+				Headers: []notice.Header{{Name: "Pin", Value: "secretheader"}, {Name: "X-Tenant", Value: "seven"}}}}); err != nil {
+				t.Fatal(err)
+			}
+			engine.Answers(echo)
+			engine.Move(key, notice.Dead, notice.ReasonStatus5xx)
+			b := signedIn(t, at[0], "token-of-shop")
+			all, lost := "", len(c.gone) > 0
+			for _, path := range []string{"/ui/notices/" + key, "/ui/dead", "/ui/notices?state=dead", "/ui/dead/group?route=orders&reason=status_5xx&host=shop.example",
+				"/ui/dead/download?route=orders&reason=status_5xx&host=shop.example"} {
+				a := b.get(path)
+				if a.StatusCode != 200 {
+					t.Fatalf("%s: %d %s", path, a.StatusCode, a.body)
+				}
+				all += a.body
+				if masked := strings.Contains(a.body, `"masked":true`); strings.Contains(path, "download") && masked != lost {
+					t.Errorf("%s", a.body)
+				}
+			}
+			// What cannot be undone is said before the button that does it.
+			group := b.get("/ui/dead/group?route=orders&reason=status_5xx&host=shop.example").body
+			warning, button := strings.Index(group, "A purge cannot be undone"), strings.Index(group, ">Purge 1 notice")
+			if said := warning >= 0; said != lost || said && warning > button || strings.Contains(group, "takes the file back") == lost {
+				t.Errorf("of a purge the page says %s", group)
+			}
+			a := b.do("POST", "/ui/notices/"+key+"/test", url.Values{"csrf": {b.csrf()}})
+			if a.StatusCode != 200 {
+				t.Fatalf("%d %s", a.StatusCode, a.body)
+			}
+			all += a.body
+			for _, s := range c.gone {
+				if strings.Contains(all, s) {
+					t.Errorf("%s is shown", s)
+				}
+			}
+			for _, s := range c.shown {
+				if !strings.Contains(all, s) {
+					t.Errorf("%s is not shown", s)
+				}
+			}
+			for _, s := range words {
+				if found := b.get("/ui/notices?q=" + s); found.StatusCode != 200 || strings.Contains(found.body, key) || !strings.Contains(found.body, "Nothing is kept that fits") {
+					t.Errorf("a search for %s, which stands in no key, finds something: %d %s", s, found.StatusCode, found.body)
+				}
+			}
+		})
+	}
+}

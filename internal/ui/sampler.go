@@ -1,0 +1,267 @@
+package ui
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"notifier/internal/api"
+	"notifier/internal/fleet"
+	"notifier/internal/metrics"
+	"notifier/internal/store"
+)
+
+// The sampler asks for what dashboards show: once for all that are open at this
+// instance, and not at all while none is. Its costs in commands a second are
+// bounded by how often each part is asked for.
+const (
+	// sampleEvery is how often signs of life and figures are read: 4 commands.
+	sampleEvery = 2 * time.Second
+	// A count of one route and shard takes 7 commands, and a forecast up to 62: they
+	// are asked for as seldom as it takes to stay below so many commands a second.
+	countCommands, countBudget       = 7, 7
+	forecastCommands, forecastBudget = 62, 3
+	countLeast, countMost            = sampleEvery, 30 * time.Second
+	forecastLeast, forecastMost      = 30 * time.Second, 5 * time.Minute
+	minutesEvery                     = 5 * time.Second
+	// sampleTimeout is how long a page waits for figures that are new.
+	sampleTimeout = 2 * time.Second
+)
+
+// span of the charts: an hour, by minutes.
+const spans = 60
+
+// board is all that is known at one moment. It is never changed once it is made.
+type board struct {
+	At         time.Time
+	Err        error // why what follows is not of this moment; nil = it is
+	Counts     []store.Counts
+	CountsAt   time.Time
+	Instances  []seenInstance
+	Minutes    map[int64]map[string]metrics.Work // by Unix minute, then prefix
+	MinutesAt  time.Time
+	Forecast   map[string][]int64 // by prefix, from ForecastAt on
+	ForecastAt time.Time
+	Ready      api.Readiness
+	Answered   time.Duration // how long Redis took for the signs of life
+}
+
+// seenInstance is an instance with its figures.
+type seenInstance struct {
+	fleet.Instance
+	Self    bool
+	Figures fleet.Figures
+	Tells   bool // it told figures that can be read
+}
+
+// sampler makes boards.
+type sampler struct {
+	engine   Engine
+	prefixes int // of routes
+	now      func() time.Time
+
+	taking sync.Mutex // one sample at a time
+	last   string     // the entry of the minutes that was read last
+
+	changed atomic.Bool // what is counted was changed from here since
+
+	mu       sync.Mutex
+	board    *board
+	watchers map[chan *board]bool
+	wake     chan struct{}
+}
+
+func newSampler(o Options, now func() time.Time) *sampler {
+	return &sampler{engine: o.Engine, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// run samples while somebody watches, until ctx ends.
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.wake: // the first of them need not wait
+		}
+		if s.watched() {
+			s.publish(s.current(ctx))
+		}
+	}
+}
+
+// watched reports whether somebody watches.
+func (s *sampler) watched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watchers) > 0
+}
+
+func (s *sampler) publish(b *board) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watchers {
+		select {
+		case w <- b:
+		default: // it is busy with the one before, and gets the next
+		}
+	}
+}
+
+// watch yields new boards until leave is called.
+func (s *sampler) watch() (boards <-chan *board, leave func()) {
+	w := make(chan *board, 1)
+	s.mu.Lock()
+	s.watchers[w] = true
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return w, func() {
+		s.mu.Lock()
+		delete(s.watchers, w)
+		s.mu.Unlock()
+	}
+}
+
+// current is a board that is no older than a sample, if one can be had.
+func (s *sampler) current(ctx context.Context) *board {
+	s.mu.Lock()
+	b := s.board
+	s.mu.Unlock()
+	if b != nil && s.now().Sub(b.At) < sampleEvery/2 && !s.changed.Load() {
+		return b
+	}
+	return s.sample(ctx)
+}
+
+// sample makes a board. What cannot be had is as it was before.
+func (s *sampler) sample(ctx context.Context) *board {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	s.mu.Lock()
+	before := s.board
+	s.mu.Unlock()
+	now := s.now()
+	if before != nil && now.Sub(before.At) < sampleEvery/2 && !s.changed.Load() {
+		return before // somebody else has just made it
+	}
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	b := &board{Minutes: map[int64]map[string]metrics.Work{}}
+	if before != nil {
+		*b = *before
+	}
+	b.Err = nil
+	for _, step := range []func(context.Context, *board, time.Time) error{s.instances, s.minutes, s.counts, s.forecast} {
+		if b.Err = step(ctx, b, now); b.Err != nil {
+			break
+		}
+	}
+	b.Ready = s.engine.Ready(ctx)
+	b.At = s.now()
+	s.mu.Lock()
+	s.board = b
+	s.mu.Unlock()
+	return b
+}
+
+func (s *sampler) instances(ctx context.Context, b *board, _ time.Time) error {
+	began := time.Now()
+	list, err := s.engine.Instances(ctx)
+	if err != nil {
+		return err
+	}
+	b.Answered = time.Since(began)
+	b.Instances = make([]seenInstance, len(list))
+	for i, x := range list {
+		f, ok := x.ReadFigures()
+		b.Instances[i] = seenInstance{x, x.ID == s.engine.Self(), f, ok}
+	}
+	return nil
+}
+
+// minutes adds those that have ended since the last sample.
+func (s *sampler) minutes(ctx context.Context, b *board, now time.Time) error {
+	oldest := now.Add(-(spans + 5) * time.Minute)
+	if now.Sub(b.MinutesAt) < minutesEvery && now.Second() > 5 && now.Unix()/60 == b.MinutesAt.Unix()/60 {
+		return nil // the minute that has just ended is asked for until all have told of it
+	}
+	minutes := map[int64]map[string]metrics.Work{}
+	for m, routes := range b.Minutes {
+		if m >= oldest.Unix()/60 {
+			minutes[m] = routes
+		}
+	}
+	for {
+		list, last, err := s.engine.Minutes(ctx, s.last, oldest)
+		if err != nil {
+			return err
+		}
+		for _, m := range list {
+			at := time.UnixMilli(m.At).Add(-time.Second).Unix() / 60
+			routes := maps.Clone(minutes[at])
+			if routes == nil {
+				routes = map[string]metrics.Work{}
+			}
+			for prefix, w := range m.Routes {
+				sum := metrics.Work{}
+				sum.Add(routes[prefix])
+				sum.Add(w)
+				routes[prefix] = sum
+			}
+			minutes[at] = routes
+		}
+		b.Minutes, b.MinutesAt = minutes, now
+		if s.last = last; len(list) == 0 {
+			return nil
+		}
+	}
+}
+
+// pace is how often something that takes so many commands may be asked for.
+func pace(commands, budget int, least, most time.Duration) time.Duration {
+	return min(max(time.Duration(commands)*time.Second/time.Duration(budget), least), most)
+}
+
+func (s *sampler) counts(ctx context.Context, b *board, now time.Time) error {
+	n := max(len(b.Counts), s.prefixes) * s.engine.Shards()
+	if !s.changed.Swap(false) && !b.CountsAt.IsZero() && now.Sub(b.CountsAt) < pace(n*countCommands, countBudget, countLeast, countMost)-sampleEvery/2 {
+		return nil
+	}
+	list, err := s.engine.Counts(ctx)
+	if err == nil {
+		b.Counts, b.CountsAt = list, s.now()
+	}
+	return err
+}
+
+func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
+	n := 0
+	for _, c := range b.Counts {
+		if c.Pending > 0 {
+			n += s.engine.Shards()
+		}
+	}
+	if now.Sub(b.ForecastAt) < pace(n*forecastCommands, forecastBudget, forecastLeast, forecastMost) {
+		return nil
+	}
+	forecast := map[string][]int64{}
+	for _, c := range b.Counts {
+		if c.Pending == 0 {
+			continue
+		}
+		list, err := s.engine.Forecast(ctx, c.Prefix, time.Minute, spans)
+		if err != nil {
+			return err
+		}
+		forecast[c.Prefix] = list
+	}
+	b.Forecast, b.ForecastAt = forecast, now
+	return nil
+}

@@ -1,0 +1,239 @@
+package ui_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/access"
+	"notifier/internal/api/apitest"
+	"notifier/internal/audit"
+	"notifier/internal/callback"
+	"notifier/internal/fleet"
+	"notifier/internal/keyring"
+	"notifier/internal/metrics"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/session"
+	"notifier/internal/store"
+	"notifier/internal/ui"
+)
+
+// Everything of the other client has this in its name.
+const theirMark = "zeta"
+
+var (
+	myself    = access.Client{Name: "me", Token: "token-of-me", Prefix: "app1"}
+	somebody  = access.Client{Name: theirMark + "client", Token: "token-of-" + theirMark, Prefix: theirMark}
+	everybody = access.Client{Name: "ops", Token: "token-of-ops"}
+)
+
+// scopedRoutes are routes of mine, of the other's, and one that both use.
+func scopedRoutes(t testing.TB) *route.Table {
+	t.Helper()
+	make := func(name, prefix, target string) *route.Route {
+		r := &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder, Timeout: 10 * time.Second,
+			Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
+		if target != "" {
+			u, err := url.Parse(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Target = route.Target{Kind: route.KindFixed, URL: u}
+		}
+		return r
+	}
+	table, err := route.NewTable([]*route.Route{make("orders", "app1:orders", ""), make("fixed", "app1:fixed", "https://erp.example/hook"),
+		make(theirMark+"route", theirMark, ""), make(theirMark+"fixed", theirMark+":fixed", "https://"+theirMark+"erp.example/"), make("shared", "app3", "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// all states, with all that a notice can hold.
+func keepAll(e *apitest.Engine, table *route.Table, under, mark string, at time.Time) {
+	states := []notice.State{notice.Scheduled, notice.Claimed, notice.Delivered, notice.Cancelled, notice.Dead, notice.Dead}
+	for i, state := range states {
+		key := fmt.Sprintf("%s%s%s%d", under, strings.Repeat(":"+mark, 3-strings.Count(under, ":")), "n", i)
+		n := &notice.Notice{Key: key, Route: table.Match(key).Prefix, Made: notice.MadeAt(at.Add(-time.Hour)), Due: at.Add(30 * time.Minute),
+			Content: notice.Content{URL: "https://" + mark + ".example/" + mark, Audience: mark, ContentType: "application/json", Body: []byte(`{"of":"` + mark + `"}`),
+				Headers: []notice.Header{{Name: "x-" + mark, Value: mark}}}}
+		f := store.Found{Notice: n, State: state}
+		if state != notice.Scheduled {
+			n.Add(notice.Attempt{Number: 1, At: at.Add(-time.Minute), Duration: time.Millisecond, Status: 500, Reason: notice.ReasonStatus5xx, Response: mark + " answers"})
+		}
+		if state != notice.Scheduled && state != notice.Claimed {
+			f.SettledAt = at.Add(-time.Minute)
+		}
+		if state == notice.Dead {
+			n.Reason = notice.ReasonStatus5xx
+		}
+		e.Add(f)
+	}
+}
+
+// world is an engine with what is mine; with also what is the other's.
+func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string) *apitest.Engine {
+	t.Helper()
+	e := apitest.New(table)
+	note := func(entry audit.Entry) {
+		if err := e.Audit(t.Context(), entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, prefix := range mine {
+		keepAll(e, table, prefix, "mine", at)
+	}
+	note(audit.Entry{Action: audit.Cancel, Key: "app1:orders:mine:minen3", Client: "me", Result: audit.Done})
+	figures := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 1, Work: late(3)}},
+		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "mine.example:443", Calls: 3}}}
+	minute := map[string]metrics.Work{"app1:orders": late(3)}
+	for _, prefix := range theirs {
+		keepAll(e, table, prefix, theirMark, at)
+		rt := table.Match(prefix + strings.Repeat(":x", 3-strings.Count(prefix, ":"))).Prefix
+		note(audit.Entry{Action: audit.Purge, Route: theirMark + "route", Prefix: rt, Detail: "7 dead letters of host " + theirMark + ".example", Client: somebody.Name, Address: "203.0.113.77"})
+		if rt == "app1:orders" { // its figures are of both, and a link shows none
+			figures.Routes[rt], minute[rt] = fleet.RouteFigures{InFlight: 4343, Work: late(4242)}, late(4242)
+		} else {
+			figures.Routes[rt], minute[rt] = fleet.RouteFigures{InFlight: 4343, Work: late(4242)}, late(4242)
+			note(audit.Entry{Action: audit.Cancel, Key: prefix + strings.Repeat(":"+theirMark, 3-strings.Count(prefix, ":")) + "n3", Client: somebody.Name})
+		}
+		figures.Hosts = append(figures.Hosts, fleet.HostFigures{Prefix: rt, Host: theirMark + ".example:443", Breaker: "open", Calls: 4242, Failed: 4242, Waiting: 9})
+	}
+	if len(theirs) > 0 {
+		note(audit.Entry{Action: audit.SignIn, Prefix: theirMark, Client: somebody.Name})
+		if err := e.Pause(t.Context(), theirMark); err != nil {
+			t.Fatal(err)
+		}
+		e.Leave(theirMark+"gone", theirMark+"gone:a:b:c")
+	}
+	e.Tell(figures)
+	e.SetMinutes(fleet.Minute{Instance: "a", At: at.Truncate(time.Minute).UnixMilli(), Routes: minute})
+	return e
+}
+
+// visiting is the pages over an engine, for who has a cookie.
+func visiting(t testing.TB, e *apitest.Engine, table *route.Table, at time.Time, enter func(*session.Office) (string, *session.Session, error)) *site {
+	t.Helper()
+	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: e, Clients: access.NewClients([]access.Client{myself, somebody, everybody,
+		{Name: "part", Token: "token-of-part", Prefix: "app3:mine"}})})
+	cookie, who, err := enter(office)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, engine: e, table: table, cookie: cookie, csrf: who.CSRF()}
+	s.pages = ui.New(ui.Options{Engine: e, Routes: table, Sessions: office, Loopback: true, Version: "test", Now: func() time.Time { return at },
+		Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
+			return callback.Exchange{Status: 200, ResponseBody: "thanks", Result: notice.DeliveredResult(200)}
+		}})
+	return s.running()
+}
+
+// What differs from one answer to the next although the pages' clock stands still:
+// where a listing goes on, and times that the engine or a session gives.
+var passing = regexp.MustCompile(`(?:cursor|before)=[^"&]*|\b(?:in )?(?:\d+(?:\.\d+)?[dhmsµn]+)+(?: ago)?\b|\bnow\b|\d\d:\d\d(?::\d\d(?:\.\d+Z?)?)?|Expires=[^;]*|Max-Age=\d+`)
+
+// Two scopes see nothing of one another: on no page, in no header and no stream does
+// a name of the other occur, and no answer, count or chart is another than it would be
+// if the other did not exist. The list of pages is the mux's own.
+func TestScopesSeeNothingOfOneAnotherOnAnyPage(t *testing.T) {
+	link := func(by access.Client, scope session.LinkScope) func(*session.Office) (string, *session.Session, error) {
+		return func(o *session.Office) (string, *session.Session, error) {
+			l, err := o.MakeLink(context.Background(), access.Caller{Name: by.Name, Prefix: by.Prefix}, scope, time.Hour)
+			if err != nil {
+				return "", nil, err
+			}
+			return o.Enter(context.Background(), l.Token)
+		}
+	}
+	signIn := func(token string) func(*session.Office) (string, *session.Session, error) {
+		return func(o *session.Office) (string, *session.Session, error) {
+			return o.SignIn(context.Background(), token, "192.0.2.1")
+		}
+	}
+	for name, c := range map[string]struct {
+		enter        func(*session.Office) (string, *session.Session, error)
+		mine, theirs []string
+	}{
+		"a client":                    {signIn(myself.Token), []string{"app1:orders", "app1:fixed"}, []string{theirMark, theirMark + ":fixed", "app3:" + theirMark}},
+		"a client of part of a route": {signIn("token-of-part"), []string{"app3:mine"}, []string{theirMark, "app3:" + theirMark, "app1:orders"}},
+		"a link by prefix":            {link(myself, session.LinkScope{Prefix: "app1:orders:mine"}), []string{"app1:orders:mine"}, []string{theirMark, "app1:orders:" + theirMark}},
+		"a link by host":              {link(myself, session.LinkScope{Prefix: "app1:orders", Host: "mine.example"}), []string{"app1:orders"}, []string{theirMark, "app1:orders:" + theirMark}},
+		"a link by audience":          {link(myself, session.LinkScope{Prefix: "app1", Audience: "mine"}), []string{"app1:orders"}, []string{theirMark, "app1:orders:" + theirMark}},
+		"a link by host, of all":      {link(everybody, session.LinkScope{Prefix: "app3", Host: "mine.example"}), []string{"app3:mine"}, []string{theirMark, "app3:" + theirMark}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, at := scopedRoutes(t), time.Now().UTC().Truncate(time.Millisecond)
+			alone := visiting(t, world(t, table, at, c.mine, nil), table, at, c.enter)
+			both := visiting(t, world(t, table, at, c.mine, c.theirs), table, at, c.enter)
+			before := theirNotices(both.engine)
+			own := subject{key: c.mine[0] + strings.Repeat(":mine", 3-strings.Count(c.mine[0], ":")) + "n4", reason: "status_5xx", host: "mine.example", link: "x"}
+			other := subject{key: c.theirs[0] + strings.Repeat(":"+theirMark, 3-strings.Count(c.theirs[0], ":")) + "n4", reason: "status_5xx", host: theirMark + ".example", link: "x"}
+			last := c.theirs[len(c.theirs)-1]
+			near := other
+			near.key = last + strings.Repeat(":"+theirMark, 3-strings.Count(last, ":")) + "n4"
+			for _, x := range []*subject{&own, &other, &near} {
+				rt := table.Match(x.key)
+				x.route, x.prefix = rt.Name, rt.Prefix
+			}
+			for i, x := range []subject{own, other, near} {
+				for _, a := range both.every(x) {
+					got, want := told(both, both.ask(a)), told(alone, alone.ask(a))
+					if got != want { // what passes is compared only then: that takes long
+						got, want = passing.ReplaceAllString(got, "~"), passing.ReplaceAllString(want, "~")
+					}
+					if got != want {
+						i, j := firstDifference(got, want)
+						t.Fatalf("%s is answered otherwise because the other is there:\n…%s\nwant\n…%s", a, i, j)
+					}
+					if i == 0 && strings.Contains(strings.ToLower(got), theirMark) {
+						t.Errorf("%s tells of the other: %s", a, got)
+					}
+				}
+			}
+			if after := theirNotices(both.engine); !maps.Equal(before, after) {
+				t.Errorf("notices of the other were changed: %v, before %v", after, before)
+			}
+		})
+	}
+}
+
+// told is an answer, headers too, without the token of the session.
+func told(s *site, a answer) string {
+	var head strings.Builder
+	h := a.Header.Clone()
+	h.Del("Content-Length")
+	h.Del("Date")
+	if err := h.Write(&head); err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf("%d\n", a.StatusCode) + strings.ReplaceAll(head.String()+"\n"+a.body, s.csrf, "")
+}
+
+// firstDifference is where two texts begin to differ, with what stands around it.
+func firstDifference(a, b string) (of, from string) {
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	i = max(i-100, 0)
+	return a[i:min(len(a), i+400)], b[i:min(len(b), i+400)]
+}
+
+// theirNotices are the states of the other's notices.
+func theirNotices(e *apitest.Engine) map[string]string {
+	out := map[string]string{}
+	for key, f := range e.All() {
+		if strings.Contains(key, theirMark) {
+			out[key] = fmt.Sprintf("%s %s", f.State, f.Due)
+		}
+	}
+	return out
+}

@@ -1,0 +1,269 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"notifier/internal/keyring"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// A search reads in bounded steps, none of which takes Redis more than a few
+// milliseconds, until it has a page full or its time is over. Then it says how far
+// it came and where it goes on.
+const (
+	searchTime = 700 * time.Millisecond
+	searchPage = 50
+	stepItems  = 200 // notices a step brings at most
+)
+
+// search is what is asked for, as it stands in the address.
+type search struct {
+	Text  string // a key, what it begins with, or without a colon a part of one
+	Route string
+	State string
+	Since string
+	Until string
+	Host  string
+	// Reason is of dead letters.
+	Reason string
+}
+
+func searchOf(q url.Values) search {
+	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
+	return search{get("q"), get("route"), get("state"), get("since"), get("until"), get("host"), get("reason")}
+}
+
+// values are its address; what is empty is left out.
+func (s search) values() url.Values {
+	v := url.Values{}
+	for _, p := range [][2]string{{"q", s.Text}, {"route", s.Route}, {"state", s.State}, {"since", s.Since}, {"until", s.Until}, {"host", s.Host}, {"reason", s.Reason}} {
+		if p[1] != "" {
+			v.Set(p[0], p[1])
+		}
+	}
+	return v
+}
+
+// instant reads a time of a search: RFC 3339, what a browser's field gives, now, or
+// so long before or after now.
+func (p *Pages) instant(s string) (time.Time, bool) {
+	switch {
+	case s == "":
+		return time.Time{}, true
+	case s == "now":
+		return p.now(), true
+	case s[0] == '-' || s[0] == '+':
+		d, err := notice.ParseDuration(s[1:])
+		if s[0] == '-' {
+			d = -d
+		}
+		return p.now().Add(d), err == nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.Parse(layout, s); err == nil && t.Year() >= 1970 && t.Year() < 2200 {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// query makes of a search what the store is asked for. The text says what is wrong
+// with it; none means that nothing can fit if the query has no routes.
+func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, string, error) {
+	q := store.Query{Prefix: v.Prefix, State: notice.State(s.State), Reason: notice.Reason(s.Reason)}
+	if s.State != "" && !slices.Contains(notice.States, q.State) {
+		return q, "There is no such state.", nil
+	}
+	if s.Reason != "" {
+		if !slices.Contains(notice.Reasons, q.Reason) {
+			return q, "There is no such reason.", nil
+		}
+		q.State = cmp.Or(q.State, notice.Dead)
+		if q.State != notice.Dead {
+			return q, "Only dead letters have a reason; choose the state dead.", nil
+		}
+	}
+	for _, t := range []struct {
+		text string
+		to   *time.Time
+	}{{s.Since, &q.Since}, {s.Until, &q.Until}} {
+		at, ok := p.instant(t.text)
+		if !ok {
+			return q, "A time is not understood; want 2026-11-22 09:30 (UTC), now, -1h or +15m.", nil
+		}
+		*t.to = at
+	}
+	host := cmp.Or(v.Host, s.Host)
+	if host != "" {
+		name, err := notice.Host(host)
+		if err != nil {
+			return q, "That is no host; want its name alone, such as shop.example.", nil
+		}
+		q.Host = name
+	}
+	if strings.Contains(s.Text, ":") {
+		q.Begins = s.Text
+	} else {
+		q.Contains = s.Text
+	}
+	if strings.Trim(s.Text, keyCharacters) != "" {
+		return q, "No key holds such a character: keys are letters, digits, '_', '.', '~' and '-', in four parts with ':' between them.", nil
+	}
+	var err error
+	q.Routes, err = p.chosen(ctx, s, q, v)
+	for _, prefix := range q.Routes {
+		if rt := p.o.Routes.Prefix(prefix); rt != nil && rt.Target.URL != nil && q.Host != "" && p.fixedHost(prefix) == q.Host {
+			q.Host = "" // all notices of that route go there, and none says so
+		}
+	}
+	return q, "", err
+}
+
+const keyCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~-:"
+
+// chosen are the prefixes in which something may fit.
+func (p *Pages) chosen(ctx context.Context, s search, q store.Query, v Visitor) ([]string, error) {
+	var all []string
+	for _, rt := range p.o.Routes.All() {
+		all = append(all, rt.Prefix)
+	}
+	unrouted, err := p.o.Engine.Unrouted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, prefix := range append(all, unrouted...) {
+		name := p.routeName(prefix)
+		switch {
+		case !v.Meets(prefix), s.Route != "" && s.Route != name && s.Route != prefix:
+		case q.Begins != "" && !strings.HasPrefix(prefix+":", q.Begins) && !strings.HasPrefix(q.Begins, prefix+":"):
+		case q.Host != "" && !p.mayCall(prefix, q.Host):
+		default:
+			out = append(out, prefix)
+		}
+	}
+	return out, nil
+}
+
+// mayCall reports whether notices under a prefix may go to a host.
+func (p *Pages) mayCall(prefix, host string) bool {
+	rt := p.o.Routes.Prefix(prefix)
+	if rt == nil {
+		return true
+	}
+	fixed := p.fixedHost(prefix)
+	return fixed == host || fixed == "" && rt.Target.Kind == "notice"
+}
+
+// fixedHost is the host of a route whose target is one address.
+func (p *Pages) fixedHost(prefix string) string {
+	rt := p.o.Routes.Prefix(prefix)
+	if rt == nil || rt.Target.URL == nil {
+		return ""
+	}
+	host, err := notice.Host(rt.Target.URL.Hostname())
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// hostOf is the host that a notice goes to; empty if it goes to none.
+func (p *Pages) hostOf(f *store.Found) string {
+	if f.URL != "" {
+		if u, err := url.Parse(f.URL); err == nil {
+			if host, err := notice.Host(u.Hostname()); err == nil {
+				return host
+			}
+		}
+		return ""
+	}
+	return p.fixedHost(f.Route)
+}
+
+// found is what a search came to.
+type found struct {
+	items  []store.Found
+	looked int
+	cursor string // empty = all was looked at
+}
+
+// run searches from a cursor on until want are found, or its time is over.
+func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int) (found, error) {
+	var out found
+	host := ""
+	if q.Host != "" {
+		host = q.Host
+	}
+	end := time.Now().Add(searchTime)
+	for len(q.Routes) > 0 {
+		q.Limit = min(stepItems, want-len(out.items))
+		page, err := p.o.Engine.List(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		out.looked += page.Looked
+		for _, f := range page.Items {
+			to := p.hostOf(&f)
+			if v.Sees(&f, to) && (host == "" || to == host) {
+				out.items = append(out.items, f)
+			}
+		}
+		q.Cursor, out.cursor = page.Cursor, page.Cursor
+		if page.Cursor == "" || len(out.items) >= want || time.Now().After(end) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// total is about how many notices a search has to look at, from the figures.
+func (b *board) total(q store.Query) int64 {
+	n := int64(0)
+	for _, c := range b.Counts {
+		if !slices.Contains(q.Routes, c.Prefix) {
+			continue
+		}
+		switch q.State {
+		case notice.Scheduled, notice.Claimed:
+			n += c.Pending
+		case notice.Dead:
+			n += c.Dead
+		case notice.Delivered, notice.Cancelled:
+			n += c.Settled
+		default:
+			n += c.Pending + c.Dead + c.Settled
+		}
+	}
+	return n
+}
+
+// cursors seals where a listing goes on: it names keys that the visitor may not be
+// allowed to see, and is good for his scope and his search only.
+func bound(page string, s search, v Visitor) []byte {
+	return []byte(page + "\n" + v.scope() + "\n" + s.values().Encode())
+}
+
+func (p *Pages) seal(r *http.Request, cursor string, bound []byte) (string, error) {
+	return p.o.Keys.Seal(r.Context(), keyring.Cursors, cursor, bound)
+}
+
+// opened is the cursor of a request.
+func (p *Pages) opened(r *http.Request, bound []byte) (string, error) {
+	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, r.URL.Query().Get("cursor"), bound)
+	if err != nil {
+		return "", failure{http.StatusBadRequest, "This link goes on with a search that was begun by somebody else, or with another service; begin it again."}
+	}
+	return cursor, nil
+}
+
+// exact reports whether a search is for one notice by its key.
+func (s search) exact() bool { return keys.Valid(s.Text) }

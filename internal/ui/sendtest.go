@@ -1,0 +1,75 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
+	"notifier/internal/audit"
+	"notifier/internal/callback"
+	"notifier/internal/mask"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+type testPage struct {
+	Key      string
+	Exchange callback.Exchange
+	Level    level
+	Says     string
+	Next     string
+	Took     string
+	Answer   string
+}
+
+// sendTest makes one signed call to where a notice goes, with a body that says that
+// it is a test, and shows it. The notice stays as it is.
+func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	f, err := p.find(r, v)
+	if err != nil {
+		return err
+	}
+	rt := p.o.Routes.Prefix(f.Route)
+	if p.o.Probe == nil || rt == nil || rt.Target.Kind != route.KindFixed && rt.Target.Kind != route.KindNotice {
+		return failure{http.StatusConflict, "Notices of this route are not called for over HTTP, so no test can be sent."}
+	}
+	now := p.now().UTC()
+	key := rt.Prefix + strings.Repeat(":test", 4-len(strings.Split(rt.Prefix, ":")))
+	ctx := r.Context()
+	if rt.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, rt.Timeout)
+		defer cancel()
+	}
+	x := p.o.Probe(ctx, rt, &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now), Due: now,
+		Content: notice.Content{URL: f.URL, Audience: f.Audience, Method: f.Method, Body: []byte(`{"test":true}`)}})
+	p.note(r, v, audit.Entry{Action: audit.SendTest, Key: f.Key, Detail: cmp.Or(string(x.Result.Reason), string(x.Result.Outcome))}, nil)
+	x.URL, _ = p.o.Mask.URL(x.URL) // the probe has taken out what is named like a secret
+	brought := map[string]bool{}
+	for _, h := range f.Headers {
+		brought[strings.ToLower(h.Name)] = true
+	}
+	for i, h := range x.RequestHeaders { // where all is masked, what the service itself adds is shown still
+		if !p.o.Mask.Header(h.Name) && (brought[strings.ToLower(h.Name)] || !p.o.Mask.All()) {
+			x.RequestHeaders[i].Value = mask.Hidden
+		}
+	}
+	for i, h := range x.ResponseHeaders {
+		if x.ResponseHeaders[i].Value = p.answer(h.Value, &f); !p.o.Mask.Header(h.Name) {
+			x.ResponseHeaders[i].Value = mask.Hidden
+		}
+	}
+	page := testPage{Key: f.Key, Exchange: x, Level: wrong, Says: "The receiver did not acknowledge the test: " + cmp.Or(string(x.Result.Reason), string(x.Result.Outcome)) + ".",
+		Took: rough(x.Duration), Answer: p.answer(cmp.Or(x.ResponseBody, x.Result.Response), &f)}
+	if x.Result.Outcome == notice.OutcomeDelivered {
+		page.Level, page.Says = fine, "The receiver acknowledged the test."
+	}
+	switch {
+	case x.Final:
+		page.Next = "A notice so answered would be dead; nothing would be tried again."
+	case x.Next > 0:
+		page.Next = "A notice so answered would be tried again in " + notice.Short(x.Next) + "."
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "test", Title: "Test", Section: "Notices", Visitor: v, Data: page})
+}

@@ -1,0 +1,231 @@
+package ui
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/audit"
+	"notifier/internal/callback"
+	"notifier/internal/doctor"
+	"notifier/internal/keyring"
+	"notifier/internal/mask"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/session"
+	"notifier/internal/store"
+)
+
+// Root is where the pages begin.
+const Root = "/ui/"
+
+// Options is what New needs.
+type Options struct {
+	Engine Engine
+	Routes *route.Table
+	// Sessions lets people in.
+	Sessions *session.Office
+	// Loopback says that only this machine can reach the listener, and Host is the
+	// one that it was told to listen on: where nobody need sign in, no other is
+	// answered.
+	Loopback bool
+	Host     string
+	// Examine has doctor look at Redis. Nil: nobody does.
+	Examine func(context.Context) (*doctor.Report, error)
+	// Probe makes one call past all limits and shows it. Nil: no test can be sent.
+	Probe func(context.Context, *route.Route, *notice.Notice) callback.Exchange
+	// Mask says what of bodies and answers is not shown. Nil: all is.
+	Mask *mask.Rules
+	// Keys derives the key of cursors. Nil: one of this handler's own.
+	Keys *keyring.Ring
+	// Logger gets what went wrong in here. Nil means none.
+	Logger  *zap.Logger
+	Version string
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Pages is the dashboard, an [http.Handler]. All its methods may be called at
+// the same time.
+type Pages struct {
+	o         Options
+	log       *zap.Logger
+	mux       catalogue
+	look      *look
+	now       func() time.Time
+	trail     *audit.Trail
+	crossSite *http.CrossOriginProtection
+	sampler   *sampler
+	examiner  *examiner
+	rendered  rendered
+	streams   atomic.Int64 // that are open
+	// noticeStreams are those of them that show a notice.
+	noticeStreams atomic.Int64
+	closing       chan struct{} // closed when Run ends
+}
+
+// New makes the pages.
+func New(o Options) *Pages {
+	p := &Pages{o: o, log: o.Logger, mux: catalogue{ServeMux: http.NewServeMux()}, look: newLook(), now: o.Now, closing: make(chan struct{})}
+	if p.log == nil {
+		p.log = zap.NewNop()
+	}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	if p.o.Keys == nil {
+		own := make([]byte, keyring.Size)
+		_, _ = rand.Read(own) // it never fails
+		p.o.Keys = keyring.Fixed(own)
+	}
+	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
+	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now}
+	p.gate()
+	p.mux.HandleFunc("GET "+assetsPath+"{name}", p.look.serveAsset)
+	p.page("GET /ui/{$}", p.showNow)
+	p.page("GET /ui/live/{page}", p.showLive)
+	p.page("GET /ui/live/notices/{key}", p.showLiveNotice)
+	p.page("GET /ui/destinations", p.showDestinations)
+	p.page("GET /ui/notices", p.showNotices)
+	p.page("GET /ui/notices/{key}", p.showNotice)
+	p.changeNotices()
+	p.change("POST /ui/notices/{key}/test", p.sendTest)
+	p.page("GET /ui/dead", p.showDead)
+	p.page("GET /ui/dead/group", p.showGroup)
+	p.page("GET /ui/dead/download", p.download)
+	p.change("POST /ui/dead/redrive", p.changeGroup(store.Redrive, audit.Redrive, "group"))
+	p.change("POST /ui/dead/purge", p.changeGroup(store.Purge, audit.Purge, "purged"))
+	p.page("GET /ui/routes", p.showRoutes)
+	p.change("POST /ui/routes/{name}/pause", p.switchRoute(true))
+	p.change("POST /ui/routes/{name}/resume", p.switchRoute(false))
+	p.page("GET /ui/doctor", p.showDoctor)
+	p.page("GET /ui/audit", p.showAudit)
+	p.page("GET /ui/", func(w http.ResponseWriter, r *http.Request, v Visitor) error {
+		return failure{http.StatusNotFound, "There is no such page."}
+	})
+	return p
+}
+
+// catalogue is a mux that knows what it was given: tests that go over all pages take
+// their list from it, so that a new page is in none of them forgotten.
+type catalogue struct {
+	*http.ServeMux
+	patterns []string
+}
+
+func (c *catalogue) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	c.patterns = append(c.patterns, pattern)
+	c.ServeMux.HandleFunc(pattern, h)
+}
+
+// handler serves a page to somebody who is let in. An error becomes a page that
+// tells it; see failure.
+type handler func(w http.ResponseWriter, r *http.Request, v Visitor) error
+
+// page serves a pattern to who is let in.
+func (p *Pages) page(pattern string, h handler) {
+	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		v, err := p.admit(w, r)
+		if err == nil {
+			err = h(w, r, v)
+		}
+		if err != nil {
+			p.fail(w, r, v, err)
+		}
+	})
+}
+
+// change serves a pattern that changes something: the visitor may not be
+// read-only, and the request has to come from one of his own pages.
+func (p *Pages) change(pattern string, h handler) {
+	p.page(pattern, func(w http.ResponseWriter, r *http.Request, v Visitor) error {
+		if v.ReadOnly {
+			return failure{http.StatusForbidden, "This sign-in may look, but change nothing."}
+		}
+		if err := p.confirm(w, r, v); err != nil {
+			return err
+		}
+		return h(w, r, v)
+	})
+}
+
+// policy is the Content-Security-Policy of every page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP answers a request under Root.
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler { // the value the package documents
+				panic(v)
+			}
+			p.log.Error("a page panicked", zap.String("path", r.URL.Path), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
+			http.Error(w, "This is a defect of the service; its log has the cause.", http.StatusInternalServerError)
+		}
+	}()
+	p.mux.ServeHTTP(w, r)
+}
+
+// Beside serves the pages under Root and sends browsers there from "/"; all else
+// is answered by the other handler, also "/" for whoever asks for no page.
+func (p *Pages) Beside(other http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, Root):
+			p.ServeHTTP(w, r)
+		case r.URL.Path == "/ui", r.URL.Path == "/" && wantsPage(r):
+			w.Header().Set("Location", Root)
+			w.WriteHeader(http.StatusFound)
+		default:
+			other.ServeHTTP(w, r)
+		}
+	})
+}
+
+// wantsPage reports whether a browser asks: programs name no text/html.
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// Run keeps what dashboards show up to date until ctx ends, which also ends
+// their streams.
+func (p *Pages) Run(ctx context.Context) error {
+	defer close(p.closing)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	looking.Go(func() { p.examineOften(ctx) })
+	p.sampler.run(ctx)
+	return nil
+}
+
+// examineOften has doctor look while dashboards are open.
+func (p *Pages) examineOften(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if p.sampler.watched() {
+			_, _, _ = p.examiner.get(ctx, examineEvery) // its page tells of an error
+		}
+	}
+}

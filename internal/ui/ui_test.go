@@ -1,0 +1,330 @@
+package ui_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/net/html"
+
+	"notifier/internal/access"
+	"notifier/internal/api/apitest"
+	"notifier/internal/callback"
+	"notifier/internal/doctor"
+	"notifier/internal/keyring"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/session"
+	"notifier/internal/store"
+	"notifier/internal/ui"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const fixedTarget = "https://erp.example/hook?token=not-to-be-shown"
+
+func routes(t testing.TB) *route.Table {
+	t.Helper()
+	base := func(name, prefix string, kind route.Kind) *route.Route {
+		return &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: kind}, Ladder: notice.DefaultLadder,
+			Timeout: 10 * time.Second, Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
+	}
+	orders, fixed := base("orders", "app1:orders", route.KindNotice), base("fixed", "app1:fixed", route.KindFixed)
+	orders.Secrets = []route.Secret{route.Secret("a secret of twenty-four b")}
+	u, err := url.Parse(fixedTarget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed.Target.URL = u
+	table, err := route.NewTable([]*route.Route{orders, fixed, base("other", "app2", route.KindNotice)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// site is the pages over an engine in memory, as a visitor sees them.
+type site struct {
+	t      testing.TB
+	engine *apitest.Engine
+	table  *route.Table
+	pages  *ui.Pages
+	cookie string
+	csrf   string
+	// examine is what doctor says; nil = nothing.
+	examine func(context.Context) (*doctor.Report, error)
+}
+
+func newSite(t testing.TB) *site {
+	s := &site{t: t, table: routes(t)}
+	s.engine = apitest.New(s.table)
+	return s.as(ui.Visitor{})
+}
+
+// as is the same service with a client of that scope, who has signed in; where a host
+// or an audience is given, with somebody who has opened a link of his.
+func (s *site) as(v ui.Visitor) *site {
+	s.t.Helper()
+	c := *s
+	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine,
+		Clients: access.NewClients([]access.Client{{Name: "me", Token: "token-of-me", Prefix: v.Prefix, ReadOnly: v.ReadOnly}})})
+	cookie, who, err := office.SignIn(s.t.Context(), "token-of-me", "127.0.0.1")
+	if err == nil && v.Narrow() {
+		var link *session.Link
+		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix}, session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience}, time.Hour); err == nil {
+			cookie, who, err = office.Enter(s.t.Context(), link.Token)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c.cookie, c.csrf = cookie, who.CSRF()
+	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine,
+		Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
+			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>", Result: notice.DeliveredResult(200)}
+		}})
+	return &c
+}
+
+// open is the same service without clients.
+func (s *site) open() *site {
+	c := *s
+	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Loopback: true, Version: "test",
+		Sessions: session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine, Clients: access.NewClients(nil)})})
+	return &c
+}
+
+type answer struct {
+	*http.Response
+	body string
+	t    testing.TB
+	tree *html.Node
+}
+
+func (s *site) do(r *http.Request) answer {
+	s.t.Helper()
+	if r.Host == "example.com" {
+		r.Host = "localhost:8080"
+	}
+	r.AddCookie(&http.Cookie{Name: "notifier_session", Value: s.cookie})
+	w := httptest.NewRecorder()
+	s.pages.ServeHTTP(w, r)
+	b, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	tree, err := html.Parse(strings.NewReader(string(b)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer{w.Result(), string(b), s.t, tree}
+}
+
+func (s *site) get(target string) answer {
+	s.t.Helper()
+	return s.do(httptest.NewRequest(http.MethodGet, target, nil))
+}
+
+// post sends a form with the token of the session.
+func (s *site) post(target string, fields ...string) answer {
+	s.t.Helper()
+	form := url.Values{"csrf": {s.csrf}}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return s.do(r)
+}
+
+func (a answer) is(status int) answer {
+	a.t.Helper()
+	if a.StatusCode != status {
+		a.t.Fatalf("answered %d, want %d: %.2000s", a.StatusCode, status, a.body)
+	}
+	return a
+}
+
+// says checks for texts of the page, as a reader sees them.
+func (a answer) says(wants ...string) answer {
+	a.t.Helper()
+	text := textOf(a.tree)
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			a.t.Errorf("the page does not say %q: %s", want, text)
+		}
+	}
+	return a
+}
+
+func (a answer) saysNot(wants ...string) answer {
+	a.t.Helper()
+	for _, want := range wants {
+		if strings.Contains(a.body, want) {
+			a.t.Errorf("the page holds %q: %s", want, textOf(a.tree))
+		}
+	}
+	return a
+}
+
+// each yields all elements.
+func (a answer) each(do func(n *html.Node)) {
+	for n := range a.tree.Descendants() {
+		if n.Type == html.ElementNode {
+			do(n)
+		}
+	}
+}
+
+func attr(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// textOf is the text below a node, white space as one space.
+func textOf(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode && d.Parent.Data != "script" && d.Parent.Data != "style" && d.Parent.Data != "title" {
+			b.WriteString(d.Data + " ")
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// keep schedules a notice.
+func (s *site) keep(key string, c notice.Content, delay time.Duration) {
+	s.t.Helper()
+	if _, err := s.engine.Schedule(s.t.Context(), store.Request{Key: key, Content: c, Delay: delay}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// dead keeps a dead letter with an answer.
+func (s *site) dead(key, address string, reason notice.Reason, answer string) {
+	s.t.Helper()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	rt := s.table.Match(key)
+	n := &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now.Add(-time.Hour)), Due: now.Add(-time.Minute), Reason: reason,
+		Content: notice.Content{URL: address, Body: []byte(`{"of":"` + key + `"}`)}}
+	n.Add(notice.Attempt{Number: 1, At: now.Add(-time.Minute), Duration: 12 * time.Millisecond, Status: 500, Reason: reason, Response: answer})
+	s.engine.Add(store.Found{Notice: n, State: notice.Dead, SettledAt: now.Add(-time.Second)})
+}
+
+// all are the paths of all pages for a notice that is kept.
+func paths(key string) []string {
+	return []string{"/ui/", "/ui/notices", "/ui/notices?q=" + url.QueryEscape(key[:len(key)-1]), "/ui/notices/" + key, "/ui/dead",
+		"/ui/dead/group?route=orders&reason=status_5xx&host=shop.example", "/ui/destinations", "/ui/routes", "/ui/doctor", "/ui/audit", "/ui/nothing"}
+}
+
+func TestBrowsersAreSentToThePagesAndOthersAreNot(t *testing.T) {
+	s := newSite(t).open()
+	h := s.pages.Beside(http.NotFoundHandler())
+	ask := func(target, accept string) *http.Response {
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		r.Header.Set("Accept", accept)
+		r.Host = "localhost:8080"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Result()
+	}
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	if a := ask("/", browser); a.StatusCode != 302 || a.Header.Get("Location") != "/ui/" {
+		t.Errorf("a browser at /: %d to %q", a.StatusCode, a.Header.Get("Location"))
+	}
+	for _, accept := range []string{"", "*/*", "application/json"} {
+		if a := ask("/", accept); a.StatusCode != 404 {
+			t.Errorf("a program that accepts %q at /: %d", accept, a.StatusCode)
+		}
+	}
+	if a := ask("/ui/", browser); a.StatusCode != 200 {
+		t.Errorf("the first page: %d", a.StatusCode)
+	}
+	s.get("/ui/nothing").is(404).says("There is no such page")
+}
+
+func TestEachAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
+	s := newSite(t)
+	for _, path := range append(paths("app1:orders:paid:1"), "/ui/assets/nothing") {
+		a := s.get(path)
+		csp := a.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: the policy %q lacks %s", path, csp, want)
+			}
+		}
+		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "data:") {
+			t.Errorf("%s: the policy %q allows what is inline", path, csp)
+		}
+		for name, want := range map[string]string{"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+			"Cache-Control": "no-store"} {
+			if got := a.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", path, name, got)
+			}
+		}
+	}
+}
+
+func TestPagesAskForNothingFromElsewhereAndNothingInline(t *testing.T) {
+	s := newSite(t)
+	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"see":"https://elsewhere.example/"}`)}, time.Hour)
+	s.dead("app1:orders:paid:2", "https://shop.example/hook", notice.ReasonStatus5xx, `see <a href="https://elsewhere.example">here</a>`)
+	for _, path := range append(paths("app1:orders:paid:1"), "/ui/notices/app1:orders:paid:2") {
+		a := s.get(path)
+		seen := map[string]bool{}
+		a.each(func(n *html.Node) {
+			for _, at := range n.Attr {
+				switch at.Key {
+				case "href", "src", "action", "formaction", "data", "poster", "srcset", "data-live":
+					if !strings.HasPrefix(at.Val, "/ui/") && !strings.HasPrefix(at.Val, "#") {
+						t.Errorf("%s: <%s %s=%q> leads elsewhere", path, n.Data, at.Key, at.Val)
+					}
+				case "style":
+					t.Errorf("%s: <%s style=%q>", path, n.Data, at.Val)
+				case "id":
+					if seen[at.Val] {
+						t.Errorf("%s: two elements have the id %q", path, at.Val)
+					}
+					seen[at.Val] = true
+				}
+				if strings.HasPrefix(at.Key, "on") {
+					t.Errorf("%s: <%s %s=%q> is a script", path, n.Data, at.Key, at.Val)
+				}
+			}
+			if (n.Data == "script" || n.Data == "style") && n.FirstChild != nil {
+				t.Errorf("%s: <%s> with content", path, n.Data)
+			}
+			if (n.Data == "link" || n.Data == "script") && a.StatusCode == 200 {
+				asset := attr(n, "href") + attr(n, "src")
+				if got := s.get(asset); got.StatusCode != 200 || !strings.Contains(got.Header.Get("Cache-Control"), "immutable") {
+					t.Errorf("%s: %s is answered with %d", path, asset, got.StatusCode)
+				}
+			}
+		})
+	}
+}
+
+func TestTheFirstPageIsSmall(t *testing.T) {
+	s := newSite(t)
+	sum := 0
+	a := s.get("/ui/").is(200)
+	sum += len(a.body)
+	a.each(func(n *html.Node) {
+		if n.Data == "link" || n.Data == "script" {
+			sum += len(s.get(attr(n, "href") + attr(n, "src")).is(200).body)
+		}
+	})
+	if sum > 150<<10 || sum < 10<<10 {
+		t.Errorf("the first page takes %d bytes with all that it asks for", sum)
+	}
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs the faults of docs/scaling.md, each a test that puts a row into its table, and
+# prints the table. RECORD=1 writes docs/scaling.md, DISTRIBUTED=nightly takes the
+# larger sizes and all servers that scripts/servers.sh finds, SERVERS names more of
+# them, SEED chooses the notices' keys, RUN the tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+page=$work/page.md
+printf '<!-- record: distributed -->\n<!-- end: distributed -->\n' >"$page"
+if [ "${RECORD:-}" = 1 ]; then
+	page=$PWD/docs/scaling.md
+fi
+tests=SentinelsMasterIsKilled,AClustersMasterIsKilled,OneOfThreeMastersHangs,ASlotIsHalfMoved,ANodeIsPausedThrice,APartitionUnderSentinel,PowerCuts,EntriesOfAListInAClusterComeOnce,TimersAreAdoptedWhileAMasterHangs,OneOfThreeMastersIsDead,AServerOfTheMatrix,ThreeMastersShareTheWork,LevelsOfDurability,ComposeVariantsOutliveAPulledCable
+run=${RUN:-^Test(${tests//,/|})\$}
+failed=0
+# One package after the other: what one does to the processors is not to be seen in
+# the rows of the other.
+DISTRIBUTED_PAGE=$page go test -tags fault -p 1 -count 1 -json -timeout 6h -run "$run" ./test/acceptance ./test/deploy |
+	go run ./internal/tools/testcount || failed=$?
+
+servers=${SERVERS:-}
+if [ "${DISTRIBUTED:-}" = nightly ]; then
+	servers+=" $(scripts/servers.sh "$work/servers")"
+fi
+for server in $servers; do
+	echo "distributed: on $server"
+	NOTIFIER_TEST_REDIS_SERVER=$server DISTRIBUTED_PAGE=$page go test -tags fault -count 1 -json -timeout 1h \
+		-run '^Test(AServerOfTheMatrix|PowerCuts)$/alone|cluster|=fsync.*everysec' ./test/acceptance |
+		go run ./internal/tools/testcount || failed=$?
+done
+sed -n '/^<!-- record: distributed -->$/,/^<!-- end: distributed -->$/p' "$page"
+exit "$failed"

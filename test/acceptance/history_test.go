@@ -1,0 +1,141 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"notifier/client"
+	"notifier/internal/pgtest"
+	"notifier/internal/redistest"
+)
+
+// One after the other, of instances that keep a history and one that does not,
+// is killed while notices are delivered, die, are redriven, cancelled and
+// replaced: the database has a row for each ending that the producer knows of,
+// and no other.
+func TestEachEndingHasOneRowWhoeverIsKilled(t *testing.T) {
+	historyKeepsAll(t, 300, pgtest.Database(t), nil)
+}
+
+// historyKeepsAll makes n notices of each kind; amid is called between kills.
+func historyKeepsAll(t *testing.T, n int, database string, amid func(db *redistest.Server)) {
+	rec := listen(t, func(w http.ResponseWriter, _ *http.Request, h hit) {
+		if strings.Contains(h.key, ":gone:") && h.attempt == 1 {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	db := redistest.Start(t)
+	env := func(lists ...[]string) [][]string {
+		return append([][]string{route("pay", "app1", rec.url, "CONCURRENCY=32", "HOST_CONCURRENCY=64", "TIMEOUT=2s"), {"NOTIFIER_TAKEOVER=1s"}}, lists...)
+	}
+	kept := []string{"NOTIFIER_HISTORY_URL=" + database}
+	first, second := launch(t, db.URL(), env(kept)...), launch(t, db.URL(), env(kept)...)
+	plain := launch(t, db.URL(), env()...)
+	soon := time.Now().Add(time.Second)
+	key := func(kind string, i int) string { return fmt.Sprintf("app1:m:%s:%d", kind, i) }
+	plain.scheduleAll(n, func(i int) string {
+		return line(key("paid", i), soon.Add(time.Duration(i)*8*time.Second/time.Duration(n)))
+	})
+	plain.scheduleAll(n, func(i int) string {
+		return line(key("gone", i), soon.Add(time.Duration(i)*time.Second/time.Duration(n)))
+	})
+	plain.scheduleAll(n, func(i int) string { return line(key("stopped", i), soon.Add(time.Hour)) })
+	plain.scheduleAll(n, func(i int) string { return line(key("renewed", i), soon.Add(time.Hour)) })
+
+	// The log of the producer.
+	want := map[string]int{}
+	for i := range n {
+		want[key("paid", i)+" delivered 1"]++
+		want[key("gone", i)+" dead 1"]++
+		want[key("gone", i)+" delivered 2"]++
+		want[key("stopped", i)+" cancelled 1"]++
+		want[key("renewed", i)+" replaced 1"]++
+		want[key("renewed", i)+" delivered 1"]++
+	}
+	change := func(api *client.Client, from, to int) {
+		for i := from; i < to; i++ {
+			if _, err := api.Cancel(t.Context(), key("stopped", i)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := api.Schedule(t.Context(), client.Request{Key: key("renewed", i), Body: []byte(`{"key":"new"}`), OnDuplicate: client.Replace}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	change(plain.api, 0, n/3)
+	first.kill()
+	if amid != nil {
+		amid(db)
+	}
+	change(second.api, n/3, 2*n/3)
+	plain.kill()
+	third := launch(t, db.URL(), env(kept)...)
+	change(third.api, 2*n/3, n)
+	await(t, waitTimeout, "all that are gone are dead", func() bool { return third.numbers("pay").Dead == int64(n) })
+	second.kill()
+	for i := range n {
+		if _, err := third.api.Redrive(t.Context(), key("gone", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, 2*waitTimeout, "nothing is pending", func() bool { x := third.numbers("pay"); return x.Pending == 0 && x.Dead == 0 })
+	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return db.Client().LLen(t.Context(), "notifier:{0}:ended").Val() == 0 })
+
+	got := rows(t, database)
+	missing, wrong := 0, 0
+	for k, times := range want {
+		if got[k] != times {
+			if missing++; missing <= 5 {
+				t.Errorf("%s stands %d times, want %d", k, got[k], times)
+			}
+		}
+		delete(got, k)
+	}
+	for k := range got {
+		if wrong++; wrong <= 5 {
+			t.Errorf("a row of nothing: %s", k)
+		}
+	}
+	if missing+wrong > 0 {
+		t.Errorf("%d of %d endings are wrong, and %d rows are of nothing", missing, len(want), wrong)
+	}
+	if lost := db.Client().HGet(t.Context(), "notifier:{0}:history", "lost").Val(); lost != "" {
+		t.Errorf("%s endings were dropped", lost)
+	}
+}
+
+// rows counts what the database has, without any code of the service.
+func rows(t *testing.T, database string) map[string]int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	c, err := pgx.Connect(ctx, database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	list, err := c.Query(ctx, "SELECT concat_ws(':', app, module, type, name) || ' ' || outcome || ' ' || ending, count(*) FROM history GROUP BY 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.Close()
+	out := map[string]int{}
+	for list.Next() {
+		var name string
+		var n int
+		if err := list.Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		out[name] = n
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package acceptance
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"notifier/internal/redistest"
+)
+
+// said is what a process has written so far.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// A collector reads the log through a pipe and takes each line for an entry:
+// pipes cannot be synced, and the reason of an end was no entry.
+func TestEachLineOfTheLogThroughAPipeIsJSON(t *testing.T) {
+	strange := redistest.Start(t)
+	if err := strange.Client().HSet(t.Context(), "notifier:meta", "layout", 99, "shards", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		redis, want string
+		exit        int
+	}{
+		"a warning": {"redis://127.0.0.1:1/0", "Redis does not answer as it must", 0},
+		"an error":  {strange.URL(), `says layout \"99\"`, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port, err := redistest.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &said{}
+			cmd := exec.Command(binary, "serve")
+			cmd.Env = environment([][]string{route("dev", "app1", "log"),
+				{"NOTIFIER_REDIS_URL=" + c.redis, "NOTIFIER_LISTEN=127.0.0.1:" + strconv.Itoa(port)}})
+			cmd.Stdout, cmd.Stderr = out, out // no file: the process gets a pipe
+			cmd.SysProcAttr = tether()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() {
+				_ = cmd.Wait() // the state holds what it reports
+				close(done)
+			}()
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				<-done
+			})
+			await(t, waitTimeout, c.want+" in the log", func() bool { return strings.Contains(out.String(), c.want) })
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+			select {
+			case <-done:
+			case <-time.After(waitTimeout):
+				t.Fatal("it does not end")
+			}
+			if got := cmd.ProcessState.ExitCode(); got != c.exit {
+				t.Errorf("exit code %d, want %d", got, c.exit)
+			}
+			for line := range strings.Lines(out.String()) {
+				var entry struct {
+					Level string    `json:"level"`
+					Time  time.Time `json:"time"`
+					Msg   string    `json:"msg"`
+				}
+				if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Level == "" || entry.Msg == "" || entry.Time.IsZero() {
+					t.Errorf("no entry: %q: %v", line, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package acceptance
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"notifier/internal/redistest"
+)
+
+// TestRateHoldsForAllInstances: 100/s is 100/s, whether one instance runs, three or
+// two, also while they come and go.
+//
+// Beside other tests an instance may stand still for longer than this process does,
+// and what it paced evenly comes at once: a fifth more is let pass, where each with a
+// rate of its own would make two and three times as many. The fault test is exact.
+func TestRateHoldsForAllInstances(t *testing.T) { rateHolds(t, 20, 1, 3, 2) }
+
+// span is a time in which nobody joined or left.
+type span struct {
+	from, to  time.Time
+	instances int
+}
+
+// rateHolds runs so many instances in turn, each number for as long as it takes to
+// look at ten seconds, with more due than the rate lets through. Slack calls a second
+// more than allowed are let pass.
+func rateHolds(t *testing.T, slack int, numbers ...int) {
+	t.Helper()
+	const rate, long = 100, 11 * time.Second
+	rec, halts := listen(t, nil), watchHalts(t)
+	db := redistest.Start(t)
+	env := route("pay", "app1:pay", rec.url, "RATE=100/s", "CONCURRENCY=64", "HOST_CONCURRENCY=64")
+	var all []*service
+	var spans []span
+	for _, n := range numbers {
+		for len(all) < n {
+			all = append(all, launch(t, db.URL(), env))
+		}
+		for len(all) > n {
+			last := all[len(all)-1]
+			all = all[:len(all)-1]
+			if exit, _ := last.stop(waitTimeout); exit != 0 {
+				t.Fatalf("exit code %d", exit)
+			}
+		}
+		for _, s := range all {
+			await(t, waitTimeout, fmt.Sprintf("all %d known to each", n), func() bool {
+				living, err := s.tryMetric("notifier_instances", `state="living"`)
+				return err == nil && int(living) == n
+			})
+		}
+		if len(spans) == 0 { // a stream above the rate, and a backlog from its beginning
+			total := len(numbers) * 20 * rate
+			now := time.Now()
+			all[0].scheduleAll(total, func(i int) string {
+				return line(fmt.Sprintf("app1:pay:rate:%d", i), now.Add(time.Duration(max(0, i-300))*time.Second/(rate*3/2)))
+			})
+		}
+		from := time.Now().Add(time.Second) // the second after a change
+		time.Sleep(long + time.Second)      // sleep: this is what is looked at
+		spans = append(spans, span{from, from.Add(long), n})
+	}
+	hits := rec.all()
+	for _, s := range spans {
+		begun := 0
+		for at := s.from; !at.Add(time.Second).After(s.to); at = at.Add(time.Second) {
+			got := within(hits, at, at.Add(time.Second))
+			// What arrives late because this machine stood still arrives with what is on time.
+			most := rate + s.instances + slack + halts.extra(at, rate)
+			if got > most {
+				t.Errorf("%d instances: %d calls in a second, want at most %d", s.instances, got, most)
+			}
+			begun += got
+			if at.Add(10 * time.Second).After(s.to) {
+				continue
+			}
+			if got, most := within(hits, at, at.Add(10*time.Second)), 10*rate+10+slack+halts.extra(at, rate); got > most {
+				t.Errorf("%d instances: %d calls in ten seconds, want at most %d", s.instances, got, most)
+			}
+		}
+		t.Logf("%d instances: %.1f calls a second", s.instances, float64(begun)/long.Seconds())
+		if begun < rate/2*int(long/time.Second) {
+			t.Errorf("%d instances: %d calls in %s; half of the rate is not used", s.instances, begun, long)
+		}
+	}
+	came := map[string]int{}
+	for _, h := range hits { // the receiver still receives
+		came[h.key]++
+	}
+	for key, n := range came {
+		if n > 1 {
+			t.Errorf("%s came %d times", key, n)
+		}
+	}
+}
+
+// within counts the calls of a time.
+func within(hits []hit, from, to time.Time) (n int) {
+	for _, h := range hits {
+		if !h.at.Before(from) && h.at.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// halts are the times that this machine stood still.
+type halts struct {
+	mu   sync.Mutex
+	list []halt
+}
+
+type halt struct {
+	at   time.Time // when it went on
+	took time.Duration
+}
+
+// watchHalts notes until the test's end whenever this process did not run for some
+// milliseconds although it wanted to.
+func watchHalts(t *testing.T) *halts {
+	h := &halts{}
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		last := time.Now()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+			now := time.Now()
+			if took := now.Sub(last); took > 4*time.Millisecond {
+				h.mu.Lock()
+				h.list = append(h.list, halt{now, took})
+				h.mu.Unlock()
+			}
+			last = now
+		}
+	}()
+	t.Cleanup(func() { close(end); <-done })
+	return h
+}
+
+// extra is how many calls at that rate may have been held up into the second that
+// begins at from: those of the longest halt until its end.
+func (h *halts) extra(from time.Time, rate float64) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var longest time.Duration
+	for x := range slices.Values(h.list) {
+		if x.at.After(from.Add(-time.Second)) && x.at.Before(from.Add(time.Second)) {
+			longest = max(longest, x.took)
+		}
+	}
+	return int(math.Ceil(longest.Seconds() * rate))
+}

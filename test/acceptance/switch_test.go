@@ -1,0 +1,124 @@
+//go:build fault
+
+package acceptance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+	"notifier/test/record"
+)
+
+// isMaster reports whether a server that lives says that it is a master.
+func isMaster(t *testing.T, n *redistest.Server) bool {
+	return strings.HasPrefix(fmt.Sprint(n.Client().Do(t.Context(), "ROLE").Val()), "[master")
+}
+
+// switchAim is how soon after the servers' own switch all must be as before.
+const switchAim = 500 * time.Millisecond
+
+// switched says what the shards of a master that is gone had to wait, beyond the
+// servers' own switch.
+func (r reckoning) switched(fault window) string {
+	return record.Reached(r.after <= switchAim && len(r.missing) == 0 && r.doubled == 0, fmt.Sprintf("the servers' own switch took %s; the last delivery that had waited came %s after it",
+		record.Short(fault.to.Sub(fault.from)), record.Short(r.after)))
+}
+
+// survived fails the test if something confirmed is missing, or a delivery came far
+// later than it could.
+func (r reckoning) survived(t *testing.T) {
+	t.Helper()
+	r.log(t)
+	if len(r.missing) > 0 {
+		t.Errorf("%d missing, as %s", len(r.missing), r.missing[0])
+	}
+	// What a settle lost comes again: it was under way when the master died.
+	if r.doubled > 100 {
+		t.Errorf("%d doubled", r.doubled)
+	}
+	if r.after > 16*time.Second {
+		t.Errorf("a delivery came %s after the switch", r.after)
+	}
+}
+
+// The master of a Sentinel set-up is killed, amid single calls.
+func TestSentinelsMasterIsKilled(t *testing.T) {
+	begun := time.Now()
+	url, env, master, replica := sentinels(t)
+	o, err := redis.ParseURL(url[:strings.Index(url, "?")])
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := redis.NewSentinelClient(&redis.Options{Addr: o.Addr})
+	defer func() { _ = one.Close() }()
+	v := versionOf(t, master.Client())
+	rec := listen(t, nil)
+	s := launch(t, url, env, wide(rec.url))
+	l := keepLedger(s, keys.Space{Namespace: "notifier", Shards: 1}, map[int]bool{0: true}, steady(), 1500*time.Millisecond)
+	time.Sleep(record.Sized(4*time.Second, 20*time.Second)) // sleep: steady work before the fault
+	from := time.Now()
+	master.Kill()
+	await(t, waitTimeout, "a new master", func() bool {
+		return strings.Join(one.GetMasterAddrByName(t.Context(), "pay").Val(), ":") == replica.Addr()
+	})
+	fault := window{from, time.Now()}
+	time.Sleep(record.Sized(6*time.Second, 40*time.Second)) // sleep: steady work after it
+	r := l.reckon(rec, fault)
+	r.survived(t)
+	record.Fault{No: "1", Fault: "Sentinel: the master is killed (-9)", Settings: "1 replica, 3 sentinels, down-after-milliseconds 1500", Counts: r.counts(),
+		Aim: "0 lost, 0 doubled, on time ≤ 500 ms after Sentinel's own switch", Found: r.switched(fault), Server: v, From: begun}.Put(t)
+}
+
+// One master of a cluster is killed, amid single calls, with each setting of
+// cluster-require-full-coverage.
+func TestAClustersMasterIsKilled(t *testing.T) {
+	for i, coverage := range []string{"no", "yes"} {
+		t.Run("coverage "+coverage, func(t *testing.T) {
+			begun := time.Now()
+			rec := listen(t, nil)
+			c := newNodes(t, 3, 1, "cluster-node-timeout 2000", "cluster-require-full-coverage "+coverage)
+			space := tagged(shardsOnNodes)
+			s := c.launchOn(t, shardsOnNodes, 3, wide(rec.url))
+			victim := c.holding(t, space.Base(3))
+			bad := c.shardsOf(t, victim, shardsOnNodes)
+			heir := c.replicaOf(t, victim)
+			l := keepLedger(s, space, bad, steady(), 1500*time.Millisecond)
+			time.Sleep(record.Sized(4*time.Second, 30*time.Second)) // sleep: steady work before the fault
+			from := time.Now()
+			victim.Kill()
+			await(t, waitTimeout, "a new master", func() bool { return isMaster(t, heir) })
+			fault := window{from, time.Now()}
+			time.Sleep(record.Sized(6*time.Second, 100*time.Second)) // sleep: steady work after it
+			r := l.reckon(rec, fault)
+			r.survived(t)
+			found := r.switched(fault)
+			if coverage == "no" {
+				found += "; " + r.beside()
+			} else {
+				found += fmt.Sprintf("; Redis's default: all masters refuse meanwhile, %d calls of healthy shards had an error, and their notices came up to %s late",
+					r.refused[false]+r.unanswered[false], record.Short(r.late[false].most))
+			}
+			record.Fault{No: fmt.Sprintf("2.%d", i+1), Fault: "cluster 3+3: a master is killed (-9), coverage " + coverage,
+				Settings: fmt.Sprintf("%d shards, cluster-node-timeout 2000", shardsOnNodes), Counts: r.counts(),
+				Aim: "0 lost, 0 doubled, the victim's ≤ 500 ms after the cluster's switch; with coverage no, " + besideAim, Found: found, Server: c.version(t), From: begun}.Put(t)
+		})
+	}
+}
+
+// replicaOf is the replica that knows a node as its master.
+func (c *nodes) replicaOf(t *testing.T, master *redistest.Server) *redistest.Server {
+	t.Helper()
+	for _, n := range c.all {
+		if role, ok := n.Client().Do(t.Context(), "ROLE").Val().([]any); ok && role[0] == "slave" && fmt.Sprintf("%v:%v", role[1], role[2]) == master.Addr() {
+			return n
+		}
+	}
+	t.Fatalf("%s has no replica", master.Addr())
+	return nil
+}

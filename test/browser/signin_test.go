@@ -1,0 +1,54 @@
+package browser
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Who signs in sees what is his; who signs out, nothing; and a link shows a merchant
+// his own notices and no more.
+func TestSignInAndLinks(t *testing.T) {
+	s := start(t, "NOTIFIER_CLIENTS", "ops,desk", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators", "NOTIFIER_CLIENT_DESK_TOKEN", "token-of-the-desk",
+		"NOTIFIER_CLIENT_DESK_PREFIX", "shop:paid", "NOTIFIER_CLIENT_DESK_READ_ONLY", "true")
+	s.token = "token-of-the-operators"
+	s.keep("shop:paid:notice:1", "/ok", time.Hour, "scheduled")
+	s.keep("shop:refund:notice:2", "/ok", time.Hour, "scheduled")
+	b := browse(t, s)
+	b.refused = true // a token that no client has is a 401, which the browser reports
+
+	b.open("/ui/notices?q=notice")
+	b.sees("Token of a client")
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-nobody"+kb.Enter))
+	b.sees("No client has this token.")
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-the-desk"+kb.Enter))
+	b.sees("shop:paid:notice:1") // he goes on to where he wanted to be
+	b.sees("desk")
+	if strings.Contains(b.text(), "shop:refund") {
+		t.Error("a client with a prefix sees what is not under it")
+	}
+	b.open("/ui/notices/shop:paid:notice:1")
+	b.sees("Due in")
+	if strings.Contains(b.text(), "Cancel") {
+		t.Error("a client that may only look is offered to cancel")
+	}
+	b.click(`form[action="/ui/sign-out"] button`)
+	b.sees("Token of a client")
+	b.open("/ui/notices/shop:paid:notice:1")
+	b.sees("Token of a client")
+
+	var link struct{ URL string }
+	s.call(http.MethodPost, "/v1/portal-links", `{"prefix":"shop:paid","host":"127.0.0.1"}`, &link)
+	b.do(chromedp.Navigate(link.URL))
+	b.sees("You see the notices that go to 127.0.0.1")
+	b.sees("shop:paid:notice:1")
+	if at := js[string](b, "location.href"); strings.Contains(at, "portal") {
+		t.Errorf("the link stays in the address: %s", at)
+	}
+	b.open("/ui/notices/shop:refund:notice:2")
+	b.sees("No notice is kept under this key")
+}

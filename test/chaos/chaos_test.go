@@ -1,0 +1,390 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"notifier/client"
+	"notifier/test/record"
+)
+
+var (
+	flagMinutes   = flag.Float64("chaos.minutes", 3, "how long faults are made, in all")
+	flagSeed      = flag.Uint64("chaos.seed", 0, "decides the faults; 0 = another each time")
+	flagInstances = flag.Int("chaos.instances", 3, "instances of the service")
+	flagRate      = flag.Int("chaos.rate", 100, "notices a second")
+	flagFault     = flag.String("chaos.fault", "", "this fault alone")
+	flagOnly      = flag.String("chaos.only", "", "standalone, sentinel or cluster alone")
+)
+
+// run is one topology in one mode.
+type run struct {
+	t         testing.TB
+	mode      string
+	servers   *servers
+	instances []*instance
+	ledger    *ledger
+	clock     *clock
+	disk      string // a small file system that Redis's files are in; empty = none
+	dice      *rand.Rand
+	over      atomic.Bool
+	ahead     atomic.Bool
+	mu        sync.Mutex      // of dice, and of what is busy
+	busy      map[string]bool // who has a fault now: two at a time would undo each other
+	recovered map[string]time.Duration
+	verdict   *verdict
+	took      time.Duration
+}
+
+func (x *run) future() bool { return x.ahead.Load() }
+
+func TestChaos(t *testing.T) {
+	zerolog.SetGlobalLevel(zerolog.Disabled)
+	seed := *flagSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano()) % 1e9
+	}
+	dir := t.TempDir()
+	build(t, dir)
+	var all []*run
+	kinds := []struct {
+		name  string
+		make  func(testing.TB, string, *clock) *servers
+		share float64
+	}{{"standalone", standalone, 0.5}, {"sentinel", sentinel, 0.25}, {"cluster", cluster, 0.25}}
+	for i, k := range kinds {
+		if *flagOnly != "" && *flagOnly != k.name {
+			continue
+		}
+		share := k.share
+		if *flagOnly != "" {
+			share = 1
+		}
+		for j, mode := range []string{"safety", "liveness"} {
+			t.Run(k.name+" "+mode, func(t *testing.T) {
+				x := &run{t: t, mode: mode, ledger: newLedger(), dice: rand.New(rand.NewPCG(seed, uint64(2*i+j))), busy: map[string]bool{}, recovered: map[string]time.Duration{}}
+				from := time.Now()
+				x.play(k.make, time.Duration(share*60/2**flagMinutes)*time.Second)
+				x.took = time.Since(from)
+				all = append(all, x)
+			})
+		}
+	}
+	text := table(all, seed)
+	t.Log("\n" + text)
+	if os.Getenv("RECORD") != "" && !t.Failed() {
+		if err := record.Write(filepath.Join("..", "..", record.Page), "chaos", text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.Duration) {
+	t := x.t
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=256m"); err == nil {
+		x.disk = data
+		t.Cleanup(func() { _ = syscall.Unmount(data, syscall.MNT_DETACH) })
+	}
+	x.clock = newClock(dir)
+	x.servers = servers(t, data, x.clock)
+	target := receive(t, x.ledger)
+	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	for i := range *flagInstances {
+		env := append(slices.Clone(x.servers.env), "NOTIFIER_ROUTES=pay", "NOTIFIER_ROUTE_PAY_PREFIX=pay", "NOTIFIER_ROUTE_PAY_TARGET="+target, "NOTIFIER_ROUTE_PAY_TIMEOUT=3s",
+			"NOTIFIER_ROUTE_PAY_RETRY=300ms,500ms,1s,1s,2s,2s,3s,3s,4s,5s,5s,5s", "NOTIFIER_ROUTE_PAY_HOST_CONCURRENCY=64", "NOTIFIER_RETENTION=1h")
+		var proxy *toxiproxy.Proxy
+		if len(x.servers.nodes) == 1 {
+			proxy = toxiproxy.NewProxy(proxies, fmt.Sprint("p", i), "127.0.0.1:0", x.servers.nodes[0].addr())
+			if err := proxy.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(proxy.Stop)
+			env = append(env, "NOTIFIER_REDIS_URL=redis://"+proxy.Listen+"/0")
+		}
+		n := newInstance(t, i, dir, env)
+		n.proxy = proxy
+		if err := n.start(); err != nil {
+			t.Fatal(err)
+		}
+		x.instances = append(x.instances, n)
+	}
+	for _, n := range x.instances {
+		if !n.ready(time.Minute) {
+			b, _ := os.ReadFile(n.log)
+			t.Fatalf("%s is not ready: %s", n.name, b)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var produced sync.WaitGroup
+	produced.Go(func() { x.produce(ctx, *flagRate) })
+	until := time.Now().Add(long)
+	if x.mode == "safety" {
+		x.safety(until)
+	} else {
+		x.liveness(until)
+	}
+	stop()
+	x.over.Store(true)
+	produced.Wait()
+	x.settle()
+	x.verdict = x.ledger.judge()
+	v := x.verdict
+	for what, list := range map[string][]string{"lost": v.Lost, "early": v.Early, "sent after its cancellation": v.Uncalled, "another webhook-id": v.Wrong, "doubled without a fault": v.Unexplained} {
+		for _, s := range list[:min(len(list), 20)] {
+			t.Errorf("%s: %s", what, s)
+		}
+	}
+	if !v.ok() {
+		t.Errorf("%+v", v)
+		for _, n := range x.instances {
+			b, _ := os.ReadFile(n.log)
+			t.Logf("%s: %s", n.name, b[max(0, len(b)-3000):])
+		}
+	}
+}
+
+// safety makes faults, up to three at a time, until an instant.
+func (x *run) safety(until time.Time) {
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for time.Now().Before(until) {
+				x.fault()
+				x.pause(100, 1500)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// liveness makes one fault after another, and waits after each until nothing that
+// is due waits for its first attempt.
+func (x *run) liveness(until time.Time) {
+	names := slices.Sorted(maps.Keys(x.faults()))
+	for i := 0; time.Now().Before(until); i++ {
+		what := names[i%len(names)]
+		if !x.try(what) {
+			continue
+		}
+		ended := time.Now()
+		const limit = 60 * time.Second
+		for len(x.ledger.waiting(500*time.Millisecond)) > 0 {
+			if time.Since(ended) > limit {
+				left := x.ledger.waiting(time.Second)
+				x.t.Errorf("%s after the end of the fault %q, %d due notices wait, such as %s", limit, what, len(left), left[:min(len(left), 3)])
+				x.t.Log(x.stats())
+				break
+			}
+			time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
+		}
+		x.ledger.mu.Lock()
+		x.recovered[what] = max(x.recovered[what], time.Since(ended))
+		x.ledger.mu.Unlock()
+		x.pause(500, 1500)
+	}
+}
+
+// settle ends all faults and waits until every promise is kept.
+func (x *run) settle() {
+	limit := time.Now().Add(3 * time.Minute)
+	// A step of a ladder that was taken while the clock was an hour ahead is due in an
+	// hour: once all else has come, the hour passes.
+	leap := time.Now().Add(30 * time.Second)
+	for left := x.ledger.unfinished(); len(left) > 0 && time.Now().Before(limit); left = x.ledger.unfinished() {
+		for _, key := range left[:min(len(left), 50)] {
+			ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+			n, err := x.instances[0].api.Get(ctx, key)
+			cancel()
+			if err == nil && n.State == client.Dead {
+				x.ledger.mu.Lock()
+				x.ledger.dead[key] = n.Reason
+				x.ledger.mu.Unlock()
+			}
+		}
+		if len(x.servers.nodes) == 1 && len(x.clock.env) > 0 && time.Now().After(leap) {
+			leap = limit
+			end := x.ledger.begin("clock two hours ahead, at the end")
+			err := x.clock.set(x.ledger, 2*time.Hour)
+			end()
+			if err != nil {
+				x.t.Error(err)
+			}
+		}
+		time.Sleep(200 * time.Millisecond) // sleep: polls until the limit
+	}
+	for _, key := range x.ledger.unfinished() {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+		n, err := x.instances[0].api.Get(ctx, key)
+		cancel()
+		x.t.Logf("%s is not finished: %.700s, %v", key, raw(n), err)
+	}
+}
+
+// stats is what each instance says of itself; it decides nothing.
+func (x *run) stats() string {
+	var b strings.Builder
+	for _, n := range x.instances {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+		s, err := n.api.Stats(ctx)
+		cancel()
+		if err == nil {
+			fmt.Fprintf(&b, "%s: %s\n", n.name, s.JSON)
+		}
+	}
+	return b.String()
+}
+
+func raw(n *client.Notice) []byte {
+	if n == nil {
+		return nil
+	}
+	return n.JSON
+}
+
+func (x *run) roll(n int) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.dice.IntN(n)
+}
+
+func (x *run) pause(least, most int) {
+	time.Sleep(time.Duration(least+x.roll(most-least+1)) * time.Millisecond) // sleep: how long a fault lasts
+}
+
+// fault makes any fault.
+func (x *run) fault() {
+	names := slices.Sorted(maps.Keys(x.faults()))
+	x.try(names[x.roll(len(names))])
+}
+
+// try makes a fault, notes it, and reports whether it was made. What two faults
+// at a time would undo for each other is made by one.
+func (x *run) try(what string) bool {
+	f := x.faults()[what]
+	x.mu.Lock()
+	if x.busy[f.of] {
+		x.mu.Unlock()
+		time.Sleep(50 * time.Millisecond) // sleep: another fault has it
+		return false
+	}
+	x.busy[f.of] = true
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		x.busy[f.of] = false
+		x.mu.Unlock()
+	}()
+	end := x.ledger.begin(what)
+	defer end()
+	return f.do(x)
+}
+
+// revive starts a server that has ended.
+func (x *run) revive(n *node) bool {
+	if n.runs() {
+		n.kill()
+	}
+	if err := n.start(); err != nil {
+		b, _ := os.ReadFile(filepath.Join(n.dir, "log"))
+		x.t.Errorf("a server does not start again: %v: %s", err, b[max(0, len(b)-500):])
+		return false
+	}
+	return true
+}
+
+// failover takes the master away until Sentinel has made the other one master.
+func (x *run) failover(pair []*node, away, back func(*node)) bool {
+	old := master(pair)
+	if old == nil {
+		return false
+	}
+	other := pair[0]
+	if other == old {
+		other = pair[1]
+	}
+	if old.field("replication", "connected_slaves") != "1" || other.field("replication", "master_link_status") != "up" {
+		return false // nobody to take over
+	}
+	away(old)
+	limit := time.Now().Add(30 * time.Second)
+	for other.field("replication", "role") != "master" && time.Now().Before(limit) {
+		time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
+	}
+	back(old)
+	// Until the old one follows: before that nobody could take over from the new one.
+	for other.field("replication", "connected_slaves") != "1" && time.Now().Before(limit.Add(30*time.Second)) {
+		time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
+	}
+	return true
+}
+
+func table(all []*run, seed uint64) string {
+	var b strings.Builder
+	version, _ := exec.Command("redis-server", "--version").Output()
+	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	fmt.Fprintf(&b, "Seed %d, %d instances, %d notices a second, %.3g minutes of faults; %s, %s, %s/%s, %d processors, commit %s.\n\n", seed, *flagInstances, *flagRate, *flagMinutes,
+		strings.Join(strings.Fields(string(version))[:3], " "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.TrimSpace(string(commit)))
+	b.WriteString("| run | took | promised | arrivals | faults | lost | early | after cancellation | doubles | under way at faults | unexplained | never acknowledged | dead letters | first arrivals late: p50, p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, x := range all {
+		v := x.verdict
+		if v == nil {
+			continue
+		}
+		n := 0
+		for _, k := range v.Faults {
+			n += k
+		}
+		fmt.Fprintf(&b, "| %s, %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %s, %s |\n", x.servers.name, x.mode, x.took.Round(time.Second), v.Promised, v.Arrivals, n, len(v.Lost), len(v.Early),
+			len(v.Uncalled), v.Doubles, v.UnderWay, len(v.Unexplained), v.Unpromised, v.Dead, v.P50.Round(time.Millisecond), v.P99.Round(time.Millisecond))
+	}
+	for _, x := range all {
+		if x.verdict == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s, %s: %s.", x.servers.name, x.mode, counts(x.verdict.Faults))
+		if len(x.verdict.causes) > 0 {
+			fmt.Fprintf(&b, " Doubles by the fault they were under way at: %s.", counts(x.verdict.causes))
+		}
+		if x.mode == "liveness" {
+			var list []string
+			for what, d := range x.recovered {
+				list = append(list, fmt.Sprintf("%s %s", what, d.Round(10*time.Millisecond)))
+			}
+			slices.Sort(list)
+			fmt.Fprintf(&b, " From the end of a fault until nothing due waited, at most: %s.", strings.Join(list, ", "))
+		}
+		if x.clock.why != "" {
+			fmt.Fprintf(&b, " Redis's clock was not moved: %s.", x.clock.why)
+		}
+		if x.disk == "" {
+			b.WriteString(" No disk was filled: a small file system could not be mounted.")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

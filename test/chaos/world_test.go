@@ -1,0 +1,232 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+
+	"notifier/client"
+	"notifier/internal/redistest"
+)
+
+// receiver answers each notice's first attempts with 500, as its key decides, and
+// notes all.
+func receive(t testing.TB, l *ledger) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &arrival{at: time.Now(), id: r.Header.Get("Webhook-Id")}
+		a.attempt, _ = strconv.Atoi(r.Header.Get("Notifier-Attempt"))
+		a.due, _ = time.Parse(time.RFC3339, r.Header.Get("Notifier-Due"))
+		key := r.Header.Get("Notifier-Key")
+		l.mu.Lock()
+		a.done = a.at.Add(time.Minute) // until it is
+		a.clock = l.latest(a.at.Add(-felt), a.at)
+		l.arrivals[key] = append(l.arrivals[key], a)
+		l.mu.Unlock()
+		_, _ = io.Copy(io.Discard, r.Body)
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(key))
+		dice := h.Sum32()
+		takes := time.Duration(dice%50) * time.Millisecond
+		if dice%97 == 0 {
+			takes = 2 * time.Second
+		}
+		select {
+		case <-time.After(takes):
+		case <-r.Context().Done(): // who asked is gone: he has heard no answer
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		a.done = time.Now()
+		if r.Context().Err() != nil {
+			return
+		}
+		if a.attempt <= int(dice/100%4) {
+			w.WriteHeader(http.StatusInternalServerError) // a 503 would ask for fewer calls
+			return
+		}
+		a.ok = true
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// instance is a process of the built program.
+type instance struct {
+	name  string
+	port  int
+	env   []string
+	log   string
+	proxy *toxiproxy.Proxy // between it and Redis; nil where Redis is more than one server
+	cmd   *exec.Cmd
+	done  chan struct{}
+	api   *client.Client
+}
+
+var binary string // built once for all runs
+
+func build(t testing.TB, dir string) {
+	t.Helper()
+	binary = filepath.Join(dir, "notifier")
+	if out, err := exec.Command("go", "build", "-o", binary, "notifier/cmd/notifier").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+}
+
+func newInstance(t testing.TB, i int, dir string, env []string) *instance {
+	t.Helper()
+	port, err := redistest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &instance{name: fmt.Sprint("n", i), port: port, log: filepath.Join(dir, fmt.Sprint("n", i, ".log"))}
+	addr := "127.0.0.1:" + strconv.Itoa(port)
+	n.env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_LISTEN=" + addr, "NOTIFIER_INSTANCE=" + n.name, "NOTIFIER_LOG_LEVEL=warn"}, env...)
+	n.api, err = client.New(client.Options{URL: "http://" + addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.kill)
+	return n
+}
+
+func (n *instance) start() error {
+	out, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }()
+	n.cmd = exec.Command(binary, "serve")
+	n.cmd.Env, n.cmd.Stdout, n.cmd.Stderr = n.env, out, out
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := n.cmd.Start(); err != nil {
+		return err
+	}
+	n.done = make(chan struct{})
+	go func(c *exec.Cmd, done chan struct{}) {
+		_ = c.Wait()
+		close(done)
+	}(n.cmd, n.done)
+	return nil
+}
+
+func (n *instance) signal(s syscall.Signal) { _ = n.cmd.Process.Signal(s) }
+
+func (n *instance) runs() bool {
+	select {
+	case <-n.done:
+		return false
+	default:
+		return n.cmd != nil
+	}
+}
+
+func (n *instance) kill() {
+	if n.cmd != nil {
+		n.signal(syscall.SIGKILL)
+		<-n.done
+	}
+}
+
+// ready waits until it takes calls.
+func (n *instance) ready(limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for ctx.Err() == nil {
+		if h, err := n.api.Ready(ctx); err == nil && h.Ready {
+			return true
+		}
+		time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
+	}
+	return false
+}
+
+// produce schedules notices until ctx ends, each by any instance and again and
+// again until one has acknowledged it, and cancels some.
+func (x *run) produce(ctx context.Context, rate int) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	busy := make(chan struct{}, 200)
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		select {
+		case busy <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		key := fmt.Sprintf("pay:%s:%s:%d", x.servers.name, x.mode, n)
+		delay := time.Duration(n*7919%5000) * time.Millisecond
+		if n%5 == 0 {
+			delay = 0
+		}
+		wg.Go(func() {
+			defer func() { <-busy }()
+			// It goes on after ctx has ended: what was begun is to be known.
+			x.schedule(context.WithoutCancel(ctx), key, delay, n)
+			if n%20 == 7 && delay > time.Second {
+				x.cancel(context.WithoutCancel(ctx), key, n)
+			}
+		})
+	}
+}
+
+func (x *run) schedule(ctx context.Context, key string, delay time.Duration, n int) {
+	for try := 0; ; try++ {
+		if x.future() { // Redis's clock is ahead: what is scheduled now would be due in an hour
+			time.Sleep(50 * time.Millisecond) // sleep: polls until the fault is over
+			continue
+		}
+		api := x.instances[(n+try)%len(x.instances)].api
+		call, cancel := context.WithTimeout(ctx, 4*time.Second)
+		got, err := api.Schedule(call, client.Request{Key: key, Delay: delay, Body: []byte(`{"paid":true}`)})
+		cancel()
+		if err == nil {
+			x.ledger.mu.Lock()
+			x.ledger.promises[key] = &promise{id: got.ID, due: got.Due, acked: time.Now()}
+			x.ledger.mu.Unlock()
+			return
+		}
+		if x.over.Load() && try > 100 {
+			return // never acknowledged: nothing was promised
+		}
+		time.Sleep(time.Duration(20+try*10) * time.Millisecond) // sleep: a producer's pause between tries
+	}
+}
+
+func (x *run) cancel(ctx context.Context, key string, n int) {
+	call, cancel := context.WithTimeout(ctx, 4*time.Second)
+	defer cancel()
+	got, err := x.instances[n%len(x.instances)].api.Cancel(call, key)
+	x.ledger.mu.Lock()
+	defer x.ledger.mu.Unlock()
+	switch p := x.ledger.promises[key]; {
+	case p == nil:
+	case err == nil && got.Changed && !got.InFlight:
+		p.cancelled = time.Now()
+	case err != nil || got.Changed || got.State == client.Cancelled:
+		// Nobody knows what becomes of it, or since when it is cancelled, as a call whose
+		// answer was lost may have done it: neither its arrival nor its absence is wrong.
+		delete(x.ledger.promises, key)
+	}
+}

@@ -1,0 +1,362 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+	"go.uber.org/goleak"
+	"gopkg.in/yaml.v3"
+
+	"notifier/internal/config"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const root = "../../"
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(root + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestRedisConf(t *testing.T) {
+	c := deployed(t).Client()
+	for name, want := range map[string]string{
+		"notify-keyspace-events": "xE", "appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction", "maxmemory": "2147483648",
+		"save": "",
+	} {
+		if got := c.ConfigGet(t.Context(), name).Val()[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// called finds the calls in a script, also by a local name for redis.call. The
+// second word is that of commands such as PUBSUB NUMSUB.
+var called = regexp.MustCompile(`\bp?call\(\s*['"]([A-Za-z]+)['"](?:\s*,\s*['"]([A-Z]+)['"])?`)
+
+// The scripts are the greater part of what the service asks of Redis: each
+// command in them must be allowed to its user.
+func TestUserMayWhatTheScriptsCall(t *testing.T) {
+	c := deployed(t).Client()
+	commands := map[string]bool{}
+	for _, pattern := range []string{"internal/*/*.lua", "internal/*/lua/*.lua"} {
+		files, err := filepath.Glob(root + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range called.FindAllStringSubmatch(string(b), -1) {
+				name := strings.ToLower(m[1])
+				if m[2] != "" {
+					name += "|" + strings.ToLower(m[2])
+				}
+				commands[name] = true
+			}
+		}
+	}
+	if len(commands) < 20 {
+		t.Fatalf("only %d commands were found in the scripts", len(commands))
+	}
+	granted := strings.Fields(read(t, "deploy/users.acl"))
+	for name := range commands {
+		if !slices.Contains(granted, "+"+name) {
+			t.Errorf("deploy/users.acl does not allow %s", name)
+		}
+	}
+	// What the client sends to a cluster by itself, and what a route that adopts
+	// needs: patterns are compared to the letter.
+	for _, good := range [][]any{{"CLUSTER", "SLOTS"}, {"ASKING"}, {"READONLY"}, {"PSUBSCRIBE", "__keyspace@0__:shop:orders:*"}} {
+		if reply := c.Do(t.Context(), append([]any{"ACL", "DRYRUN", "notifier"}, good...)...).String(); !strings.HasSuffix(reply, ": OK") {
+			t.Errorf("%v: %s", good, reply)
+		}
+	}
+	// And nothing that could take the data away at a stroke.
+	for _, bad := range [][]any{{"FLUSHALL"}, {"FLUSHDB"}, {"KEYS", "*"}, {"SHUTDOWN"}, {"DEBUG", "SLEEP", "0"}, {"CONFIG", "REWRITE"},
+		{"ACL", "SETUSER", "x"}, {"SWAPDB", 0, 1}, {"REPLICAOF", "a", 1}, {"CLIENT", "KILL", "a:1"}} {
+		reply := c.Do(t.Context(), append([]any{"ACL", "DRYRUN", "notifier"}, bad...)...).String()
+		if !strings.Contains(reply, "no permissions") && !strings.Contains(reply, "can't run") {
+			t.Errorf("%v: %s", bad, reply)
+		}
+	}
+}
+
+// The whole service under the rights of its user, retry and all.
+func TestServiceRunsAsItsUser(t *testing.T) {
+	// A route that adopts listens to a pattern, which must be granted to the
+	// letter (docs/operations.md).
+	s := deployed(t, "&__keyspace@0__:list:*", "&__keyspace@0__:stream:*", "&__keyspace@0__:log:*")
+	env := map[string]string{
+		"NOTIFIER_REDIS_URL": s.url,
+		"NOTIFIER_ROUTES":    "list,stream,log",
+		"NOTIFIER_LISTEN":    "127.0.0.1:0",
+		"NOTIFIER_RETENTION": "1h",
+		"NOTIFIER_SHARDS":    "2",
+	}
+	for name, target := range map[string]string{"LIST": "list:todo", "STREAM": "stream:events", "LOG": "log"} {
+		env["NOTIFIER_ROUTE_"+name+"_PREFIX"] = strings.ToLower(name)
+		env["NOTIFIER_ROUTE_"+name+"_TARGET"] = target
+		env["NOTIFIER_ROUTE_"+name+"_ADOPT"] = "true"
+	}
+	p, stop := serve(t, env)
+	defer stop()
+	ctx := t.Context()
+	for _, key := range []string{"list:a:b:1", "stream:a:b:1", "log:a:b:1"} {
+		var err error
+		await(t, func() bool {
+			_, err = p.Schedule(ctx, store.Request{Key: key, Delay: 20 * time.Millisecond, Content: notice.Content{Body: []byte(`{}`)}})
+			return !errors.Is(err, store.ErrUnavailable)
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+	}
+	r := s.Client()
+	await(t, func() bool { return r.LLen(ctx, "todo").Val() == 1 && r.XLen(ctx, "events").Val() == 1 })
+	// A timer that somebody set without asking, and that the route adopts.
+	if err := r.Set(ctx, "list:a:b:2", "plain", 2*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool { return r.LLen(ctx, "todo").Val() == 2 })
+	if _, err := p.Cancel(ctx, "log:a:b:1"); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.List(ctx, store.Query{Routes: []string{"list", "stream", "log"}, Limit: 10}); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Counts(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := p.Pause(ctx, "log"); err != nil {
+		t.Error(err)
+	}
+	if err := p.Resume(ctx, "log"); err != nil {
+		t.Error(err)
+	}
+	if n := r.StrLen(ctx, "notifier:key").Val(); n != 32 {
+		t.Errorf("the service's own key has %d bytes, want 32", n)
+	}
+	// What was refused is written down there.
+	entries, err := r.ACLLog(ctx, 20).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Username == "notifier" {
+			t.Errorf("refused to the user notifier: %s %s", e.Reason, e.Object)
+		}
+	}
+}
+
+func await(t *testing.T, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen within a minute")
+		}
+		time.Sleep(5 * time.Millisecond) // sleep: the step of a poll that has a deadline
+	}
+}
+
+func environ(env map[string]string) []string {
+	var list []string
+	for k, v := range env {
+		list = append(list, k+"="+v)
+	}
+	return list
+}
+
+func TestCompose(t *testing.T) {
+	for file, name := range map[string]string{"compose.yaml": "notifier", "compose.sentinel.yaml": "notifier1", "compose.cluster.yaml": "notifier2"} {
+		t.Run(file, func(t *testing.T) { composeIsWhole(t, "deploy/"+file, name) })
+	}
+}
+
+// composeIsWhole checks that a compose file names only what is there; name is a
+// service of it that is notifier.
+func composeIsWhole(t *testing.T, file, name string) {
+	t.Helper()
+	var c struct {
+		Services map[string]struct {
+			Image       string            `yaml:"image"`
+			Environment map[string]string `yaml:"environment"`
+			Secrets     []string          `yaml:"secrets"`
+			Ports       []string          `yaml:"ports"`
+		} `yaml:"services"`
+		Secrets map[string]struct {
+			File string `yaml:"file"`
+		} `yaml:"secrets"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, file)), &c); err != nil {
+		t.Fatal(err)
+	}
+	service := c.Services[name]
+	load(t, service.Environment)
+	if at := service.Environment["NOTIFIER_METRICS_LISTEN"]; at == "" || !slices.ContainsFunc(service.Ports, func(p string) bool {
+		return strings.HasPrefix(p, "127.0.0.1:") && strings.HasSuffix(p, at)
+	}) {
+		t.Errorf("the metrics are at %q, and this machine does not reach them: %v", at, service.Ports)
+	}
+	for name, s := range c.Services {
+		for _, secret := range s.Secrets {
+			if c.Secrets[secret].File != "./secrets/"+secret {
+				t.Errorf("%s: secret %s is not described", name, secret)
+			}
+		}
+		for _, p := range s.Ports {
+			if host, _, err := net.SplitHostPort(p); err == nil && !strings.HasPrefix(host, "127.0.0.1") {
+				t.Errorf("%s is published to the network: %s", name, p)
+			}
+		}
+	}
+	script := read(t, "scripts/secrets.sh")
+	for name := range c.Secrets {
+		if !strings.Contains(script, "keep "+name+" ") && !strings.Contains(script, "renew "+name+" ") {
+			t.Errorf("scripts/secrets.sh does not make %s", name)
+		}
+	}
+}
+
+func TestKubernetes(t *testing.T) {
+	kinds := map[string]bool{}
+	docs := yaml.NewDecoder(strings.NewReader(read(t, "deploy/kubernetes.yaml")))
+	for {
+		var d struct {
+			Kind string `yaml:"kind"`
+			Spec struct {
+				Replicas int `yaml:"replicas"`
+				Template struct {
+					Metadata struct {
+						Annotations map[string]string `yaml:"annotations"`
+					} `yaml:"metadata"`
+					Spec struct {
+						Containers []struct {
+							Ports []struct {
+								Name          string `yaml:"name"`
+								ContainerPort int    `yaml:"containerPort"`
+							} `yaml:"ports"`
+							Env []struct {
+								Name      string         `yaml:"name"`
+								Value     string         `yaml:"value"`
+								ValueFrom map[string]any `yaml:"valueFrom"`
+							} `yaml:"env"`
+							ReadinessProbe map[string]any `yaml:"readinessProbe"`
+							LivenessProbe  map[string]any `yaml:"livenessProbe"`
+						} `yaml:"containers"`
+					} `yaml:"spec"`
+				} `yaml:"template"`
+			} `yaml:"spec"`
+		}
+		err := docs.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[d.Kind] = true
+		if d.Kind != "Deployment" {
+			continue
+		}
+		box := d.Spec.Template.Spec.Containers[0]
+		if d.Spec.Replicas != 2 || box.ReadinessProbe == nil || box.LivenessProbe == nil {
+			t.Errorf("%+v", d.Spec)
+		}
+		env := map[string]string{}
+		for _, e := range box.Env {
+			env[e.Name] = e.Value
+			if e.ValueFrom != nil {
+				env[e.Name] = standIn(e.Name)
+			}
+		}
+		load(t, env)
+		// What the annotations tell Prometheus to ask must answer without a token.
+		notes := d.Spec.Template.Metadata.Annotations
+		if notes["prometheus.io/scrape"] != "true" || notes["prometheus.io/path"] != "/metrics" ||
+			":"+notes["prometheus.io/port"] != env["NOTIFIER_METRICS_LISTEN"] {
+			t.Errorf("Prometheus is sent to %v, the metrics are at %q", notes, env["NOTIFIER_METRICS_LISTEN"])
+		}
+		for _, port := range box.Ports {
+			if name := map[string]string{"http": "NOTIFIER_LISTEN", "metrics": "NOTIFIER_METRICS_LISTEN"}[port.Name]; env[name] != ":"+strconv.Itoa(port.ContainerPort) {
+				t.Errorf("port %s is %d, and %s %s", port.Name, port.ContainerPort, name, env[name])
+			}
+		}
+	}
+	for _, k := range []string{"Deployment", "Service", "PodDisruptionBudget"} {
+		if !kinds[k] {
+			t.Errorf("no %s", k)
+		}
+	}
+}
+
+// standIn is a value such as a secret of that name would have.
+func standIn(name string) string {
+	switch {
+	case strings.Contains(name, "REDIS_URL"):
+		return "redis://u:p@redis:6379/0"
+	case strings.Contains(name, "_SECRET"):
+		return "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("s"), 32))
+	}
+	return strings.Repeat("t", 24)
+}
+
+// load puts an environment through what the service does with it at start.
+func load(t *testing.T, env map[string]string) {
+	t.Helper()
+	if len(env) < 5 {
+		t.Fatalf("only %d variables were found", len(env))
+	}
+	byFile := map[string]string{}
+	for name, value := range env {
+		byFile[value] = strings.TrimSuffix(name, "_FILE")
+	}
+	_, err := config.Load(envconfig.MapLookuper(env), environ(env), func(file string) ([]byte, error) {
+		text := standIn(byFile[file])
+		if strings.HasSuffix(file, "_sentinel") {
+			text += "?master_name=notifier"
+		}
+		return []byte(text), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDockerfile(t *testing.T) {
+	text := read(t, "Dockerfile")
+	if strings.Contains(text, "syntax=") || strings.Contains(text, "--mount") {
+		t.Error("the classic builder cannot read it")
+	}
+	for _, want := range []string{"ARG BUILD_IMAGE=", "ARG RUN_IMAGE=", `CMD ["/notifier", "doctor", "--quick"]`,
+		"-X main.version=${VERSION}", "-X main.revision=${REVISION}", "org.opencontainers.image.version=${VERSION}"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if !regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).MatchString(text) {
+		t.Error("no user by number other than root")
+	}
+}

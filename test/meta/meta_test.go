@@ -1,0 +1,475 @@
+package meta
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// layers says who stands on whom: a package imports only packages of a smaller
+// number. A new package takes its place here, with the number of the highest
+// one it must know plus something.
+var layers = map[string]int{
+	"client": 5, // public: the standard library only, and nothing internal
+
+	"internal/alarm":    10,
+	"internal/coalesce": 10,
+	"internal/keyring":  10,
+	"internal/mask":     10,
+	"internal/keys":     10,
+	"internal/sentinel": 10,
+	"internal/spelling": 10,
+	"internal/access":   15,
+	"internal/audit":    18,
+	"internal/session":  18,
+	"internal/notice":   20,
+	"internal/route":    30,
+
+	"internal/metrics":  35,
+	"internal/config":   40,
+	"internal/embedded": 40,
+
+	"internal/node":  45,
+	"internal/store": 50,
+	"internal/fleet": 55,
+
+	"internal/history": 58,
+	"internal/replay":  59,
+
+	"internal/schedule": 60,
+	"internal/doctor":   60,
+	"internal/dispatch": 60,
+	"internal/callback": 60,
+	"internal/queue":    60,
+
+	"internal/consume":   65,
+	"internal/listener":  70,
+	"internal/reconcile": 70,
+	"internal/adopt":     70,
+	"internal/api":       75,
+
+	"internal/ui": 80,
+
+	"internal/engine": 85,
+
+	"internal/app":  90,
+	"internal/demo": 95,
+	"internal/cli":  100,
+	"cmd/notifier":  110,
+}
+
+// apart are directories that are no part of the service: tools, tests, and the
+// modules of their own.
+var apart = []string{"test", "internal/tools", "internal/redistest", "internal/pgtest", "internal/secrettest", "bench", "examples", "tools", "model"}
+
+// testing libraries have no place in what is shipped.
+var testLibraries = []string{
+	"testing", "net/http/httptest", "github.com/ory/dockertest", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
+	"github.com/prometheus/client_golang/prometheus/testutil", "notifier/internal/redistest",
+}
+
+// isApart reports whether a directory is none of the service's; a package named
+// …test serves the tests of its parent.
+func isApart(dir string) bool {
+	if strings.HasSuffix(dir, "test") {
+		return true
+	}
+	for _, a := range apart {
+		if within(dir, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// layer is the number of a package: its own, or that of the package it is a
+// part of.
+func layer(dir string) (home string, rank int, known bool) {
+	for home = dir; home != "."; home = path.Dir(home) {
+		if rank, known = layers[home]; known {
+			return home, rank, true
+		}
+	}
+	return dir, 0, false
+}
+
+func within(dir, parent string) bool { return dir == parent || strings.HasPrefix(dir, parent+"/") }
+
+// files lists the repository's files by their path from the root.
+func files(t *testing.T, want ...string) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if p != root && strings.HasPrefix(name, ".") && name != ".ci" || name == "testdata" || name == "node_modules" || name == "bin" || name == "dist" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		for _, w := range want {
+			if strings.HasSuffix(name, w) {
+				list = append(list, filepath.ToSlash(rel))
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) == 0 {
+		t.Fatalf("no files named %v under %s", want, root)
+	}
+	return list
+}
+
+func read(t *testing.T, rel string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, rel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func parse(t *testing.T, rel string, mode parser.Mode) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, rel), nil, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func isTest(rel string) bool { return strings.HasSuffix(rel, "_test.go") }
+
+func generated(text string) bool {
+	return strings.HasPrefix(text, "// Code generated") || strings.Contains(text, "\n// Code generated")
+}
+
+// module is this module's path.
+func module(t *testing.T) string {
+	t.Helper()
+	path, _, _ := strings.Cut(strings.TrimPrefix(read(t, "go.mod"), "module "), "\n")
+	return path
+}
+
+// Whoever asks `go doc` for a package, be it one of tests or a command, gets its
+// comment, and whoever opens its directory knows where to look for it.
+func TestEachPackageHasOneComment(t *testing.T) {
+	code := map[string][]string{}
+	for _, rel := range files(t, ".go") {
+		dir := path.Dir(rel)
+		if _, known := code[dir]; !known {
+			code[dir] = nil
+		}
+		if !isTest(rel) {
+			code[dir] = append(code[dir], rel)
+		} else if parse(t, rel, parser.ParseComments|parser.PackageClauseOnly).Doc != nil {
+			t.Errorf("%s has a package comment, which go doc does not show: want it in doc.go", rel)
+		}
+	}
+	for dir, list := range code {
+		if len(list) == 0 {
+			t.Errorf("%s has tests only: want a package comment in doc.go", dir)
+		}
+		var docs []string
+		for _, rel := range list {
+			f := parse(t, rel, parser.ParseComments|parser.PackageClauseOnly)
+			if f.Doc == nil {
+				continue
+			}
+			docs = append(docs, rel)
+			begin := "Package " + f.Name.Name + " "
+			if f.Name.Name == "main" {
+				begin = "Command " + path.Base(dir) + " "
+			}
+			if !strings.HasPrefix(f.Doc.Text(), begin) {
+				t.Errorf("%s: the package comment does not begin with %q", rel, begin)
+			}
+			if base := path.Base(rel); base != "doc.go" && len(list) > 1 && !(base == "main.go" && f.Name.Name == "main") {
+				t.Errorf("%s has the package comment: want it in doc.go, or in main.go for a command", rel)
+			}
+		}
+		if len(list) > 0 && len(docs) != 1 {
+			t.Errorf("%s has %d package comments, want one: %v", dir, len(docs), docs)
+		}
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	const most = 600
+	for _, rel := range files(t, ".go", ".lua", ".sh") {
+		text := read(t, rel)
+		if n := strings.Count(text, "\n"); n > most && !generated(text) {
+			t.Errorf("%s has %d lines, at most %d: part it by what it is about", rel, n, most)
+		}
+	}
+}
+
+// maxParameters is how many parameters a function may take: who calls one with more
+// gets their order wrong. What belongs together is a struct, such as options.
+const maxParameters = 5
+
+func TestFunctionsTakeFewParameters(t *testing.T) {
+	for _, rel := range files(t, ".go") {
+		if isTest(rel) || within(path.Dir(rel), "bench") {
+			continue
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, filepath.Join(root, rel), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range withManyParameters(f) {
+			t.Errorf("%s:%d: a function of more than %d parameters", rel, fset.Position(at).Line, maxParameters)
+		}
+	}
+}
+
+// withManyParameters lists the functions that take too many parameters: those declared, those
+// of interfaces, and those without a name.
+func withManyParameters(f *ast.File) []token.Pos {
+	var list []token.Pos
+	ast.Inspect(f, func(n ast.Node) bool {
+		if t, ok := n.(*ast.FuncType); ok && t.Params.NumFields() > maxParameters {
+			list = append(list, t.Pos())
+		}
+		return true
+	})
+	return list
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, rel := range files(t, ".go") {
+		dir := path.Dir(rel)
+		if isTest(rel) || isApart(dir) {
+			continue
+		}
+		home, rank, known := layer(dir)
+		if !known {
+			t.Errorf("%s: package %s has no place in the table of layers in test/meta", rel, dir)
+			continue
+		}
+		for _, spec := range parse(t, rel, parser.ImportsOnly).Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, lib := range testLibraries {
+				if within(imported, lib) {
+					t.Errorf("%s imports %s, which is for tests", rel, imported)
+				}
+			}
+			below, inside := strings.CutPrefix(imported, module(t)+"/")
+			if !inside {
+				continue
+			}
+			if to, other, ok := layer(below); !ok || isApart(below) || other >= rank && to != home {
+				t.Errorf("%s (layer %d) imports %s (layer %d): imports point down only", rel, rank, imported, other)
+			}
+		}
+	}
+}
+
+// Whoever imports the client takes nothing else with it, and sees no type that
+// may not be named outside this module.
+func TestTheClientStandsOnTheStandardLibraryAlone(t *testing.T) {
+	seen := map[string]bool{}
+	for _, rel := range files(t, ".go") {
+		dir := path.Dir(rel)
+		if isTest(rel) || !within(dir, "client") {
+			continue
+		}
+		seen[dir] = true
+		for _, spec := range parse(t, rel, parser.ImportsOnly).Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, _, _ := strings.Cut(imported, "/")
+			if below, ours := strings.CutPrefix(imported, module(t)+"/"); ours && !within(below, "client") || !ours && strings.Contains(first, ".") {
+				t.Errorf("%s imports %s: client/ has the standard library only", rel, imported)
+			}
+		}
+	}
+	if !seen["client"] || !seen["client/webhook"] {
+		t.Errorf("only %v were looked at", seen)
+	}
+}
+
+func TestSleepsInTestsHaveAReason(t *testing.T) {
+	for _, rel := range files(t, "_test.go") {
+		text := read(t, rel)
+		if strings.Contains(text, `"testing/synctest"`) || path.Base(rel) == "virtual_test.go" || within(path.Dir(rel), "test/timetravel") {
+			continue // its clock is not the wall's
+		}
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			code, _, _ := strings.Cut(line, "//")
+			if !strings.Contains(code, "time.Sleep(") || strings.Contains(code, `"time.Sleep(`) {
+				continue
+			}
+			if strings.Contains(line, "// sleep: ") || i > 0 && strings.Contains(lines[i-1], "// sleep: ") {
+				continue
+			}
+			t.Errorf("%s:%d sleeps: wait for a signal, or say why not in a comment `// sleep: …`", rel, i+1)
+		}
+	}
+}
+
+func TestNothingIsLeftForLater(t *testing.T) {
+	later := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	for _, rel := range files(t, ".go", ".md", ".lua", ".sh", ".yaml", ".yml", "Makefile", "Dockerfile", ".conf", ".acl") {
+		for i, line := range strings.Split(read(t, rel), "\n") {
+			if word := later.FindString(line); word != "" {
+				t.Errorf("%s:%d says %s: do it, or open an issue", rel, i+1, word)
+			}
+		}
+	}
+}
+
+// A comment that speaks to a linter which nobody runs promises a check that there
+// is not; staticcheck's own is //lint:ignore.
+func TestNoCommentsForLintersThatAreNotRun(t *testing.T) {
+	for _, rel := range files(t, ".go") {
+		for i, line := range strings.Split(read(t, rel), "\n") {
+			if strings.Contains(line, "//no"+"lint") || strings.Contains(line, "#no"+"sec") {
+				t.Errorf("%s:%d speaks to a linter that is not run: %s", rel, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	fence   = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```[ \t]*$")
+	inline  = regexp.MustCompile("`[^`\n]*`")
+	heading = regexp.MustCompile(`(?m)^#{1,6}\s+(.*?)\s*#*$`)
+	anchor  = regexp.MustCompile(`<a (?:name|id)="([^"]+)">`)
+)
+
+func TestLinksResolve(t *testing.T) {
+	for _, rel := range files(t, ".md") {
+		text := inline.ReplaceAllString(fence.ReplaceAllString(read(t, rel), ""), "``")
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, fragment, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			file := rel
+			if target != "" {
+				file = path.Join(path.Dir(rel), target)
+			}
+			info, err := os.Stat(filepath.Join(root, file))
+			if err != nil {
+				t.Errorf("%s links to %s, which is not there", rel, m[1])
+				continue
+			}
+			if fragment != "" && !info.IsDir() && strings.HasSuffix(file, ".md") && !anchors(read(t, file))[fragment] {
+				t.Errorf("%s links to %s, but there is no heading #%s", rel, m[1], fragment)
+			}
+		}
+	}
+}
+
+// anchors are the names under which a page's headings are linked to.
+func anchors(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+		names[m[1]] = true
+	}
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		slug := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || r > 127 || r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+				return r
+			}
+			return -1
+		}, strings.ToLower(m[1]))
+		for n := 0; ; n++ {
+			name := slug
+			if n > 0 {
+				name += "-" + strconv.Itoa(n)
+			}
+			if !names[name] {
+				names[name] = true
+				break
+			}
+		}
+	}
+	return names
+}
+
+// The README's table of folders is how a newcomer finds the way.
+func TestTheREADMENamesEachPackage(t *testing.T) {
+	readme := read(t, "README.md")
+	named := map[string]bool{}
+	for _, m := range inline.FindAllString(readme, -1) {
+		named[strings.Trim(m, "`/")] = true
+	}
+	seen := map[string]bool{}
+	for _, rel := range files(t, ".go") {
+		dir := path.Dir(rel)
+		if parts := strings.Split(dir, "/"); len(parts) > 2 && parts[0] == "internal" {
+			dir = path.Join(parts[:2]...)
+		} else if parts[0] == "test" || parts[0] == "bench" || parts[0] == "tools" {
+			dir = parts[0]
+		}
+		if dir == "examples" || within(dir, "examples") || seen[dir] {
+			continue
+		}
+		if seen[dir] = true; !named[dir] {
+			t.Errorf("README.md, How it works, does not say what %s holds", dir)
+		}
+	}
+	for dir := range named {
+		if _, err := os.Stat(filepath.Join(root, dir)); (within(dir, "internal") || within(dir, "client")) && err != nil {
+			t.Errorf("README.md names %s, which is not there", dir)
+		}
+	}
+}
+
+func TestRulesFindWhatTheyAreFor(t *testing.T) {
+	a := anchors("# One two\n## What is `x`, exactly?\n## One two\n```\n# not\n```\n")
+	for _, want := range []string{"one-two", "what-is-x-exactly", "one-two-1"} {
+		if !a[want] {
+			t.Errorf("no anchor %s in %v", want, a)
+		}
+	}
+	if a["not"] {
+		t.Error("a heading within a fence counts")
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\n"+
+		"func right(a, b, c, d, e int) {}\n"+
+		"func wrong(a, b, c, d, e, f int) {}\n"+
+		"func (x T) method(a, b int, c, d string, e, f bool) {}\n"+
+		"type i interface { m(int, int, int, int, int, int) }\n"+
+		"var v = func(a, b, c, d, e, f int) {}\n", 0)
+	if err != nil || len(withManyParameters(f)) != 4 {
+		t.Errorf("%d functions take too many parameters, want 4; %v", len(withManyParameters(f)), err)
+	}
+	if !isApart("internal/tools/testcount") || isApart("internal/toolsmith") {
+		t.Error("isApart goes by letters, not by segments")
+	}
+}

@@ -1,0 +1,67 @@
+package meta
+
+import (
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"notifier/test/record"
+)
+
+// A row of the record is worth what its command shows: the test must be there,
+// in the package that it names.
+func TestTheRecordsCommandsRunTests(t *testing.T) {
+	const page = "docs/reliability.md"
+	tests := map[string]bool{}
+	for _, rel := range files(t, "_test.go") {
+		for _, m := range testFunction.FindAllStringSubmatch(read(t, rel), -1) {
+			tests["./"+path.Dir(rel)+" "+m[1]] = true
+		}
+	}
+	text := read(t, page)
+	found := shownBy.FindAllStringSubmatch(text, -1)
+	for _, m := range found {
+		if !tests[m[1]+" "+m[2]] {
+			t.Errorf("%s: %s has no test %s", page, m[1], m[2])
+		}
+	}
+	if rows := strings.Count(text, "`go test "); rows < 20 || rows != len(found) {
+		t.Errorf("%s has %d commands `go test`, of which %d are of the form: go test ./package -run '^TestName$'", page, rows, len(found))
+	}
+}
+
+var (
+	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	shownBy      = regexp.MustCompile("`go test (?:-tags fault )?(\\./\\S+) -run '\\^(\\w+)\\$'`")
+)
+
+// The table of transitions says which line of a script each step of the model
+// stands for. Whoever changes that line looks at the model.
+func TestTheModelsTransitionsAreWhereTheRecordSays(t *testing.T) {
+	said, is, err := record.Places(filepath.Join(root, record.Page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(said) < 20 {
+		t.Errorf("%s points at %d lines only", record.Page, len(said))
+	}
+	for i, p := range is {
+		switch {
+		case p.Line < 1:
+			t.Errorf("%s points at %q, which is not in %s, or more than once: see what became of it, and whether model/notifier.pml still "+
+				"does the same; then change the row", record.Page, p.Text, p.File)
+		case p != said[i]:
+			t.Errorf("%s points at %s:%d, and the line is %d now: run make generate", record.Page, p.File, said[i].Line, p.Line)
+		}
+	}
+	model := read(t, "model/notifier.pml")
+	for _, m := range inModel.FindAllStringSubmatch(read(t, record.Page), -1) {
+		if !regexp.MustCompile(`(?m)^(inline|proctype) ` + m[1] + `\(`).MatchString(model) {
+			t.Errorf("%s names %s, which is not in the model", record.Page, m[1])
+		}
+	}
+}
+
+var inModel = regexp.MustCompile("\\| `(\\w+)` \\| `[\\w./-]+:\\d+` \\|")

@@ -1,0 +1,27 @@
+package meta
+
+import (
+	"path"
+	"regexp"
+	"testing"
+)
+
+// A limit whose test is gone is only said to hold.
+func TestTheTestsOfTheSecurityPageExist(t *testing.T) {
+	const page = "docs/security.md"
+	tests := map[string]bool{}
+	for _, rel := range files(t, "_test.go") {
+		for _, m := range testFunction.FindAllStringSubmatch(read(t, rel), -1) {
+			tests[path.Dir(rel)+"."+m[1]] = true
+		}
+	}
+	named := regexp.MustCompile("`([a-z/]+\\.(?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(read(t, page), -1)
+	if len(named) < 50 {
+		t.Errorf("%s names %d tests", page, len(named))
+	}
+	for _, m := range named {
+		if !tests[m[1]] {
+			t.Errorf("%s names %s, which does not exist", page, m[1])
+		}
+	}
+}

@@ -1,0 +1,3 @@
+// Package scripts runs scripts/ on copies of the repository. It holds tests
+// only.
+package scripts

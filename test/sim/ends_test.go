@@ -1,0 +1,343 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// maxAttempts is the ladder's length: lapsed claims count.
+const maxAttempts = 4
+
+// settlement is a settle call that may have to be made again.
+type settlement struct {
+	ending store.Ending
+	after  when
+	used   int
+	notice *notice.Notice
+	push   *notice.Push
+}
+
+func (w *world) job(t *rapid.T, may func(*job) bool) (*instance, *job) {
+	in := pick(t, "instance", w.instances)
+	var jobs []*job
+	for _, j := range in.jobs {
+		if may(j) {
+			jobs = append(jobs, j)
+		}
+	}
+	return in, pick(t, "claim", jobs)
+}
+
+// handle runs a handler.
+func (w *world) handle(t *rapid.T) {
+	in, j := w.job(t, func(j *job) bool { return j.stage == claimed && !j.awaits && j.used+j.lapses < maxAttempts })
+	w.ran(t, in, j)
+}
+
+func (w *world) ran(t *rapid.T, in *instance, j *job) {
+	j.stage = failed
+	if rapid.Bool().Draw(t, "succeeds") {
+		j.stage = succeeded
+		w.succeeded[j.body] = true
+	}
+	w.say("%s has handled key %d, body %d: %s", in.id, j.key, j.body, map[stage]string{failed: "failed", succeeded: "succeeded"}[j.stage])
+}
+
+// settle ends a claim by what came of it, or makes a settle again.
+func (w *world) settle(t *rapid.T) {
+	in, j := w.job(t, func(*job) bool { return true })
+	e := j.end
+	if e == nil {
+		e = w.outcome(t, j)
+	}
+	w.end(t, in, j, e, drawFate(t))
+}
+
+// outcome says how a claim ends.
+func (w *world) outcome(t *rapid.T, j *job) *settlement {
+	n := *j.claim.Notice
+	n.Attempts = slices.Clone(n.Attempts)
+	e := &settlement{notice: &n, after: []when{soon, later}[rapid.IntRange(0, 1).Draw(t, "after")]}
+	if !j.awaits {
+		for range j.lapses {
+			n.Add(notice.Attempt{Number: n.AttemptsMade + 1, At: n.Due, Reason: notice.ReasonInterrupted})
+		}
+	}
+	n.AwaitsReport = false
+	switch {
+	case j.stage == succeeded:
+		n.Add(notice.Attempt{Number: n.AttemptsMade + 1, At: n.Due, Status: 200})
+		e.ending = store.EndDelivered
+	case j.stage == failed:
+		n.Add(notice.Attempt{Number: n.AttemptsMade + 1, At: n.Due, Status: 500, Reason: notice.ReasonTimeout})
+		e.ending = store.EndRetry
+	case j.awaits:
+		e.ending = store.EndRetry
+	default:
+		e.ending = store.EndDeferred
+	}
+	if e.ending != store.EndDelivered && n.AttemptsMade >= maxAttempts {
+		e.ending, n.Reason = store.EndDead, notice.ReasonTimeout
+	}
+	e.used = n.AttemptsMade
+	return e
+}
+
+// hand gives a notice to a consumer.
+func (w *world) hand(t *rapid.T) {
+	in, j := w.job(t, func(j *job) bool {
+		return j.stage == claimed && !j.awaits && j.used+j.lapses < maxAttempts && j.end == nil
+	})
+	w.handOver(t, in, j, drawFate(t))
+}
+
+func (w *world) handOver(t *rapid.T, in *instance, j *job, f fate) {
+	n := *j.claim.Notice
+	n.Attempts = slices.Clone(n.Attempts)
+	for range j.lapses + 1 {
+		n.Add(notice.Attempt{Number: n.AttemptsMade + 1, At: n.Due, Reason: notice.ReasonInterrupted})
+	}
+	n.AwaitsReport = true
+	e := &settlement{ending: store.EndHanded, used: n.AttemptsMade, notice: &n, after: []when{soon, later}[rapid.IntRange(0, 1).Draw(t, "report within")]}
+	e.push = &notice.Push{Key: list, Entry: []string{entry{key: j.key, body: j.body, attempt: e.used}.text()}}
+	w.end(t, in, j, e, f)
+}
+
+func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
+	w.say("%s settles key %d, token %s: %s, due %s%s", in.id, j.key, j.token, e.ending, e.after, f)
+	c := j.claim
+	c.Notice = e.notice
+	w.wire.lose(f)
+	out, err := w.store.Settle(w.ctx, partition, []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push}})
+	answered := w.sent(f, err)
+	if answered {
+		in.jobs = slices.DeleteFunc(in.jobs, func(o *job) bool { return o == j })
+	} else {
+		j.stage, j.end = unanswered, e
+	}
+	if f == requestLost {
+		return
+	}
+	w.ended(t, j, e, out)
+}
+
+// ended writes a settle into the model.
+func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
+	n := &w.notes[j.key]
+	taken := n.settles(j)
+	if out != nil && out[0].Stale == taken {
+		t.Fatalf("key %d is %s: stale %v, want %v", j.key, n, out[0].Stale, !taken)
+	}
+	if !taken {
+		return
+	}
+	n.used, n.awaits = e.used, false
+	switch e.ending {
+	case store.EndDelivered:
+		n.settle(notice.Delivered)
+	case store.EndDead:
+		n.settle(notice.Dead)
+	case store.EndRetry, store.EndDeferred:
+		n.schedule(&w.scores, e.after)
+	case store.EndHanded:
+		n.score, n.lapses, n.lasts, n.awaits = w.scores.fresh(), 1, e.after == later, true
+		n.holder = reportToken(n)
+		n.timer = false
+		n.writes++
+		w.list = append(w.list, entry{key: j.key, body: j.body, attempt: e.used, made: j.made})
+	}
+	if e.after == soon && e.ending != store.EndDelivered && e.ending != store.EndDead {
+		w.passShort()
+	}
+}
+
+// die ends an instance at the point where it is, and starts another in its place.
+func (w *world) die(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	var where []string
+	for _, j := range in.jobs {
+		where = append(where, fmt.Sprintf("with key %d %s", j.key, j.stage))
+	}
+	if len(in.called) > 0 {
+		where = append(where, "before a claim's reply")
+	}
+	if where == nil {
+		t.SkipNow()
+	}
+	w.say("%s dies, %s", in.id, strings.Join(where, ", "))
+	w.dead = append(w.dead, in.id)
+	*in = instance{id: w.newID()}
+}
+
+// takeEntry: a consumer takes the list's first entry and works on it.
+func (w *world) takeEntry(t *rapid.T) {
+	if len(w.list) == 0 {
+		t.SkipNow()
+	}
+	e := w.list[0]
+	got, err := w.plain.LPop(w.ctx, list).Result()
+	if err != nil || got != e.text() {
+		t.Fatalf("the list's first is %q, want %q; %v", got, e.text(), err)
+	}
+	w.list = w.list[1:]
+	e.handled = rapid.Bool().Draw(t, "succeeds")
+	if e.handled {
+		w.succeeded[e.body] = true
+	}
+	w.say("consumer takes key %d, body %d, attempt %d: succeeds %v", e.key, e.body, e.attempt, e.handled)
+	if rapid.IntRange(0, 4).Draw(t, "dies") > 0 {
+		w.taken = append(w.taken, &e)
+		if rapid.Bool().Draw(t, "reads at once") {
+			w.readFor(t, &e)
+		}
+	}
+}
+
+// lookUp: who reports on an entry reads its notice first.
+func (w *world) lookUp(t *rapid.T) {
+	w.readFor(t, pick(t, "entry", w.taken))
+}
+
+func (w *world) readFor(t *rapid.T, e *entry) {
+	found, err := w.store.Find(w.ctx, prefix, key(e.key))
+	n := &w.notes[e.key]
+	if (err != nil) != (n.state == "") {
+		t.Fatalf("find key %d, %s: %v", e.key, n, err)
+	}
+	if err != nil || found.Made != e.made || found.AttemptsMade != e.attempt {
+		w.say("consumer reports on key %d, body %d, attempt %d: it is another now", e.key, e.body, e.attempt)
+		return
+	}
+	w.say("consumer's report on key %d, body %d, attempt %d reads the record", e.key, e.body, e.attempt)
+	e.found = &found
+}
+
+// report settles what was read, once or again: between the two anything may happen.
+func (w *world) report(t *rapid.T) {
+	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
+	if rapid.Bool().Draw(t, "for the last time") {
+		w.taken = slices.DeleteFunc(w.taken, func(o *entry) bool { return o == e })
+	}
+	found, n := e.found, &w.notes[e.key]
+	f := drawFate(t)
+	x := *found.Notice
+	x.AwaitsReport = false
+	end := &settlement{ending: store.EndDelivered, used: x.AttemptsMade, notice: &x, after: later}
+	switch {
+	case !e.handled && x.AttemptsMade >= maxAttempts:
+		end.ending, x.Reason = store.EndDead, notice.ReasonRejected
+	case !e.handled:
+		end.ending = store.EndRetry
+	}
+	w.say("consumer reports on key %d, body %d, attempt %d: %s%s", e.key, e.body, e.attempt, end.ending, f)
+	token := "report:" + strconv.FormatInt(int64(found.Made), 10) + ":" + strconv.Itoa(found.AttemptsMade)
+	c := store.Reported(*found, 0)
+	c.Notice = &x
+	w.wire.lose(f)
+	out, err := w.store.Settle(w.ctx, partition, []store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
+	w.sent(f, err)
+	if f == requestLost {
+		return
+	}
+	if n.held() && n.holder == token && n.body != e.body {
+		t.Fatalf("the report on body %d settles body %d", e.body, n.body)
+	}
+	w.ended(t, &job{key: e.key, token: token, body: e.body, made: found.Made, score: -1}, end, out)
+}
+
+// read keeps what a delivered notice is, for a report that comes late.
+func (w *world) read(t *rapid.T) {
+	k, n := w.draw(t)
+	if n.state != notice.Delivered {
+		t.SkipNow()
+	}
+	w.readToReopen(t, k)
+}
+
+func (w *world) readToReopen(t *rapid.T, k int) {
+	n := &w.notes[k]
+	f, err := w.store.Find(w.ctx, prefix, key(k))
+	if err != nil || f.State != notice.Delivered {
+		t.Fatalf("find key %d, %s: %v, %v", k, n, f.State, err)
+	}
+	w.say("a late nack reads key %d", k)
+	w.reopen = append(w.reopen, reopening{k, n.writes, f})
+}
+
+func (w *world) reopenRead(t *rapid.T) {
+	r := pick(t, "read", w.reopen)
+	n := &w.notes[r.key]
+	x := *r.found.Notice
+	ending, after := store.EndRetry, []when{soon, later}[rapid.IntRange(0, 1).Draw(t, "after")]
+	if rapid.Bool().Draw(t, "ends it") {
+		ending, x.Reason = store.EndDead, notice.ReasonRejected
+	}
+	f := drawFate(t)
+	w.say("the nack reopens key %d: %s, due %s%s", r.key, ending, after, f)
+	w.wire.lose(f)
+	c, err := w.store.Reopen(w.ctx, r.found, store.Settlement{Claim: store.Claim{Notice: &x}, Ending: ending, After: after.delay()})
+	if n.state == "" {
+		w.wire.lose(arrives)
+		if err == nil {
+			t.Fatalf("reopened nothing: %+v", c)
+		}
+		return
+	}
+	answered := w.sent(f, err)
+	if f == requestLost {
+		return
+	}
+	done := n.state == notice.Delivered && n.writes == r.writes && n.made == r.found.Made
+	if answered && c.Done != done {
+		t.Fatalf("reopen of %s: done %v, want %v", n, c.Done, done)
+	}
+	if !done {
+		return
+	}
+	if ending == store.EndDead {
+		n.settle(notice.Dead)
+		return
+	}
+	n.schedule(&w.scores, after)
+	if after == soon {
+		w.passShort()
+	}
+}
+
+func (w *world) touch(t *rapid.T) {
+	k, n := w.draw(t)
+	w.say("the timer of key %d is touched", k)
+	left, err := w.store.Touch(w.ctx, []string{key(k)})
+	want := 0
+	if n.state == notice.Scheduled && n.lapses == 0 && n.far && n.timer {
+		want = 1
+	}
+	if err != nil || left.Left != want || left.Missed != 0 {
+		t.Fatalf("touch of key %d, %s: %+v timers are left, want %d; %v", k, n, left, want, err)
+	}
+}
+
+func (w *world) flush(t *rapid.T) {
+	w.say("scripts are flushed")
+	if err := w.plain.ScriptFlush(w.ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) trim(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "now") > 0 {
+		t.SkipNow()
+	}
+	n, err := w.store.Trim(w.ctx, 0, []store.Trim{{Prefix: prefix, Young: time.Hour}}, keyCount)
+	if err != nil || n != 0 {
+		t.Fatalf("%d were forgotten before their time, %v", n, err)
+	}
+}

@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// mutations are scripts with one wrong line. The simulator must find each.
+var mutations = []mutation{
+	{"a claim is set over another", "token, 'NX', 'PX', lease)", "token, 'PX', lease)"},
+	{"a settle does not ask whose claim it is", "local ours = holders[n] == ARGV[i]", "local ours = true"},
+	{"timers expire at the due time", "call('SET', key, '1', 'PXAT', due - 1)", "call('SET', key, '1', 'PXAT', due)"},
+	{"a claim does not ask whether the notice is due", "if score and floor(score) <= now and call('SET'", "if score and call('SET'"},
+	{"a claim leaves the score as it was", "if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end", ""},
+	{"a claim does not tell of lapses", "answer = text .. ' ' .. lapses .. ' ' .. ends[wins]", "answer = text .. ' 0 ' .. ends[wins]"},
+	{"what is found again may be another's", "call('GET', prefix .. near[i]) == token", "call('GET', prefix .. near[i])"},
+	{"a claim that meets its own token is lost", "elseif score and lapses > 0 and lapses < 500 and call('GET', prefix .. key) == token then", "elseif false then"},
+	{"a take-over takes from those that live", "string.sub(holder, 1, #whose) == whose", "true"},
+	{"a take-over keeps the old token", "call('SET', claims[j], token, 'PX', lease)", ""},
+	{"a settle without a claim does not look at the score", "if at and (tonumber(at) == tonumber(score) or tonumber(at) == tonumber(before)) then", "if at then"},
+	{"a settle without a claim does not look which notice it is", `return record and string.find(record, '"made":' .. made .. '[,}]')`, "return record"},
+	{"a retry does not go back into the shadow", "if #moved > 0 then call('ZADD', KEYS[1], unpack(moved)) end", ""},
+	{"what is delivered stays in the shadow", "if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end", ""},
+	{"a settle leaves the claim", "if drops > 0 then call('DEL', unpack(drop)) end", ""},
+	{"a replace leaves the old notice's claim", "call('DEL', ARGV[1] .. key)\n      local died", "local died"},
+	{"a replace gives the new notice the old one's making", `format('%.0f', math.max(birth, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1))`, `string.match(old, '"made":(%d+)')`},
+	{"a duplicate replaces what is there", "if old and byte(when) ~= 112 then", "if old and byte(when) == 107 then"},
+	{"a cancel leaves the claim", "redis.call('ZREM', KEYS[3], key)\n    redis.call('DEL', ARGV[1] .. key)", "redis.call('ZREM', KEYS[3], key)"},
+	{"a cancel leaves the timer", "if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.call('DEL', key) end", ""},
+	{"a reschedule moves what is claimed", "(op == 'reschedule' or op == 'fire') and before == 'scheduled'", "(op == 'reschedule' or op == 'fire') and own"},
+	{"a report names the attempt only", "local ours = holders[n] == ARGV[i]",
+		"local ours = holders[n] and string.gsub(holders[n], '^report:%d+', '') == string.gsub(ARGV[i], '^report:%d+', '')"},
+	{"a late nack opens another notice", "before == 'delivered' and record == ARGV[i + 3]", "before == 'delivered'"},
+	{"settled notices are forgotten too early", "string.format('%.0f', now - tonumber(ARGV[1]))", "'+inf'"},
+}
+
+// recorder is a test whose failure is what is wanted.
+type recorder struct {
+	testing.TB // for its name
+	failed     bool
+	lines      []string
+}
+
+func (r *recorder) Helper()                   {}
+func (r *recorder) Log(args ...any)           { r.lines = append(r.lines, fmt.Sprint(args...)) }
+func (r *recorder) Logf(f string, a ...any)   { r.lines = append(r.lines, fmt.Sprintf(f, a...)) }
+func (r *recorder) Error(args ...any)         { r.Log(args...); r.failed = true }
+func (r *recorder) Errorf(f string, a ...any) { r.Logf(f, a...); r.failed = true }
+func (r *recorder) Fatal(args ...any)         { r.Error(args...); runtime.Goexit() }
+func (r *recorder) Fatalf(f string, a ...any) { r.Errorf(f, a...); runtime.Goexit() }
+func (r *recorder) Fail()                     { r.failed = true }
+func (r *recorder) FailNow()                  { r.failed = true; runtime.Goexit() }
+func (r *recorder) Failed() bool              { return r.failed }
+
+// story is what was said of the shortest failure, which comes last.
+func (r *recorder) story() string {
+	var told []string
+	for _, line := range r.lines {
+		if strings.HasPrefix(line, "[rapid] ") {
+			if !strings.HasPrefix(line, "[rapid] draw ") {
+				told = nil
+			}
+			continue
+		}
+		told = append(told, line)
+	}
+	return strings.Join(told, "\n\t")
+}
+
+// TestTheSimulatorFindsWrongScripts: each script with a wrong line makes it fail.
+func TestTheSimulatorFindsWrongScripts(t *testing.T) {
+	const most = 40_000 // steps within which each is found, many times over
+	for _, m := range mutations[:min(*mutants, len(mutations))] {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			l := newLab(t, m)
+			r := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				l.check(r, 1, most, *shrinkFlag)
+			}()
+			<-done
+			switch {
+			case !l.wire.changed:
+				t.Fatalf("no script has the line %q", m.old)
+			case !r.failed:
+				t.Fatalf("not found in %d steps", l.steps)
+			}
+			summarize(&summary.mutants, "| %s | %d | %d |", m.name, l.failedAt, strings.Count(r.story(), "\n")+1)
+			t.Logf("found in %d steps, shrunk to:\n\t%s", l.failedAt, r.story())
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+)
+
+// dump reads all keys as they would lie on a disk.
+var dump = redis.NewScript(`
+local reply = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local at = redis.call('PEXPIRETIME', key)
+  local text = redis.call('DUMP', key)
+  if text then
+    reply[#reply + 1] = key
+    reply[#reply + 1] = at
+    reply[#reply + 1] = text
+  end
+end
+return reply`)
+
+// load puts them back, as a server that was started again does: what has expired
+// meanwhile is not there any more, and no event says so.
+var load = redis.NewScript(`
+redis.call('FLUSHDB')
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+for i = 1, #ARGV, 3 do
+  local at = tonumber(ARGV[i + 1])
+  if at < 0 then
+    redis.call('RESTORE', ARGV[i], 0, ARGV[i + 2])
+  elseif now <= at then
+    redis.call('RESTORE', ARGV[i], at, ARGV[i + 2], 'ABSTTL')
+  end
+end
+return redis.status_reply('OK')`)
+
+// save is the moment up to which Redis keeps its data.
+func (w *world) save(t *rapid.T) {
+	v, err := dump.Run(w.ctx, w.plain, nil).Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.say("Redis has written all so far to its disk")
+	w.disk = &disk{dump: v, notes: w.notes, list: slices.Clone(w.list)}
+}
+
+// restart: Redis comes back with what it had written, knows no scripts, and has
+// forgotten the rest.
+func (w *world) restart(t *rapid.T) {
+	if w.disk == nil {
+		t.SkipNow()
+	}
+	w.say("Redis restarts and forgets what came after")
+	if err := load.Run(w.ctx, w.plain, nil, w.disk.dump...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.plain.ScriptFlush(w.ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.notes, w.list = w.disk.notes, slices.Clone(w.disk.list)
+	w.disk = nil
+}

@@ -1,0 +1,489 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+func (w *world) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"":           func(t *rapid.T) { w.t = t; w.look() },
+		"schedule":   w.schedule,
+		"repeat":     w.repeatSchedule,
+		"amend":      w.amend,
+		"claim":      w.claim,
+		"sweep":      w.sweep,
+		"edge":       w.edge,
+		"one ms":     w.oneMillisecond,
+		"work":       w.work,
+		"hand anew":  w.handAnew,
+		"call again": w.callAgain,
+		"recover":    w.recover,
+		"take over":  w.takeOver,
+		"handle":     w.handle,
+		"settle":     w.settle,
+		"hand":       w.hand,
+		"die":        w.die,
+		"take entry": w.takeEntry,
+		"look up":    w.lookUp,
+		"report":     w.report,
+		"read":       w.read,
+		"reopen":     w.reopenRead,
+		"touch":      w.touch,
+		"flush":      w.flush,
+		"save":       w.save,
+		"restart":    w.restart,
+		"trim":       w.trim,
+	}
+}
+
+func pick[T any](t *rapid.T, label string, of []T) T {
+	if len(of) == 0 {
+		t.SkipNow()
+	}
+	return of[rapid.IntRange(0, len(of)-1).Draw(t, label)]
+}
+
+func (w *world) draw(t *rapid.T) (k int, n *note) {
+	k = rapid.IntRange(0, keyCount-1).Draw(t, "key")
+	return k, &w.notes[k]
+}
+
+// fate draws what becomes of a call; mostly it arrives.
+func drawFate(t *rapid.T) fate {
+	return []fate{arrives, arrives, arrives, arrives, arrives, arrives, replyLost, requestLost}[rapid.IntRange(0, 7).Draw(t, "fate")]
+}
+
+func drawWhen(t *rapid.T) when { return when(rapid.IntRange(0, 2).Draw(t, "when")) }
+
+func (w when) delay() time.Duration { return []time.Duration{0, short, long}[w] }
+
+// sent says whether a call that failed failed as it was told to.
+func (w *world) sent(f fate, err error) (answered bool) {
+	w.wire.lose(arrives)
+	if (err != nil) != (f != arrives) {
+		w.t.Fatalf("the call%s: %v", f, err)
+	}
+	return err == nil
+}
+
+func (w *world) schedule(t *rapid.T) {
+	k, _ := w.draw(t)
+	w.bodies++
+	r := store.Request{Key: key(k), Delay: drawWhen(t).delay(), Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}
+	r.OnDuplicate = []store.Duplicate{store.Reject, store.Keep, store.Replace}[rapid.IntRange(0, 2).Draw(t, "on duplicate")]
+	w.send(t, k, r, "schedules", drawFate(t))
+}
+
+// repeatSchedule: a producer that got no reply makes its call again.
+func (w *world) repeatSchedule(t *rapid.T) {
+	r := pick(t, "call", w.again)
+	k, err := strconv.Atoi(r.Key[len(r.Key)-1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.send(t, k, r, "schedules again", drawFate(t))
+}
+
+func (w *world) send(t *rapid.T, k int, r store.Request, what string, f fate) {
+	n := &w.notes[k]
+	body, _ := strconv.Atoi(string(r.Body))
+	x := map[time.Duration]when{0: now, short: soon, long: later}[r.Delay]
+	w.say("producer %s key %d, body %d, due %s (%s)%s", what, k, body, x, r.OnDuplicate, f)
+	w.wire.lose(f)
+	out, err := w.store.Schedule(w.ctx, partition, []store.Request{r})
+	answered := w.sent(f, err)
+	if f == requestLost {
+		w.again = append(w.again, r)
+		return
+	}
+	creates := n.state == "" || r.OnDuplicate == store.Replace
+	if answered {
+		got := out[0]
+		if got.Created != creates || got.Replaced != (creates && n.state != "") || got.Err != nil {
+			t.Fatalf("schedule on %s: %+v", n, got)
+		}
+		differs := !creates && r.OnDuplicate == store.Reject && n.body != body
+		if (len(got.Differs) > 0) != differs || !creates && (string(got.Body) != strconv.Itoa(n.body) || got.State != n.public()) {
+			t.Fatalf("schedule on %s: state %s, body %s, differs %v", n, got.State, got.Body, got.Differs)
+		}
+		if creates && got.Made <= n.made {
+			t.Fatalf("body %d was made at %d, and the one before it at %d", body, got.Made, n.made)
+		}
+	} else {
+		w.again = append(w.again, r)
+	}
+	if creates {
+		*n = note{body: body, writes: n.writes}
+		n.schedule(&w.scores, x)
+		n.made = w.madeOf(k)
+		if x == soon {
+			w.passShort()
+		}
+		n.far = x == later
+	}
+}
+
+// madeOf reads which notice has a key: a reply that was lost did not tell.
+func (w *world) madeOf(k int) notice.Made {
+	text, err := w.plain.HGet(w.ctx, w.store.Space().Records(partition), key(k)).Result()
+	if err != nil {
+		w.t.Fatalf("read the record of key %d: %v", k, err)
+	}
+	n, err := notice.Decode(key(k), prefix, text)
+	if err != nil {
+		w.t.Fatalf("read the record of key %d: %v", k, err)
+	}
+	return n.Made
+}
+
+func (w *world) amend(t *rapid.T) {
+	k, n := w.draw(t)
+	op := pick(t, "operation", []store.Amendment{store.Cancel, store.Reschedule, store.Fire, store.Redrive})
+	x, f := drawWhen(t), drawFate(t)
+	if op == store.Fire || op == store.Redrive {
+		x = now
+	}
+	if x == now {
+		w.pass(w.claimedAt) // in the same ms it would have the score that the claim found
+	}
+	w.say("producer: %s key %d (%s), due %s%s", op, k, n, x, f)
+	w.wire.lose(f)
+	c, err := w.store.Amend(w.ctx, prefix, key(k), op, store.When{Delay: x.delay()})
+	if n.state == "" {
+		// The notice is looked for elsewhere: a second call, which is answered.
+		w.wire.lose(arrives)
+		if err == nil {
+			t.Fatalf("%s of nothing: %+v", op, c)
+		}
+		return
+	}
+	answered := w.sent(f, err)
+	if f == requestLost {
+		return
+	}
+	before := n.public()
+	done := op == store.Cancel && (before == notice.Scheduled || before == notice.Claimed || before == notice.Dead) ||
+		(op == store.Reschedule || op == store.Fire) && before == notice.Scheduled || op == store.Redrive && before == notice.Dead
+	if answered && (c.Done != done || c.Before != before || c.InFlight != (before == notice.Claimed)) {
+		t.Fatalf("%s of %s: done %v, before %s, in flight %v", op, n, c.Done, c.Before, c.InFlight)
+	}
+	if !done {
+		return
+	}
+	if op == store.Cancel {
+		writes := n.writes // the record stays as it is
+		n.settle(notice.Cancelled)
+		n.writes = writes
+		return
+	}
+	n.schedule(&w.scores, x)
+	if x == soon {
+		w.passShort()
+	}
+}
+
+func (w *world) newCall(t *rapid.T, in *instance) call {
+	w.serial++
+	return call{token: fmt.Sprintf("%s-%d", in.id, w.serial), lasts: rapid.Bool().Draw(t, "lease lasts")}
+}
+
+func (c call) lease() store.Lease {
+	if c.lasts {
+		return store.Lease{Token: c.token, For: long}
+	}
+	return store.Lease{Token: c.token, For: short}
+}
+
+func (c call) leaseText() string {
+	if c.lasts {
+		return "1 h"
+	}
+	return "2 ms"
+}
+
+func (w *world) claim(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	c := w.newCall(t, in)
+	c.keys = rapid.SliceOfNDistinct(rapid.IntRange(0, keyCount-1), 1, keyCount, rapid.ID[int]).Draw(t, "keys")
+	w.makeClaim(t, in, c, "claims", drawFate(t))
+}
+
+func (w *world) sweep(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	c := w.newCall(t, in)
+	c.limit = rapid.IntRange(1, keyCount).Draw(t, "limit")
+	w.makeClaim(t, in, c, "sweeps", drawFate(t))
+}
+
+// callAgain: a call whose reply was lost is made again, by the same token.
+func (w *world) callAgain(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	c := pick(t, "call", in.called)
+	in.called = slices.DeleteFunc(in.called, func(o call) bool { return o.token == c.token })
+	if c.keys == nil {
+		t.SkipNow()
+	}
+	w.makeClaim(t, in, c, "claims again", drawFate(t))
+}
+
+func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate) {
+	names := make([]string, len(c.keys))
+	for i, k := range c.keys {
+		names[i] = key(k)
+	}
+	w.say("%s %s %v, lease %s, token %s%s", in.id, what, c.keys, c.leaseText(), c.token, f)
+	w.wire.lose(f)
+	var got store.Claimed
+	var err error
+	if c.keys != nil {
+		got, err = w.store.ClaimKeys(w.ctx, partition, c.lease(), names)
+	} else {
+		got, err = w.store.Sweep(w.ctx, partition, c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0})
+	}
+	if !w.sent(f, err) {
+		in.called = append(in.called, c)
+	}
+	if f == requestLost {
+		return
+	}
+	won := w.won(got, f == arrives)
+	if f == replyLost && c.keys == nil {
+		won = w.whoWon(c)
+	}
+	stale := 0
+	for k := range w.notes {
+		n := &w.notes[k]
+		asked := c.keys == nil || slices.Contains(c.keys, k)
+		own := n.held() && n.holder == c.token && c.keys != nil
+		may := asked && (n.claimable() || own)
+		_, is := won[k]
+		if c.keys == nil && len(won) == c.limit {
+			may = may && is // the sweep was cut off by its limit
+		}
+		if (f == arrives || c.keys == nil) && is != may {
+			t.Fatalf("key %d is %s: won %v, want %v", k, n, is, may)
+		}
+		if asked && !may {
+			stale++
+		}
+		if may {
+			w.take(t, in, k, c, won[k], own)
+		}
+	}
+	if f == arrives && c.keys != nil && got.Stale+got.Lost != stale {
+		t.Fatalf("%d stale and %d lost, want %d together", got.Stale, got.Lost, stale)
+	}
+	if !c.lasts {
+		w.passShort()
+	}
+}
+
+// won are the claims of a reply, by key.
+func (w *world) won(got store.Claimed, answered bool) map[int]*store.Claim {
+	won := map[int]*store.Claim{}
+	if answered {
+		for i := range got.Won {
+			k := int(got.Won[i].Key[len(got.Won[i].Key)-1] - '0')
+			won[k] = &got.Won[i]
+			w.claimedAt = got.Now
+		}
+	}
+	return won
+}
+
+// whoWon looks which keys a sweep whose reply was lost has claimed: its order is
+// Redis's.
+func (w *world) whoWon(c call) map[int]*store.Claim {
+	won := map[int]*store.Claim{}
+	for k := range w.notes {
+		s, err := w.plain.ZScore(w.ctx, w.store.Space().Shadow(partition), key(k)).Result()
+		n := &w.notes[k]
+		if part := s - float64(int64(s)); err == nil && n.claimable() && part*1024 == float64(min(n.lapses+1, 499)) {
+			won[k] = nil
+		}
+	}
+	return won
+}
+
+// take writes a won claim into the model, and into the instance's hands if the
+// reply came.
+func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, own bool) {
+	n := &w.notes[k]
+	j := &job{key: k, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score, lapses: n.lapses, awaits: n.awaits}
+	if own {
+		j.lapses--
+		j.before = n.dueIs
+		n.score, n.lasts = w.scores.fresh(), c.lasts
+	} else {
+		n.claim(&w.scores, c.token, c.lasts)
+	}
+	j.score = n.score
+	if got == nil {
+		return
+	}
+	if got.Lapses != j.lapses || got.AttemptsMade != n.used || string(got.Body) != strconv.Itoa(n.body) || got.Made != n.made {
+		t.Fatalf("key %d is %s after %d claims; won with %d lapses, %d attempts, body %s", k, n, n.lapses, got.Lapses, got.AttemptsMade, got.Body)
+	}
+	if is, err := w.plain.Time(w.ctx).Result(); err != nil || got.Due.After(is) {
+		t.Fatalf("key %d was claimed before it was due: %s, %v", k, got.Due, err)
+	}
+	j.claim = *got
+	in.jobs = slices.DeleteFunc(in.jobs, func(o *job) bool { return o.token == j.token && o.key == k })
+	in.jobs = append(in.jobs, j)
+}
+
+// recover looks for what a call whose reply was lost has won.
+func (w *world) recover(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	c := pick(t, "call", in.called)
+	f := drawFate(t)
+	w.say("%s looks for what %s has won, lease %s%s", in.id, c.token, c.leaseText(), f)
+	w.wire.lose(f)
+	got, err := w.store.Recover(w.ctx, partition, c.lease(), keyCount, 10*time.Minute)
+	if w.sent(f, err) {
+		in.called = slices.DeleteFunc(in.called, func(o call) bool { return o.token == c.token })
+	}
+	if f == requestLost {
+		return
+	}
+	won := w.won(got, f == arrives)
+	for k := range w.notes {
+		n := &w.notes[k]
+		own := n.held() && n.holder == c.token
+		if _, is := won[k]; f == arrives && is != own {
+			t.Fatalf("key %d is %s: recovered %v, want %v", k, n, is, own)
+		}
+		if own {
+			w.take(t, in, k, c, won[k], true)
+		}
+	}
+	if !c.lasts {
+		w.passShort()
+	}
+}
+
+// takeOver claims what an instance that has died held.
+func (w *world) takeOver(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	c := w.newCall(t, in)
+	c.over, c.limit = pick(t, "dead", w.dead), keyCount
+	f := drawFate(t)
+	w.say("%s takes over what %s held, lease %s, token %s%s", in.id, c.over, c.leaseText(), c.token, f)
+	w.wire.lose(f)
+	got, err := w.store.TakeOver(w.ctx, partition, c.lease(), store.TakeOverOptions{Holder: c.over, Longest: 2 * long, Limit: c.limit})
+	if !w.sent(f, err) {
+		in.called = append(in.called, c)
+	}
+	if f == requestLost {
+		return
+	}
+	won := w.won(got, f == arrives)
+	for k := range w.notes {
+		n := &w.notes[k]
+		may := n.held() && strings.HasPrefix(n.holder, c.over+"-")
+		if _, is := won[k]; f == arrives && is != may {
+			t.Fatalf("key %d is %s: taken over %v, want %v", k, n, is, may)
+		}
+		if may {
+			w.take(t, in, k, c, won[k], false)
+		}
+	}
+	if !c.lasts {
+		w.passShort()
+	}
+}
+
+// edge: a lease ends while another asks all the time. It must not win while the
+// lease lasts, that is not before Redis's clock is past its last ms.
+func (w *world) edge(t *rapid.T) {
+	k, n := w.draw(t)
+	if !n.claimable() {
+		t.SkipNow()
+	}
+	in, other := w.instances[0], w.instances[1]
+	w.serial += 2
+	first, second := call{token: fmt.Sprintf("%s-%d", in.id, w.serial-1)}, call{token: fmt.Sprintf("%s-%d", other.id, w.serial), lasts: true}
+	w.say("%s claims key %d, lease 2 ms, token %s; %s asks until it wins, lease 1 h, token %s", in.id, k, first.token, other.id, second.token)
+	var ends time.Time
+	for _, c := range []call{first, second} {
+		for begun := time.Now(); ; {
+			got, err := w.store.ClaimKeys(w.ctx, partition, c.lease(), []string{key(k)})
+			if err != nil || time.Since(begun) > 30*time.Second {
+				t.Fatalf("claim: %v, %+v", err, got)
+			}
+			won := w.won(got, true)
+			if won[k] == nil {
+				continue
+			}
+			if !ends.IsZero() && got.Now.UnixMilli() <= ends.UnixMilli() {
+				t.Fatalf("key %d is won at %d, and the lease before it lasts until %d", k, got.Now.UnixMilli(), ends.UnixMilli())
+			}
+			ends = got.Now.Add(short)
+			w.take(t, map[bool]*instance{false: in, true: other}[c.lasts], k, c, won[k], false)
+			break
+		}
+	}
+}
+
+// oneMillisecond makes a notice that is due now, claims it, and replaces it by
+// another that is due now, in so quick a succession that both may have one score.
+func (w *world) oneMillisecond(t *rapid.T) {
+	k, _ := w.draw(t)
+	in := pick(t, "instance", w.instances)
+	replace := func() {
+		w.bodies++
+		w.send(t, k, store.Request{Key: key(k), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+	}
+	c := w.newCall(t, in)
+	c.keys, c.lasts = []int{k}, true
+	replace()
+	w.makeClaim(t, in, c, "claims", arrives)
+	replace()
+}
+
+// work takes a notice from claim to settle, with nothing in between.
+func (w *world) work(t *rapid.T) {
+	k, n := w.draw(t)
+	if !n.claimable() {
+		t.SkipNow()
+	}
+	in := pick(t, "instance", w.instances)
+	c := w.newCall(t, in)
+	c.keys, c.lasts = []int{k}, true
+	w.makeClaim(t, in, c, "claims", arrives)
+	j := in.jobs[len(in.jobs)-1]
+	switch {
+	case j.awaits || j.used+j.lapses >= maxAttempts:
+		w.end(t, in, j, w.outcome(t, j), arrives)
+	case rapid.Bool().Draw(t, "hands over"):
+		w.handOver(t, in, j, arrives)
+	default:
+		w.ran(t, in, j)
+		w.end(t, in, j, w.outcome(t, j), arrives)
+		if n.state == notice.Delivered && rapid.Bool().Draw(t, "is read") {
+			w.readToReopen(t, k)
+		}
+	}
+}
+
+// handAnew replaces a notice on which a consumer is about to report, and hands the
+// new one over too.
+func (w *world) handAnew(t *rapid.T) {
+	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
+	w.bodies++
+	w.send(t, e.key, store.Request{Key: key(e.key), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+	in := pick(t, "instance", w.instances)
+	c := w.newCall(t, in)
+	c.keys, c.lasts = []int{e.key}, true
+	w.makeClaim(t, in, c, "claims", arrives)
+	w.handOver(t, in, in.jobs[len(in.jobs)-1], arrives)
+}

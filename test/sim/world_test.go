@@ -1,0 +1,280 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+const (
+	prefix   = "sim"
+	short    = 2 * time.Millisecond
+	long     = time.Hour
+	keyCount = 2
+	list     = "simlist"
+)
+
+var partition = keys.Partition{Prefix: prefix}
+
+// lab is a Redis and a store on it, for all runs of a test.
+type lab struct {
+	srv      *redistest.Server
+	plain    *redis.Client // past the wire
+	wire     *wire
+	store    *store.Store
+	steps    int // of all runs
+	failedAt int // the steps taken when one failed first
+}
+
+func newLab(t *testing.T, m mutation) *lab {
+	t.Helper()
+	srv := redistest.Start(t)
+	l := &lab{srv: srv, plain: srv.Client(), wire: &wire{mutation: m}}
+	c, err := store.Open(store.Address{URL: srv.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	c.AddHook(l.wire)
+	l.store = store.New(store.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000})
+	if err := l.store.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := l.plain.InfoMap(t.Context(), "server").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary.Lock()
+	summary.redis = "Redis " + info["Server"]["redis_version"]
+	summary.Unlock()
+	return l
+}
+
+// instance is a virtual process.
+type instance struct {
+	id     string
+	jobs   []*job
+	called []call // whose replies were lost
+}
+
+// call is a claim call.
+type call struct {
+	token string
+	keys  []int // nil of a sweep or a take-over
+	limit int
+	lasts bool
+	over  string // of a take-over: the dead
+}
+
+// entry is what a consumer took from the list.
+type entry struct {
+	key, body, attempt int
+	made               notice.Made
+	handled            bool
+	found              *store.Found // as its report has read it
+}
+
+// world is one run.
+type world struct {
+	*lab
+	t         *rapid.T
+	ctx       context.Context
+	notes     [keyCount]note
+	scores    scores
+	bodies    int
+	serial    int
+	instances []*instance
+	dead      []string // ids
+	again     []store.Request
+	list      []entry  // as it must stand in Redis
+	taken     []*entry // in consumers' hands
+	reopen    []reopening
+	disk      *disk
+	succeeded map[int]bool // bodies that were handled
+	claimedAt time.Time    // when the last claim was won
+}
+
+// reopening is a delivered notice as it was read.
+type reopening struct {
+	key, writes int
+	found       store.Found
+}
+
+// disk is what a restart leaves.
+type disk struct {
+	dump  []any
+	notes [keyCount]note
+	list  []entry
+}
+
+func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
+
+func newWorld(l *lab, t *rapid.T) *world {
+	w := &world{lab: l, t: t, ctx: context.Background(), succeeded: map[int]bool{}}
+	if err := l.plain.FlushDB(w.ctx).Err(); err != nil {
+		t.Fatalf("empty Redis: %v", err)
+	}
+	l.wire.lose(arrives)
+	if err := l.store.Learn(w.ctx); err != nil {
+		t.Fatalf("learn the layout: %v", err)
+	}
+	for range 3 {
+		w.instances = append(w.instances, &instance{id: w.newID()})
+	}
+	return w
+}
+
+func (w *world) newID() string { w.serial++; return "i" + strconv.Itoa(w.serial) }
+
+// say adds to the story.
+func (w *world) say(format string, args ...any) { w.t.Logf(format, args...) }
+
+// pass waits until Redis's clock is past an instant.
+func (w *world) pass(at time.Time) {
+	for {
+		is, err := w.plain.Time(w.ctx).Result()
+		if err != nil {
+			w.t.Fatalf("ask for the time: %v", err)
+		}
+		if is.UnixMilli() > at.UnixMilli() {
+			return
+		}
+	}
+}
+
+// passShort waits until what was set to end soon has ended.
+func (w *world) passShort() {
+	is, err := w.plain.Time(w.ctx).Result()
+	if err != nil {
+		w.t.Fatalf("ask for the time: %v", err)
+	}
+	w.pass(is.Add(short + time.Millisecond))
+}
+
+// audit reads all there is of the keys.
+var audit = redis.NewScript(`
+local reply = {}
+for i = 6, #KEYS, 2 do
+  local key = string.gsub(KEYS[i], '^x', '')
+  reply[#reply + 1] = {redis.call('HGET', KEYS[2], key) or '', redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '',
+    redis.call('ZSCORE', KEYS[4], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key)}
+end
+return {redis.call('ZCARD', KEYS[1]) + redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4]), redis.call('HLEN', KEYS[2]),
+  redis.call('LRANGE', KEYS[5], 0, -1), reply}`)
+
+// look compares Redis with the model.
+func (w *world) look() {
+	w.steps++
+	s := w.store.Space()
+	ks := []string{s.Shadow(partition), s.Records(partition), s.Dead(partition), s.Settled(partition), list}
+	for k := range w.notes {
+		ks = append(ks, "x"+key(k), s.Claim(key(k)))
+	}
+	v, err := audit.Run(w.ctx, w.plain, ks).Slice()
+	if err != nil {
+		w.t.Fatalf("look: %v", err)
+	}
+	kept := 0
+	for k := range w.notes {
+		n := &w.notes[k]
+		if n.state != "" {
+			kept++
+		}
+		w.compare(k, n, v[3].([]any)[k].([]any))
+	}
+	if v[0] != int64(kept) || v[1] != int64(kept) {
+		w.t.Fatalf("%d entries and %d records stand in Redis, want %d", v[0], v[1], kept)
+	}
+	entries := v[2].([]any)
+	if len(entries) != len(w.list) {
+		w.t.Fatalf("%d entries in the list, want %d", len(entries), len(w.list))
+	}
+	for i, e := range entries {
+		if want := w.list[i].text(); e != want {
+			w.t.Fatalf("the list has %q, want %q", e, want)
+		}
+	}
+}
+
+func (e entry) text() string { return fmt.Sprintf("%d %d %d", e.key, e.body, e.attempt) }
+
+func (w *world) compare(k int, n *note, row []any) {
+	record := row[0].(string)
+	pending, dead, settled := row[1].(string), row[2].(string), row[3].(string)
+	if n.state == "" {
+		if record != "" || pending != "" || dead != "" || settled != "" {
+			w.t.Fatalf("key %d has %q, pending %q, dead %q, settled %q; want nothing", k, record, pending, dead, settled)
+		}
+		return
+	}
+	where := map[notice.State]int{notice.Scheduled: 0, notice.Dead: 1, notice.Delivered: 2, notice.Cancelled: 2}[n.state]
+	for i, score := range []string{pending, dead, settled} {
+		if (score != "") != (i == where) {
+			w.t.Fatalf("key %d must be %s; it is pending %q, dead %q, settled %q", k, n, pending, dead, settled)
+		}
+	}
+	if n.state == notice.Delivered && strings.Contains(settled, ".") || n.state == notice.Cancelled && !strings.HasSuffix(settled, ".5") {
+		w.t.Fatalf("key %d must be %s; its score is %s", k, n, settled)
+	}
+	is, err := notice.Decode(key(k), prefix, record)
+	if err != nil {
+		w.t.Fatalf("key %d: %v", k, err)
+	}
+	if string(is.Body) != strconv.Itoa(n.body) || is.AttemptsMade != n.used || is.Made != n.made || is.AwaitsReport != n.awaits {
+		w.t.Fatalf("key %d must be %s, made %d, awaits %v; its record is %s", k, n, n.made, n.awaits, record)
+	}
+	holder := row[4].(string)
+	if want := n.holder; n.held() && holder != want || !n.held() && holder != "" {
+		w.t.Fatalf("key %d must be %s; its claim is %q", k, n, holder)
+	}
+	if n.state == notice.Delivered && !w.succeeded[n.body] {
+		w.t.Fatalf("key %d is delivered, and nobody has handled body %d", k, n.body)
+	}
+	w.compareTimes(k, n, pending, row[5].(int64))
+}
+
+// compareTimes: a score's fraction says what it stands for, and a timer expires a
+// millisecond before its notice is due.
+func (w *world) compareTimes(k int, n *note, pending string, expires int64) {
+	if n.state != notice.Scheduled {
+		if expires >= 0 {
+			w.t.Fatalf("key %d is %s and has a timer", k, n)
+		}
+		return
+	}
+	score, err := strconv.ParseFloat(pending, 64)
+	if err != nil {
+		w.t.Fatalf("key %d: score %q", k, pending)
+	}
+	part := score - float64(int64(score))
+	if want := float64(min(n.lapses, 499)) / 1024; n.lapses > 0 && part != want || n.lapses == 0 && part != 0 && (part < 0.5 || part >= 0.99) {
+		w.t.Fatalf("key %d must be %s after %d claims; its score is %s", k, n, n.lapses, pending)
+	}
+	if n.lapses == 0 && n.far && n.timer && expires != int64(score)-1 {
+		w.t.Fatalf("key %d is due at %s; its timer expires at %d", k, pending, expires)
+	}
+	if !(n.far && n.timer) && expires >= 0 {
+		w.t.Fatalf("key %d is %s, due or without a timer, and has one that expires at %d", k, n, expires)
+	}
+}
+
+// seed is where chance begins.
+func seed(given uint64) uint64 {
+	if given != 0 {
+		return given
+	}
+	return rand.Uint64()>>1 | 1
+}
