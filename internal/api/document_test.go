@@ -82,7 +82,7 @@ func provoke() map[string]map[int]call {
 	dead := move(notice.Dead)
 	full := func(e subject) { e.Fail(store.ErrFull) }
 	huge := strings.Repeat(" ", 40<<20)
-	const absent, letters = "/v1/notices/app1:jobs:t:absent", "/v1/dead-letters"
+	const absent, letters = "/v1/notices/app1:jobs:t:absent", "/v1/notices/restore"
 	m := map[string]map[int]call{
 		"schedule": {201: {body: `{"key":"app2:a:b:new"}`}, 200: {body: `{"key":"app1:jobs:t:1"}`}, 400: {body: `{`}, 413: {body: huge},
 			409: {body: `{"key":"app1:jobs:t:1","body":1}`}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `{}`},
