@@ -118,6 +118,7 @@ func provoke() map[string]map[int]call {
 		"erase": {200: {path: "/v1/history?key=app1:jobs:t:1"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history"},
 			403: {path: "/v1/history?host=shop.example", token: "token-of-one"}, 404: {path: "/v1/history?key=app2:jobs:t:1", token: "token-of-one"}},
 		"replay": {201: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z"}`}, 200: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","dry_run":true}`},
+			409: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","id":"other"}`},
 			422: {path: "/v1/replays", body: `{}`}, 403: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","prefix":"app2"}`, token: "token-of-one"}},
 		"replays": {200: {path: "/v1/replays"}, 400: {path: "/v1/replays?%zz"}, 422: {path: "/v1/replays?x=1"}},
 		"showReplay": {200: {path: "/v1/replays/rpl_runs"}, 400: {path: "/v1/replays/rpl_runs?%zz"}, 404: {path: "/v1/replays/rpl_none"},

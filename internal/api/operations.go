@@ -116,9 +116,10 @@ func (a *api) operations() []operation {
 			about: "Each notice that was delivered or died within the window is scheduled again under its own key, at a rate, once in a replay whatever happens: with its " +
 				"webhook-id, by which receivers tell that they have it, and the header notifier-replay. The route of today decides where it goes. Where something is " +
 				"pending under the key it is skipped, and counted. 422 if nothing fits, or if nothing of it can be sent again because bodies were hashed or dropped. " +
-				"With dry_run nothing is sent, and the answer is 200. A client with a prefix replays its own keys only.",
+				"With dry_run nothing is sent, and the answer is 200. Give an id so that the call may be repeated: 200 and the replay that there is, or 409 if that was asked " +
+				"for in other words. A client with a prefix replays its own keys only.",
 			body: ReplayRequest{}, answer: Replay{}, ok: []int{created, ok},
-			fails: []int{badRequest, forbidden, notFound, tooLarge, mediaType, unprocessable, down}, serve: a.makeReplay},
+			fails: []int{badRequest, forbidden, notFound, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeReplay},
 		{method: "GET", path: "/v1/replays", id: "replays", summary: "List the replays",
 			about: "With their progress; what was not touched for 30 days is forgotten.", answer: Replays{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.replays},
 		{method: "GET", path: "/v1/replays/{id}", id: "showReplay", summary: "Read a replay with its progress", answer: Replay{}, ok: []int{ok},
