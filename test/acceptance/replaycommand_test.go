@@ -35,8 +35,8 @@ func (o *output) String() string {
 	return o.all.String()
 }
 
-// call begins a command of the binary against a service.
-func (s *service) call(args ...string) (*exec.Cmd, *output) {
+// run begins a command of the binary against a service.
+func (s *service) run(args ...string) (*exec.Cmd, *output) {
 	s.t.Helper()
 	o := &output{}
 	c := exec.CommandContext(s.t.Context(), binary, args...)
@@ -51,7 +51,7 @@ func (s *service) call(args ...string) (*exec.Cmd, *output) {
 // tell runs a command to its end, checks how it exits, and gives what it wrote.
 func (s *service) tell(exit int, args ...string) string {
 	s.t.Helper()
-	c, o := s.call(args...)
+	c, o := s.run(args...)
 	exits(s.t, c, o, exit)
 	return o.String()
 }
@@ -105,8 +105,10 @@ func TestTheReplayCommand(t *testing.T) {
 		}
 		return x.Sent
 	}
-	follower, followed := first.call(asked...)
-	await(t, waitTimeout, "it has begun", func() bool { return strings.Contains(followed.String(), "outage: 120 notices fit, and 120 of them are sent at 20/s") && sent(first) > 0 })
+	follower, followed := first.run(asked...)
+	await(t, waitTimeout, "it has begun", func() bool {
+		return strings.Contains(followed.String(), "outage: 120 notices fit, and 120 of them are sent at 20/s") && sent(first) > 0
+	})
 	says(t, first.tell(0, "replay", "outage"), "outage: running, ")
 	says(t, first.tell(0, "replay", "outage", "--stop"), "outage: stopped, ", "notifier replay outage --resume lets it go on")
 	exits(t, follower, followed, 0)
@@ -119,7 +121,7 @@ func TestTheReplayCommand(t *testing.T) {
 	says(t, first.tell(0, asked...), "outage: stopped, ")
 	says(t, first.tell(1, "replay", "--since", since, "--id", "outage"), "other words")
 	says(t, first.tell(0, "replay", "outage", "--resume"), "outage: running, ")
-	follower, followed = first.call(asked...)
+	follower, followed = first.run(asked...)
 	await(t, waitTimeout, "it goes on", func() bool { return sent(first) > stopped })
 	second := begin()
 	first.kill()
