@@ -174,11 +174,10 @@ func (c *Client) ScheduleLines(ctx context.Context, lines [][]byte, again bool) 
 	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "batch"}, again: again}, lines)
 }
 
-// RestoreLines puts up to 1,000 notices back as they were, each one line of JSON: dead
-// letters as the history, the listing or the pages' download shows them, and what was
-// pending as the listing does. It may be repeated.
+// RestoreLines puts up to 1,000 dead letters back as they were, each one line of
+// JSON as the history, the listing or the pages' download shows it. It may be repeated.
 func (c *Client) RestoreLines(ctx context.Context, lines [][]byte) ([]Result, error) {
-	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "restore"}, again: true}, lines)
+	return c.lines(ctx, request{method: "POST", path: []string{"v1", "dead-letters"}, again: true}, lines)
 }
 
 func (c *Client) lines(ctx context.Context, r request, lines [][]byte) ([]Result, error) {

@@ -36,7 +36,7 @@ type Scheduler interface {
 	ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply
 }
 
-// Restorer puts notices back as they were.
+// Restorer puts dead letters back as they were.
 type Restorer interface {
 	// Restore answers each letter with a reply, which has its own Err. It may be
 	// repeated.

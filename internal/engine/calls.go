@@ -288,10 +288,10 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	return g, nil
 }
 
-// restoreAtOnce is how many notices one script puts back.
+// restoreAtOnce is how many dead letters one script puts back.
 const restoreAtOnce = 128
 
-// Restore puts notices back, each under the route that its key has today.
+// Restore puts dead letters back, each under the route that its key has today.
 func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
 	out := make([]store.Reply, len(letters))
 	by := map[keys.Partition][]int{}

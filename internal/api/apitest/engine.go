@@ -168,32 +168,23 @@ func (e *Engine) schedule(r store.Request) store.Reply {
 	return store.Reply{Found: e.copy(f), Created: true, Replaced: old != nil}
 }
 
-// Restore puts notices back.
+// Restore puts dead letters back.
 func (e *Engine) Restore(_ context.Context, letters []store.Letter) []store.Reply {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := make([]store.Reply, len(letters))
 	for i, l := range letters {
 		rt, old := e.table.Match(l.Key), e.kept[l.Key]
-		same, pending := old != nil && old.Made == l.Made, l.Died.IsZero()
+		same := old != nil && old.Made == l.Made
 		switch {
 		case e.fail != nil:
 			out[i].Err = e.fail
 		case rt == nil:
 			out[i].Err = store.ErrUnrouted
-		case same && (pending || old.State == notice.Dead), pending && old != nil && len(l.Content.Diff(&old.Content)) == 0:
+		case same && old.State == notice.Dead:
 			out[i].Found = e.copy(old)
 		case old != nil && !(same && old.State == notice.Cancelled):
 			out[i] = store.Reply{Found: e.copy(old), Err: store.ErrTaken}
-		case pending:
-			n := *l.Notice
-			n.Route = rt.Prefix
-			if n.Due.Before(now()) {
-				n.Due = now()
-			}
-			e.kept[l.Key] = &store.Found{Notice: &n, State: notice.Scheduled}
-			e.changes++
-			out[i] = store.Reply{Found: e.copy(e.kept[l.Key]), Created: true}
 		default:
 			n := *l.Notice
 			n.Route = rt.Prefix
