@@ -174,10 +174,11 @@ func (c *Client) ScheduleLines(ctx context.Context, lines [][]byte, again bool) 
 	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "batch"}, again: again}, lines)
 }
 
-// RestoreLines puts up to 1,000 dead letters back as they were, each one line of
-// JSON as the history, the listing or the pages' download shows it. It may be repeated.
+// RestoreLines puts up to 1,000 notices back as they were, each one line of JSON: dead
+// letters as the history, the listing or the pages' download shows them, and what was
+// pending as the listing does. It may be repeated.
 func (c *Client) RestoreLines(ctx context.Context, lines [][]byte) ([]Result, error) {
-	return c.lines(ctx, request{method: "POST", path: []string{"v1", "dead-letters"}, again: true}, lines)
+	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "restore"}, again: true}, lines)
 }
 
 func (c *Client) lines(ctx context.Context, r request, lines [][]byte) ([]Result, error) {
@@ -337,6 +338,9 @@ type Page struct {
 	Raw
 	Items  []Notice `json:"items"`
 	Cursor string   `json:"cursor"`
+	// Missing are the nodes of a Redis cluster that do not answer: the page is without
+	// what lies there, and no cursor leads back to it.
+	Missing []string `json:"missing"`
 }
 
 // List reads one page.
@@ -351,6 +355,8 @@ type Redriven struct {
 	Matched  int    `json:"matched"`
 	Redriven int    `json:"redriven"`
 	Cursor   string `json:"cursor"`
+	// Missing are as of a Page: the dead letters that lie there are left as they are.
+	Missing []string `json:"missing"`
 }
 
 // RedriveRoute makes a step of a bulk redrive; go on with its cursor while
@@ -407,6 +413,8 @@ func (c *Client) turn(ctx context.Context, route, verb string) (*Route, error) {
 type Stats struct {
 	Raw
 	Routes []RouteNumbers `json:"routes"`
+	// Missing are as of a Page: the numbers are without what lies there.
+	Missing []string `json:"missing"`
 }
 
 // RouteNumbers is how one route stands. InFlight, Outcomes and lateness are of

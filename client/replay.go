@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,9 @@ const (
 // ReplayRequest asks for what has ended to be sent again; empty fields are left
 // out. Since is needed.
 type ReplayRequest struct {
+	// ID names it, in at most 64 letters, digits, - and _: asked for again in the
+	// same words it is the same replay. Empty = one that nobody has.
+	ID      string
 	Since   time.Time // by the time of the ending
 	Until   time.Time // exclusive
 	Prefix  string    // app, app:module or app:module:type
@@ -33,7 +38,7 @@ func (r ReplayRequest) MarshalJSON() ([]byte, error) {
 	if !r.Until.IsZero() {
 		v["until"] = r.Until.Format(time.RFC3339Nano)
 	}
-	for name, value := range map[string]string{"prefix": r.Prefix, "host": r.Host, "rate": r.Rate} {
+	for name, value := range map[string]string{"id": r.ID, "prefix": r.Prefix, "host": r.Host, "rate": r.Rate} {
 		if value != "" {
 			v[name] = value
 		}
@@ -89,15 +94,18 @@ type Replays struct {
 	Items []Replay `json:"items"`
 }
 
-// Replay begins a replay, or, with DryRun, says what it would do. It is not
-// repeated after an error: Replays tells whether it was begun.
+// Replay begins a replay, or, with DryRun, says what it would do. Repeated with the
+// same ID it does not begin another.
 func (c *Client) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
 	x := &Replay{}
+	if r.ID == "" && !r.DryRun {
+		r.ID = "rpl_" + strings.ToLower(rand.Text()[:20])
+	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays"}, body: body, again: r.DryRun}, x)
+	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays"}, body: body, again: true}, x)
 }
 
 // Replays lists the latest replays.

@@ -3,6 +3,9 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,5 +45,34 @@ func TestABodyThatIsNoJSONIsRefusedBeforeItIsSent(t *testing.T) {
 	_, err = c.Schedule(context.Background(), client.Request{Key: "a:b:c:1", Body: []byte("{")})
 	if want := "the body is not JSON; give it as text or base64"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// A replay whose answer was lost is asked for again by the id of the first call,
+// which begins no other.
+func TestAReplayIsRepeatedByItsID(t *testing.T) {
+	var ids []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct{ ID string }
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		if ids = append(ids, asked.ID); len(ids) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"id": asked.ID})
+	}))
+	defer s.Close()
+	c, err := client.New(client.Options{URL: s.URL, Pause: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	x, err := c.Replay(t.Context(), client.ReplayRequest{Since: time.Now()})
+	if err != nil || len(ids) != 2 || ids[0] != ids[1] || x.ID != ids[0] || !strings.HasPrefix(x.ID, "rpl_") {
+		t.Errorf("%v, %v", ids, err)
+	}
+	if x, err := c.Replay(t.Context(), client.ReplayRequest{Since: time.Now(), ID: "mine"}); err != nil || x.ID != "mine" {
+		t.Errorf("%+v, %v", x, err)
 	}
 }

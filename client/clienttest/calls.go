@@ -472,7 +472,7 @@ func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
 	if cursor != "" {
 		answer["cursor"] = cursor
 	}
-	return http.StatusOK, answer, nil
+	return http.StatusOK, s.lacking(answer), nil
 }
 
 func (s *Service) redriveRoute(r *http.Request, _ []byte) (int, any, *problem) {
@@ -504,7 +504,15 @@ func (s *Service) redriveRoute(r *http.Request, _ []byte) (int, any, *problem) {
 		}
 		s.enter(r, "redrive", prefix, map[string]any{"route": rt.Name, "detail": detail})
 	}
-	return http.StatusOK, map[string]any{"dry_run": dry, "matched": len(all), "redriven": done}, nil
+	return http.StatusOK, s.lacking(map[string]any{"dry_run": dry, "matched": len(all), "redriven": done}), nil
+}
+
+// lacking adds to an answer what Miss said.
+func (s *Service) lacking(answer map[string]any) map[string]any {
+	if len(s.missing) > 0 {
+		answer["missing"] = s.missing
+	}
+	return answer
 }
 
 // instances tells of this service as the only one.
@@ -531,5 +539,5 @@ func (s *Service) stats(*http.Request, []byte) (int, any, *problem) {
 			"dead": count[client.Dead], "settled": count[client.Delivered] + count[client.Cancelled], "in_flight": 0,
 			"outcomes": map[string]int{"delivered": 0, "retry": 0, "dead": 0, "deferred": 0, "handed": 0}, "lateness_p50_ms": 0, "lateness_p99_ms": 0}
 	}
-	return http.StatusOK, map[string]any{"routes": routes}, nil
+	return http.StatusOK, s.lacking(map[string]any{"routes": routes}), nil
 }

@@ -78,6 +78,7 @@ type Service struct {
 	audited []auditEntry      // who changed what, the oldest first
 	failing int               // calls that are still answered with status
 	status  int
+	missing []string // nodes of Redis that answers are said to be without
 }
 
 type routeState struct {
@@ -183,6 +184,15 @@ func (s *Service) Fail(calls, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing, s.status = calls, status
+}
+
+// Miss has listings, numbers and bulk redrives say that nodes of Redis do not answer,
+// until it is called without any: what a program sees of an answer that is not whole.
+// Nothing is in fact left out.
+func (s *Service) Miss(nodes ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missing = nodes
 }
 
 // Take returns and forgets the entries that were pushed to a route's list or

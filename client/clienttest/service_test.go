@@ -128,6 +128,37 @@ func TestAnEntryWithoutAReportComesAgain(t *testing.T) {
 	}
 }
 
+// An answer that is not whole, as a program sees it that reads listings.
+func TestMissMakesAnswersPartial(t *testing.T) {
+	s := clienttest.New(clienttest.Options{})
+	defer s.Close()
+	c := s.Client()
+	missing := func() (list [][]string) {
+		t.Helper()
+		page, err := c.List(t.Context(), client.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats, err := c.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		redriven, err := c.RedriveRoute(t.Context(), stats.Routes[0].Route, client.Query{}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [][]string{page.Missing, stats.Missing, redriven.Missing}
+	}
+	s.Miss("10.0.0.3:6379")
+	if got := fmt.Sprint(missing()); got != "[[10.0.0.3:6379] [10.0.0.3:6379] [10.0.0.3:6379]]" {
+		t.Error(got)
+	}
+	s.Miss()
+	if got := fmt.Sprint(missing()); got != "[[] [] []]" {
+		t.Error(got)
+	}
+}
+
 // An outage, as a producer that repeats sees it.
 func TestFailIsAnOutage(t *testing.T) {
 	s := clienttest.New(clienttest.Options{})

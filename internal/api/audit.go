@@ -28,7 +28,7 @@ type AuditEntry struct {
 	Client  string `json:"client" doc:"The client's name; empty where none is configured."`
 	Address string `json:"address" doc:"Where the call came from; behind a proxy, the proxy's address." example:"10.0.0.7"`
 	Via     string `json:"via" enum:"api,pages"`
-	Action  string `json:"action" doc:"cancel, fire, reschedule, redrive, purge, send-test, pause, resume, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (dead letters were put back), replay, replay-stop, replay-resume, erase." example:"cancel"`
+	Action  string `json:"action" doc:"cancel, fire, reschedule, redrive, purge, send-test, pause, resume, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were put back), replay, replay-stop, replay-resume, erase." example:"cancel"`
 	Key     string `json:"key,omitempty" doc:"The notice's, of a call on one."`
 	Prefix  string `json:"prefix,omitempty" doc:"What all keys lie under that a call on more than one was about; absent = all."`
 	Route   string `json:"route,omitempty" doc:"The route's name, of a call on a route."`

@@ -232,8 +232,12 @@ func (d *driven) Resume(ctx context.Context, prefix string) error {
 	return d.turn(func() error { return d.Engine.Resume(ctx, prefix) })
 }
 
-func (d *driven) Counts(ctx context.Context) ([]store.Counts, error) {
-	return attempt(d, func() ([]store.Counts, error) { return d.Engine.Counts(ctx) }, nil)
+func (d *driven) Counts(ctx context.Context) (list []store.Counts, missing []store.Lost, err error) {
+	list, err = attempt(d, func() (list []store.Counts, err error) {
+		list, missing, err = d.Engine.Counts(ctx)
+		return list, err
+	}, nil)
+	return list, missing, err
 }
 
 func (d *driven) Instances(ctx context.Context) ([]fleet.Instance, error) {

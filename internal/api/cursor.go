@@ -37,8 +37,8 @@ func (c cursors) seal(ctx context.Context, inner string) (string, error) {
 }
 
 // writePage ends a page whose items have been appended to out, and writes it with the
-// cursor of the next.
-func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, inner string) error {
+// cursor of the next, and with what is missing from it.
+func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, inner string, missing []string) error {
 	cursor, err := c.seal(r.Context(), inner)
 	if err != nil {
 		return err
@@ -46,6 +46,9 @@ func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, i
 	out = append(out, ']')
 	if cursor != "" {
 		out = appendJSON(append(out, `,"cursor":`...), cursor)
+	}
+	if len(missing) > 0 {
+		out = appendJSON(append(out, `,"missing":`...), missing)
 	}
 	return writeRaw(w, http.StatusOK, "application/json", append(out, '}', '\n'))
 }

@@ -82,7 +82,7 @@ func provoke() map[string]map[int]call {
 	dead := move(notice.Dead)
 	full := func(e subject) { e.Fail(store.ErrFull) }
 	huge := strings.Repeat(" ", 40<<20)
-	const absent, letters = "/v1/notices/app1:jobs:t:absent", "/v1/dead-letters"
+	const absent, letters = "/v1/notices/app1:jobs:t:absent", "/v1/notices/restore"
 	m := map[string]map[int]call{
 		"schedule": {201: {body: `{"key":"app2:a:b:new"}`}, 200: {body: `{"key":"app1:jobs:t:1"}`}, 400: {body: `{`}, 413: {body: huge},
 			409: {body: `{"key":"app1:jobs:t:1","body":1}`}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `{}`},
@@ -118,6 +118,7 @@ func provoke() map[string]map[int]call {
 		"erase": {200: {path: "/v1/history?key=app1:jobs:t:1"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history"},
 			403: {path: "/v1/history?host=shop.example", token: "token-of-one"}, 404: {path: "/v1/history?key=app2:jobs:t:1", token: "token-of-one"}},
 		"replay": {201: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z"}`}, 200: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","dry_run":true}`},
+			409: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","id":"other"}`},
 			422: {path: "/v1/replays", body: `{}`}, 403: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","prefix":"app2"}`, token: "token-of-one"}},
 		"replays": {200: {path: "/v1/replays"}, 400: {path: "/v1/replays?%zz"}, 422: {path: "/v1/replays?x=1"}},
 		"showReplay": {200: {path: "/v1/replays/rpl_runs"}, 400: {path: "/v1/replays/rpl_runs?%zz"}, 404: {path: "/v1/replays/rpl_none"},

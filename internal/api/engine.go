@@ -36,7 +36,7 @@ type Scheduler interface {
 	ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply
 }
 
-// Restorer puts dead letters back as they were.
+// Restorer puts notices back as they were.
 type Restorer interface {
 	// Restore answers each letter with a reply, which has its own Err. It may be
 	// repeated.
@@ -81,7 +81,8 @@ type Operator interface {
 
 // Counter counts: Counts what Redis holds, Stats what this process has done.
 type Counter interface {
-	Counts(ctx context.Context) ([]store.Counts, error)
+	// Counts is without the nodes of a cluster that are missing.
+	Counts(ctx context.Context) (list []store.Counts, missing []store.Lost, err error)
 	Stats() []RouteStats
 }
 

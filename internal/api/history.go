@@ -119,7 +119,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 		out = a.appendEnding(out, &page.Rows[i])
 	}
-	return cursors.writePage(w, r, out, page.Cursor)
+	return cursors.writePage(w, r, out, page.Cursor, nil)
 }
 
 // endingsAsked reads the parameters of a search.

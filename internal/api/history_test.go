@@ -168,7 +168,7 @@ func TestWhatRedisKeepsNoLongerIsReadFromHistory(t *testing.T) {
 type shelf struct{ api.Engine }
 
 func (h shelf) Find(ctx context.Context, _ history.Query) (history.Page, error) {
-	if _, err := h.Counts(ctx); err != nil {
+	if _, _, err := h.Counts(ctx); err != nil {
 		return history.Page{}, fmt.Errorf("%w: %w", history.ErrUnavailable, err)
 	}
 	return history.Page{Rows: []history.Row{{Outcome: notice.EndReplaced, Number: 1, Ended: friday, Notice: &notice.Notice{Key: "app1:jobs:t:old", Made: 1, Due: friday}}}}, nil
@@ -179,7 +179,7 @@ func (h shelf) Latest(context.Context, string) (history.Row, bool, error) {
 }
 
 func (h shelf) Erase(ctx context.Context, _ history.Erasure) (history.Erased, error) {
-	if _, err := h.Counts(ctx); err != nil {
+	if _, _, err := h.Counts(ctx); err != nil {
 		return history.Erased{}, err
 	}
 	return history.Erased{Rows: 2, Redis: 1}, nil

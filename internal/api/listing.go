@@ -194,7 +194,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 		out = a.appendNotice(out, item, "")
 	}
-	return cursors.writePage(w, r, out, page.Cursor)
+	return cursors.writePage(w, r, out, page.Cursor, at.missing(page.Missing).Nodes)
 }
 
 // choose sets the prefixes that are listed: that of the route named, which may be
@@ -247,6 +247,7 @@ type Redriven struct {
 	Matched  int    `json:"matched" doc:"Dead letters that fit the filter."`
 	Redriven int    `json:"redriven" doc:"Of them, scheduled again; 0 in a dry run."`
 	Cursor   string `json:"cursor,omitempty" doc:"If there is one, there is more to do: call again with it."`
+	Missing
 }
 
 // stepBudget is how long one bulk call goes on with bounded steps before it
@@ -289,6 +290,7 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), stepBudget)
 	defer cancel()
+	var missing []store.Lost
 	for {
 		// The step itself is not cut short: half a step could not be reported.
 		step, err := a.operator.RedriveAll(r.Context(), q, out.DryRun)
@@ -300,6 +302,8 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 		}
 		out.Matched += step.Matched
 		out.Redriven += step.Redriven
+		missing = store.Together(missing, step.Missing)
+		out.Missing = at.missing(missing)
 		if err == nil {
 			q.Cursor = step.Cursor
 		}

@@ -209,9 +209,9 @@ func TestRoutesAndStats(t *testing.T) {
 // leftover has notices under a prefix that no route has.
 type leftover struct{ api.Engine }
 
-func (l leftover) Counts(ctx context.Context) ([]store.Counts, error) {
-	all, err := l.Engine.Counts(ctx)
-	return append(all, store.Counts{Prefix: "app2:gone", Pending: 3}), err
+func (l leftover) Counts(ctx context.Context) ([]store.Counts, []store.Lost, error) {
+	all, missing, err := l.Engine.Counts(ctx)
+	return append(all, store.Counts{Prefix: "app2:gone", Pending: 3}), missing, err
 }
 
 func (l leftover) Stats() []api.RouteStats {

@@ -21,7 +21,7 @@ would be right. Unknown fields and parameters are refused. Besides the answers t
 not this machine) and 403 (a web page of another site). Every answer has the header X-Request-Id, with the request's own id if it has
 one.
 
-503 and 507 come with Retry-After. Any call may be repeated: scheduling the same notice again is answered with 200.`
+503 and 507 come with Retry-After. Any call may be repeated: scheduling the same notice again is answered with 200, and so is a replay with an id.`
 
 // Unversioned is the version in the document that the repository holds; a service
 // serves it with its own.
@@ -86,7 +86,7 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 	for _, segment := range op.segments {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.", "id": "The link's id."}[name]
+			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.", "id": "The id of the replay or link."}[name]
 			h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: about,
 				Schema: &huma.Schema{Type: huma.TypeString}})
 		}

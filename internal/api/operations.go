@@ -11,6 +11,8 @@ var (
 	redriveParams = []parameter{paramDryRun, paramPrefix, paramReason, paramSince, paramUntil, paramCursor}
 )
 
+const aboutMissing = "In a cluster of which a node does not answer, it is without what lies there, and missing names the node."
+
 const aboutReports = "attempt and id are those of the entry, and the report concerns that attempt of that notice only. Reporting the same again is " +
 	"answered with 200 and changed=false. 409 if another notice has taken the key, the attempt is over, or something else was reported."
 
@@ -38,15 +40,17 @@ func (a *api) operations() []operation {
 				"for the retention. Neither delay nor due means now. A traceparent header is kept and sent with the callback.",
 			body: ScheduleRequest{}, answer: ScheduleAnswer{}, ok: []int{created, ok},
 			fails: append([]int{forbidden, conflict}, writes...), serve: a.schedule},
-		{method: "POST", path: "/v1/dead-letters", id: "restore", summary: "Put up to 1,000 dead letters back",
-			about: "A JSON array, or NDJSON, of dead letters as GET /v1/history, GET /v1/notices or the pages' download shows them. Each is a dead letter again, with its " +
-				"attempts, reason, time of death and webhook-id, and nothing is sent before it is redriven; the history gets no second row. The answer is like that of " +
-				"/v1/notices/batch: 201 for what was put back, 200 for what is a dead letter already, 409 where something else is kept under the key; " +
-				"what was cancelled, as a purge does, gives way to itself. 422 for what cannot be put back as it was: no dead letter, a body or a header that was not kept.",
+		{method: "POST", path: "/v1/notices/restore", id: "restore", summary: "Put up to 1,000 notices back",
+			about: "A JSON array, or NDJSON, of notices as GET /v1/notices shows those that are pending or dead, and GET /v1/history or the pages' download those that are dead. " +
+				"Each has its attempts and its webhook-id again. What was pending, or claimed, is scheduled for when it was due, with the attempts that it had left; a dead " +
+				"letter is one again, with reason and time of death: nothing is sent before it is redriven, and the history gets no second row. The answer is like that of " +
+				"/v1/notices/batch: 201 for what was put back; 200 for what is a dead letter already, and for what was pending if the same notice is kept, whatever has " +
+				"become of it, or one of the same content; 409 where something else is kept under the key. A dead letter that was cancelled, as a purge does, gives way to " +
+				"itself. 422 for what cannot be put back as it was: what was delivered, a body or a header that was not kept.",
 			body: RestoreRequest{}, ndjson: true, answer: []BatchResult{}, ok: []int{created, ok, mixed}, fails: writes, serve: a.restore},
 		{method: "GET", path: "/v1/notices", id: "list", summary: "List notices",
 			about: "A page may be shorter than the limit, even empty, although more follow: go on until there is no cursor. " +
-				"What lies under a prefix that no route has any more is listed too, with that prefix as its route.",
+				"What lies under a prefix that no route has any more is listed too, with that prefix as its route. " + aboutMissing,
 			query: listParams, answer: Page{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.list},
 		{method: "GET", path: "/v1/notices/{key}", id: "get", summary: "Read a notice",
 			about:  "What Redis keeps no longer is answered from the history, if there is one: its last ending.",
@@ -76,7 +80,7 @@ func (a *api) operations() []operation {
 			fails: []int{badRequest, unprocessable, down}, serve: a.listRoutes},
 		{method: "POST", path: "/v1/routes/{name}/redrive", id: "redriveRoute", summary: "Schedule the dead letters of a route again",
 			about: "Works for about five seconds and hands out a cursor if there is more to do; with dry_run=true it only counts. " +
-				"The name may be a prefix that no route has any more: its dead letters wait then until a route covers them.",
+				"The name may be a prefix that no route has any more: its dead letters wait then until a route covers them. " + aboutMissing,
 			query: redriveParams, answer: Redriven{}, ok: []int{ok}, fails: []int{badRequest, notFound, tooLarge, unprocessable, down},
 			serve: a.redriveAll},
 		{method: "POST", path: "/v1/routes/{name}/pause", id: "pause", summary: "Pause a route",
@@ -91,7 +95,7 @@ func (a *api) operations() []operation {
 				"read other receivers' keys, and who has one can forge callbacks. 409 under SIGN_PER=route: that secret is in the configuration.",
 			query: secretParams, answer: ReceiverSecret{}, ok: []int{ok},
 			guarded: true, fails: []int{badRequest, forbidden, notFound, conflict, unprocessable}, serve: a.secret},
-		{method: "GET", path: "/v1/stats", id: "stats", summary: "Numbers of each route", answer: Stats{}, ok: []int{ok},
+		{method: "GET", path: "/v1/stats", id: "stats", summary: "Numbers of each route", about: aboutMissing, answer: Stats{}, ok: []int{ok},
 			fails: []int{badRequest, unprocessable, down}, serve: a.stats},
 		{method: "GET", path: "/v1/instances", id: "instances", summary: "List the instances that run",
 			about: "The instances that serve this Redis and namespace, the latest sign of life first, and where their routes are configured " +
@@ -114,9 +118,10 @@ func (a *api) operations() []operation {
 			about: "Each notice that was delivered or died within the window is scheduled again under its own key, at a rate, once in a replay whatever happens: with its " +
 				"webhook-id, by which receivers tell that they have it, and the header notifier-replay. The route of today decides where it goes. Where something is " +
 				"pending under the key it is skipped, and counted. 422 if nothing fits, or if nothing of it can be sent again because bodies were hashed or dropped. " +
-				"With dry_run nothing is sent, and the answer is 200. A client with a prefix replays its own keys only.",
+				"With dry_run nothing is sent, and the answer is 200. Give an id so that the call may be repeated: 200 and the replay that there is, or 409 if that was asked " +
+				"for in other words. A client with a prefix replays its own keys only.",
 			body: ReplayRequest{}, answer: Replay{}, ok: []int{created, ok},
-			fails: []int{badRequest, forbidden, notFound, tooLarge, mediaType, unprocessable, down}, serve: a.makeReplay},
+			fails: []int{badRequest, forbidden, notFound, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeReplay},
 		{method: "GET", path: "/v1/replays", id: "replays", summary: "List the replays",
 			about: "With their progress; what was not touched for 30 days is forgotten.", answer: Replays{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.replays},
 		{method: "GET", path: "/v1/replays/{id}", id: "showReplay", summary: "Read a replay with its progress", answer: Replay{}, ok: []int{ok},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ type ReplayRequest struct {
 	Host    string   `json:"host,omitempty" doc:"The host that was called." example:"shop.example"`
 	Outcome []string `json:"outcome,omitempty" enum:"delivered,dead" doc:"What its last ending was; both if absent. What was cancelled or replaced is never sent."`
 	Rate    string   `json:"rate,omitempty" doc:"How many are scheduled in a second, a minute or an hour; 50/s if absent." example:"50/s"`
+	ID      string   `json:"id,omitempty" maxLength:"64" doc:"Names it, in letters, digits, - and _, so that the call may be repeated: the same id and content again is answered with 200 and the replay that there is, another content with 409. If absent each call makes a replay." example:"shop-outage-1117"`
 	NewIDs  bool     `json:"new_ids,omitempty" doc:"true: each gets a new webhook-id, so that receivers do not take it for one that they have."`
 	DryRun  bool     `json:"dry_run,omitempty" doc:"true: count and send nothing."`
 }
@@ -62,7 +64,7 @@ type Replay struct {
 	Outcome   []string         `json:"outcome"`
 	Rate      string           `json:"rate" example:"50/s"`
 	NewIDs    bool             `json:"new_ids"`
-	Found     int64            `json:"found" doc:"Notices that fit."`
+	Found     int64            `json:"found" doc:"Notices that fitted."`
 	Refused   map[string]int64 `json:"refused" doc:"Of them those that cannot be sent again, by why: body_hashed, body_dropped, secret_not_kept, unreadable, no_route, unfit."`
 	Total     int64            `json:"total" doc:"The rest: those that are sent."`
 	Sent      int64            `json:"sent" doc:"Scheduled again by now."`
@@ -113,6 +115,9 @@ func viewReplay(r *history.Replay) Replay {
 	return v
 }
 
+// replayNames are the ids that callers may give.
+var replayNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 func spellRate(perSecond float64) string {
 	for _, u := range []struct {
 		name string
@@ -130,8 +135,12 @@ func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error 
 	var f faults
 	x := &history.Replay{ID: history.NewReplayID(), Client: at.Name, ReplayAbout: history.ReplayAbout{Rate: defaultReplayRate}}
 	dry := false
-	err := a.fields(w, r, []string{"since", "until", "prefix", "host", "outcome", "rate", "new_ids", "dry_run"}, &f, func(name, loc string, raw []byte) {
+	err := a.fields(w, r, []string{"id", "since", "until", "prefix", "host", "outcome", "rate", "new_ids", "dry_run"}, &f, func(name, loc string, raw []byte) {
 		switch name {
+		case "id":
+			if x.ID = stringField(&f, loc, raw); !replayNames.MatchString(x.ID) {
+				f.add(loc, clip(x.ID, 100), "want up to 64 letters, digits, - and _")
+			}
 		case "since":
 			x.Since = instantField(&f, loc, raw)
 		case "until":
@@ -189,13 +198,16 @@ func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error 
 
 func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history.Replay, dry bool) error {
 	plan, err := a.replayer.MakeReplay(r.Context(), x, dry)
-	if !dry && !errors.Is(err, replay.ErrEmpty) && !errors.Is(err, replay.ErrLarge) && !errors.Is(err, history.ErrSlow) {
+	refused := errors.Is(err, replay.ErrEmpty) || errors.Is(err, replay.ErrLarge) || errors.Is(err, replay.ErrOther) || errors.Is(err, history.ErrSlow)
+	if known := err == nil && plan.Known; !dry && !refused && !known {
 		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %d notices that ended since %s, until %s",
 			x.ID, x.Total, x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
 	}
 	switch {
 	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
 		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
+	case errors.Is(err, replay.ErrOther):
+		return problem(http.StatusConflict, "there is a replay with the id %s that was asked for in other words; take another id", x.ID)
 	case err != nil:
 		return a.replayProblem(err)
 	}
@@ -205,6 +217,9 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 	}
 	if dry {
 		v.ID, v.State, v.CreatedAt, v.ChangedAt = "", "", nil, nil
+		return writeJSON(w, http.StatusOK, v)
+	}
+	if plan.Known {
 		return writeJSON(w, http.StatusOK, v)
 	}
 	return writeJSON(w, http.StatusCreated, v)

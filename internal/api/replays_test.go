@@ -23,13 +23,20 @@ type replayer struct {
 }
 
 func (x *replayer) answer(ctx context.Context) error {
-	if _, err := x.Counts(ctx); err != nil {
+	if _, _, err := x.Counts(ctx); err != nil {
 		return fmt.Errorf("%w: %w", history.ErrUnavailable, err)
 	}
 	return x.err
 }
 
 func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
+	if r.ID == "known" && !dry {
+		old, _, err := x.Replay(ctx, "rpl_runs")
+		return &replay.Plan{Replay: &old, Known: true}, err
+	}
+	if r.ID == "other" && !dry {
+		return nil, replay.ErrOther
+	}
 	x.asked, x.dry = append(x.asked, r), append(x.dry, dry)
 	r.Total, r.Refused, r.State, r.Made, r.Changed = 7, map[string]int64{replay.BodyHashed: 2}, history.ReplayRunning, friday, friday
 	return &replay.Plan{Replay: r, Found: 9, Differs: []replay.Differs{{Route: "jobs", Then: "old.example", Now: "new.example", Notices: 3}}}, x.answer(ctx)
@@ -96,7 +103,16 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 	if len(x.asked) != 3 {
 		t.Errorf("%d were asked for", len(x.asked))
 	}
-	for body, want := range map[string]string{`{}`: "from when on", `{"since":"x"}`: "want a time", `{"since":"2026-11-20T00:00:00Z","until":"2026-11-19T00:00:00Z"}`: "not after since",
+	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"shop-1_A"}`).is(201); x.asked[3].ID != "shop-1_A" || !strings.Contains(a.raw, `"id":"shop-1_A"`) {
+		t.Error(a.raw)
+	}
+	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"known"}`).is(200); !strings.Contains(a.raw, `"sent":3`) {
+		t.Error(a.raw)
+	}
+	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"other"}`).is(409); !strings.Contains(a.raw, "other words") {
+		t.Error(a.raw)
+	}
+	for body, want := range map[string]string{`{}`: "from when on", `{"since":"2026-11-20T00:00:00Z","id":"a.b"}`: "letters, digits", `{"since":"2026-11-20T00:00:00Z","id":""}`: "letters, digits", `{"since":"x"}`: "want a time", `{"since":"2026-11-20T00:00:00Z","until":"2026-11-19T00:00:00Z"}`: "not after since",
 		`{"since":"2026-11-20T00:00:00Z","outcome":["cancelled"]}`: "not sent again", `{"since":"2026-11-20T00:00:00Z","outcome":"dead"}`: "want an array",
 		`{"since":"2026-11-20T00:00:00Z","rate":"99999/s"}`: "at most 10000/s", `{"since":"2026-11-20T00:00:00Z","prefix":"a b"}`: "prefix",
 		`{"since":"2026-11-20T00:00:00Z","host":"a b"}`: "want a host", `{"since":"2026-11-20T00:00:00Z","dry_run":1}`: "want true or false"} {
@@ -116,7 +132,7 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 		}
 	}
 	a = all.do("GET", "/v1/audit", "").is(200)
-	if strings.Count(a.raw, `"action":"replay"`) != 2 || !strings.Contains(a.raw, "7 notices that ended since 2026-11-20T00:00:00Z") {
+	if strings.Count(a.raw, `"action":"replay"`) != 3 || !strings.Contains(a.raw, "7 notices that ended since 2026-11-20T00:00:00Z") {
 		t.Error(a.raw)
 	}
 }

@@ -14,20 +14,22 @@ import (
 	"notifier/internal/store"
 )
 
-// RestoreRequest is a dead letter as the history, the listing or the pages'
-// download shows it. It is for the document only: parseLetter reads it.
+// RestoreRequest is a notice that was pending, as the listing shows it, or a dead
+// letter as the history, the listing or the pages' download does. It is for the
+// document only: parseLetter reads it.
 type RestoreRequest struct {
 	Key          string            `json:"key" maxLength:"323"`
 	ID           string            `json:"id" doc:"The webhook-id of its callbacks, which it has again."`
-	State        string            `json:"state,omitempty" enum:"dead" doc:"Or outcome: one of the two."`
+	State        string            `json:"state,omitempty" enum:"scheduled,claimed,dead" doc:"Or outcome: one of the two."`
 	Outcome      string            `json:"outcome,omitempty" enum:"dead"`
 	Reason       string            `json:"reason,omitempty"`
-	Due          string            `json:"due,omitempty" format:"date-time"`
+	Due          string            `json:"due,omitempty" format:"date-time" doc:"Required of what was pending: when it is due again, or now if that has passed."`
 	CreatedAt    string            `json:"created_at" format:"date-time"`
-	SettledAt    string            `json:"settled_at,omitempty" format:"date-time" doc:"When it died; or ended_at: one of the two."`
+	SettledAt    string            `json:"settled_at,omitempty" format:"date-time" doc:"Required of a dead letter: when it died; or ended_at: one of the two."`
 	EndedAt      string            `json:"ended_at,omitempty" format:"date-time"`
 	Attempt      int               `json:"attempt,omitempty" doc:"One more than the attempts made; or attempts_made."`
 	AttemptsMade int               `json:"attempts_made,omitempty"`
+	MaxAttempts  int               `json:"max_attempts,omitempty" doc:"Read of what was pending and had been dead before: it has as many."`
 	EndedBefore  int               `json:"ended_before,omitempty" doc:"How often it had ended before; or ending, which is one more."`
 	Ending       int               `json:"ending,omitempty"`
 	Attempts     []Attempt         `json:"attempts,omitempty"`
@@ -44,7 +46,6 @@ type RestoreRequest struct {
 	// What says nothing of it that is not known otherwise.
 	Route       string `json:"route,omitempty" doc:"Is not read, as the following: the key's route of today holds."`
 	Host        string `json:"host,omitempty"`
-	MaxAttempts int    `json:"max_attempts,omitempty"`
 	BodySize    int    `json:"body_size,omitempty"`
 	BodySHA256  string `json:"body_sha256,omitempty"`
 	OnDuplicate string `json:"on_duplicate,omitempty"`
@@ -54,7 +55,7 @@ var restoreFields = []string{"key", "id", "state", "outcome", "reason", "due", "
 	"ended_before", "ending", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64",
 	"body_kept", "route", "host", "max_attempts", "body_size", "body_sha256", "on_duplicate"}
 
-// restore serves POST /v1/dead-letters.
+// restore serves POST /v1/notices/restore.
 func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 	items, lines, err := a.readBatch(w, r, at.caller, a.parseLetter)
 	if err != nil {
@@ -83,7 +84,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 	}
 	if back > 0 {
-		a.operated(r, at, audit.Entry{Action: audit.Restore, Prefix: at.Prefix, Detail: fmt.Sprintf("%d dead letters", back)}, nil)
+		a.operated(r, at, audit.Entry{Action: audit.Restore, Prefix: at.Prefix, Detail: fmt.Sprintf("%d notices", back)}, nil)
 	}
 	return a.answerBatch(w, r, items, replies, lines)
 }
@@ -91,18 +92,19 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 // maxAttempts is more than any notice makes.
 const maxAttempts = 1 << 30
 
-// parseLetter reads one dead letter. All that it takes to be sent as it would have
-// been must be there.
+// parseLetter reads one notice to put back. All that it takes to be sent as it would
+// have been must be there.
 func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it item, err error) {
 	var f faults
 	if int64(len(data)) > a.itemLimit() {
-		return it, tooLarge("the dead letter", a.itemLimit())
+		return it, tooLarge("the notice", a.itemLimit())
 	}
 	n := &notice.Notice{}
 	it.letter.Notice = n
 	var id string
 	var made time.Time
-	dead := false
+	var state notice.State
+	most := 0
 	err = object(data, prefix, restoreFields, &f, func(name, at string, raw []byte) {
 		switch name {
 		case "key":
@@ -110,8 +112,9 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 		case "id":
 			id = stringField(&f, at, raw)
 		case "state", "outcome":
-			if dead = stringField(&f, at, raw) == string(notice.Dead); !dead {
-				f.add(at, shown(raw), "want dead: only dead letters are put back")
+			state = notice.State(stringField(&f, at, raw))
+			if pending := state == notice.Scheduled || state == notice.Claimed; state != notice.Dead && (name == "outcome" || !pending) {
+				f.add(at, shown(raw), "want scheduled, claimed or dead: what has been delivered or cancelled is not put back")
 			}
 		case "reason":
 			n.Reason = reasonField(&f, at, raw)
@@ -123,6 +126,8 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 			it.letter.Died = instantField(&f, at, raw)
 		case "attempt":
 			n.AttemptsMade = countField(&f, at, raw, 1) - 1
+		case "max_attempts":
+			most = countField(&f, at, raw, 1)
 		case "attempts_made":
 			n.AttemptsMade = countField(&f, at, raw, 0)
 		case "ending":
@@ -154,9 +159,11 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 	}
 	switch {
 	case len(f) > 0:
-	case !dead:
-		f.add(prefix+"state", nil, "is missing; want dead")
-	case it.letter.Died.IsZero():
+	case state == "":
+		f.add(prefix+"state", nil, "is missing; want scheduled, claimed or dead")
+	case state != notice.Dead && n.Due.IsZero():
+		f.add(prefix+"due", nil, "is missing: when it is due")
+	case state == notice.Dead && it.letter.Died.IsZero():
 		f.add(prefix+"settled_at", nil, "is missing: when it died")
 	case n.Reason == notice.ReasonUnreadable || n.Reason == notice.ReasonMissing:
 		f.add(prefix+"reason", string(n.Reason), "nothing of such a notice was kept that could be put back")
@@ -173,6 +180,12 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 	if n.Due.IsZero() {
 		n.Due = it.letter.Died
 	}
+	if state != notice.Dead {
+		it.letter.Died, n.Reason = time.Time{}, ""
+		if n.Endings > 0 { // it was redriven, behind so many attempts as are beyond its ladder
+			n.Redriven = min(max(most-1-len(a.ladderOf(n)), 0), n.AttemptsMade)
+		}
+	}
 	made = made.Truncate(time.Millisecond)
 	var ok bool
 	if n.Made, ok = notice.MadeOf(n.Key, id, made); !ok {
@@ -180,6 +193,14 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 		return it, f.problem()
 	}
 	return it, nil
+}
+
+// ladderOf is the ladder that a notice has under its key's route.
+func (a *api) ladderOf(n *notice.Notice) notice.Ladder {
+	if r := a.routes.Match(n.Key); n.Ladder == nil && r != nil {
+		return r.Ladder
+	}
+	return n.Ladder
 }
 
 func instantField(f *faults, at string, raw []byte) time.Time {

@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"notifier/internal/store"
 )
 
 // ServeHTTP answers one request.
@@ -40,7 +43,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if err := a.answer(rec, r, &who); err != nil {
-		a.failure(r.Context(), err).write(rec)
+		p := a.failure(r.Context(), err)
+		if at := store.NodeOf(err); at != "" && who.Prefix == "" && errors.Is(err, store.ErrUnavailable) {
+			p.Detail = "Redis node " + at + ": " + p.Detail
+		}
+		p.write(rec)
 	}
 }
 

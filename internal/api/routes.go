@@ -47,7 +47,7 @@ func viewRoute(r *route.Route) Route {
 }
 
 func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
-	all, err := a.counter.Counts(ctx)
+	all, _, err := a.counter.Counts(ctx) // each shard knows what is paused
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +116,7 @@ func (a *api) resume(w http.ResponseWriter, r *http.Request, at site) error {
 // Stats answers GET /v1/stats.
 type Stats struct {
 	Routes []RouteNumbers `json:"routes"`
+	Missing
 }
 
 // RouteNumbers is how one route stands. Counts come from Redis; in_flight,
@@ -141,7 +142,7 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
-	counts, err := a.counter.Counts(r.Context())
+	counts, missing, err := a.counter.Counts(r.Context())
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 	for _, s := range a.counter.Stats() {
 		local[s.Prefix] = s
 	}
-	out := Stats{Routes: []RouteNumbers{}}
+	out := Stats{Routes: []RouteNumbers{}, Missing: at.missing(missing)}
 	add := func(prefix string, c store.Counts) {
 		if !at.Owns(prefix) {
 			return

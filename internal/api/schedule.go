@@ -124,7 +124,7 @@ func (it *item) flags(r store.Reply) string {
 // item is one line of a batch on its way.
 type item struct {
 	req     store.Request
-	letter  store.Letter // of a dead letter that is put back, beside the key and content in req
+	letter  store.Letter // of a notice that is put back, beside the key and content in req
 	bodies  []string     // the names under which a body was given
 	problem *Problem
 	sent    int    // its place among the requests given to the engine, -1 = none

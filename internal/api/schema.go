@@ -128,6 +128,7 @@ type DeferRequest struct {
 type Page struct {
 	Items  []Notice `json:"items"`
 	Cursor string   `json:"cursor,omitempty" doc:"Leads to the next page; absent = there is no more."`
+	Missing
 }
 
 // Alive answers GET /healthz.

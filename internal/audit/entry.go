@@ -27,7 +27,7 @@ const (
 	SendTest     Action = "send-test"
 	PortalLink   Action = "portal-link"
 	PortalRevoke Action = "portal-revoke"
-	Restore      Action = "restore"       // dead letters were put back
+	Restore      Action = "restore"       // notices were put back
 	Replay       Action = "replay"        // was made
 	ReplayStop   Action = "replay-stop"   // was stopped
 	ReplayResume Action = "replay-resume" // goes on

@@ -261,7 +261,7 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 			}
 			d.stdin = file
 			said, _ := d.run(0, "import", "-")
-			contains(t, said, "0 created, 0 kept already, 0 refused", "2 dead letters put back")
+			contains(t, said, "0 created, 0 kept already, 0 refused", "2 put back as they were")
 			if name != "download" {
 				contains(t, said, "1 have ended and were left alone")
 			}
@@ -286,4 +286,49 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 	d.stdin = strings.Replace(listed, "https://shop.example", "https://me:xxxxx@shop.example", 1)
 	_, errs := d.run(1, "import", "-")
 	contains(t, errs, "names a user, whose password was not kept")
+}
+
+// What a listing shows of pending notices puts them back as they were, attempts and
+// webhook-id included. A new notice had all its attempts before it again.
+func TestImportPutsPendingNoticesBack(t *testing.T) {
+	d := newTestCLI(t)
+	const key, redriven = "app1:orders:t:tried", "app1:orders:t:redriven"
+	for _, k := range []string{key, redriven} {
+		if _, err := d.engine.Schedule(t.Context(), store.Request{Key: k, Delay: time.Hour, Content: notice.Content{URL: "https://shop.example/x",
+			Headers: []notice.Header{{Name: "X-A", Value: "1"}}, Ladder: notice.Ladder{time.Minute, time.Hour}, Body: []byte("{\"n\": [1,\n  2]}")}}); err != nil {
+			t.Fatal(err)
+		}
+		d.engine.Move(k, notice.Dead, notice.ReasonTimeout)
+		f, err := d.engine.Find(t.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.engine.Drop(k)
+		// Of what it was when it died, this one is on its way yet, and the other was redriven.
+		n := *f.Notice
+		n.AttemptsMade, n.Attempts, n.Reason, n.Due = 0, nil, "", time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
+		n.Add(notice.Attempt{Number: 1, At: n.Made.Time().UTC(), Duration: 12345 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx, Response: "no"})
+		if k == redriven {
+			n.Endings, n.AttemptsMade, n.Attempts[0].Number, n.Redriven = 1, 4, 4, 3
+		}
+		if r := d.engine.Restore(t.Context(), []store.Letter{{Notice: &n}}); !r[0].Created {
+			t.Fatalf("%+v", r)
+		}
+	}
+	listed, _ := d.run(0, "list", "--all", "--json")
+	contains(t, listed, `"attempt":2,"max_attempts":3`, `"attempt":5,"max_attempts":6`)
+	d.stdin = listed
+	said, _ := d.run(0, "import", "-", "--json")
+	contains(t, said, `"kept": 2`, `"put_back": 0`)
+	for _, k := range []string{key, redriven} {
+		d.engine.Drop(k)
+	}
+	said, _ = d.run(0, "import", "-", "--json")
+	contains(t, said, `"kept": 0`, `"put_back": 2`, `"created": 0`)
+	if again, _ := d.run(0, "list", "--all", "--json"); again != listed {
+		t.Errorf("%s\nwas\n%s", again, listed)
+	}
+	d.stdin = strings.ReplaceAll(listed, `"due"`, `"x-due"`)
+	_, errs := d.run(1, "import", "-")
+	contains(t, errs, "due")
 }

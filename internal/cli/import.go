@@ -45,12 +45,13 @@ the exit code is 1 then. A line that says on_duplicate replace replaces again if
 it is sent again.
 
 FILE may be one that "notifier export", "notifier list --all --json" or the pages'
-download of dead letters has written. Dead letters are put back as they were, with
-attempts, reason, time of death and webhook-id, and wait for a redrive; what was
-delivered, cancelled or replaced is counted and left alone; what was pending is
-scheduled for when it was due, as a new notice. With --ended all that has ended,
-dead letters too, is scheduled as new notices for now. What lacks something that
-was not kept (a body, a secret header, the password of a url) is refused.`,
+download of dead letters has written. What was pending is put back for when it was
+due, with its webhook-id, its attempts and those that it had left. Dead letters are put
+back as they were, with attempts, reason, time of death and webhook-id, and wait for a
+redrive; what was delivered, cancelled or replaced is counted and left alone. With
+--ended all that has ended, dead letters too, is scheduled as new notices for now. What
+lacks something that was not kept (a body, a secret header, the password of a url) is
+refused.`,
 		Example: `  notifier import notices.ndjson
   zcat notices.gz | notifier import -`,
 		Args: takes(1, 1),
@@ -77,7 +78,7 @@ type progress struct {
 	Kept    int    `json:"kept"`
 	Refused int    `json:"refused"`
 	Ended   int    `json:"ended"` // left alone because it has ended
-	Put     int    `json:"put"`   // dead letters that were put back
+	Put     int    `json:"put"`   // notices that were put back
 }
 
 // importer goes through one file.
@@ -190,7 +191,7 @@ type batchOf struct {
 	ended   int   // lines that are left alone
 	unfit   []string
 	again   bool
-	letters []int // of lines, those that are dead letters to put back
+	letters []int // of lines, those that are notices to put back
 }
 
 // next reads the lines of one request.
@@ -232,7 +233,7 @@ func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 		return nil
 	}
 	err := k.whole()
-	if err == nil && k.dead() && !im.endedToo {
+	if err == nil && (k.pending() || k.dead() && !im.endedToo) {
 		b.letters = append(b.letters, len(b.lines))
 		return line
 	}
@@ -246,7 +247,7 @@ func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 	return line
 }
 
-// send sends a batch: what is to be scheduled, and the dead letters to put back.
+// send sends a batch: what is to be scheduled, and what is to be put back.
 func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 	of := [2][]int{nil, b.letters}
 	for i := range b.lines {
@@ -382,7 +383,7 @@ func (im *importer) finish() error {
 	} else {
 		im.app.say("%d created, %d kept already, %d refused\n", im.Created, im.Kept, im.Refused)
 		if im.Put > 0 {
-			im.app.say("%d dead letters put back\n", im.Put)
+			im.app.say("%d put back as they were\n", im.Put)
 		}
 		if im.Ended > 0 {
 			im.app.say("%d have ended and were left alone; --ended schedules them again\n", im.Ended)

@@ -17,7 +17,6 @@ type keptLine struct {
 	ID          string            `json:"id"`
 	State       string            `json:"state"`
 	Outcome     string            `json:"outcome"`
-	Due         string            `json:"due"`
 	CreatedAt   string            `json:"created_at"`
 	URL         string            `json:"url"`
 	Audience    string            `json:"audience"`
@@ -63,17 +62,13 @@ func (k *keptLine) whole() error {
 	return nil
 }
 
-// request schedules the same again: what was pending when it was due, what has
-// ended now.
+// request schedules the same again, for now.
 func (k *keptLine) request() ([]byte, error) {
 	r := map[string]any{"key": k.Key}
 	for name, value := range map[string]string{"url": k.URL, "audience": k.Audience, "method": k.Method, "on_duplicate": k.OnDuplicate, "body_base64": k.BodyBase64} {
 		if value != "" {
 			r[name] = value
 		}
-	}
-	if k.pending() {
-		r["due"] = k.Due
 	}
 	if k.ContentType != "" && (k.ContentType != "application/json" || k.Body == nil) { // shown of a JSON body whose type was not given
 		r["content_type"] = k.ContentType

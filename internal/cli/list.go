@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 				if err != nil {
 					return err
 				}
+				a.warnMissing(p.Missing)
 				return a.sayJSON(p.JSON)
 			}
 			return a.listPages(cmd.Context(), c, q, all)
@@ -55,6 +57,7 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 // hold, for one may be short although there is more.
 func (a *command) listPages(ctx context.Context, c *client.Client, q client.Query, all bool) error {
 	rows := [][]cell{head("KEY\tSTATE\tDUE\tATTEMPTS\tLAST ATTEMPT")}
+	var away []string
 	for missing := cmp.Or(q.Limit, 100); ; {
 		p, err := c.List(ctx, q)
 		if err != nil {
@@ -68,6 +71,7 @@ func (a *command) listPages(ctx context.Context, c *client.Client, q client.Quer
 			}
 		}
 		missing -= len(p.Items)
+		away = append(away, p.Missing...)
 		q.Cursor = p.Cursor
 		enough := q.Cursor == "" || !all && missing <= 0
 		if !a.json && (all || enough) {
@@ -81,10 +85,21 @@ func (a *command) listPages(ctx context.Context, c *client.Client, q client.Quer
 			q.Limit = missing
 		}
 	}
+	a.warnMissing(away)
 	if q.Cursor != "" {
 		a.complain("there may be more: --cursor %s, or --all", q.Cursor)
 	}
 	return nil
+}
+
+// warnMissing says what an answer is without.
+func (a *command) warnMissing(nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	nodes = slices.Clone(nodes)
+	slices.Sort(nodes)
+	a.complain("incomplete: without what lies in Redis at %s, which does not answer", strings.Join(slices.Compact(nodes), ", "))
 }
 
 // listed is a notice's row: what stands where, and what the last attempt came to.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +51,7 @@ func (a *command) redriveRoute(ctx context.Context, name string, q client.Query,
 		return err
 	}
 	defer c.Close()
+	var missing []string
 	sum := func(dry bool, step func(*client.Redriven)) (matched, redriven int, err error) {
 		q := q
 		for {
@@ -58,6 +60,7 @@ func (a *command) redriveRoute(ctx context.Context, name string, q client.Query,
 				return matched, redriven, err
 			}
 			matched, redriven = matched+r.Matched, redriven+r.Redriven
+			missing = append(missing, r.Missing...)
 			if step != nil {
 				step(r)
 			}
@@ -75,8 +78,14 @@ func (a *command) redriveRoute(ctx context.Context, name string, q client.Query,
 	if err != nil {
 		return fmt.Errorf("after %d were redriven: %w", redriven, err)
 	}
+	a.warnMissing(missing)
 	if a.json {
-		return a.sayValue(map[string]any{"route": name, "dry_run": dryRun, "matched": matched, "redriven": redriven})
+		said := map[string]any{"route": name, "dry_run": dryRun, "matched": matched, "redriven": redriven}
+		if len(missing) > 0 {
+			slices.Sort(missing)
+			said["missing"] = slices.Compact(missing)
+		}
+		return a.sayValue(said)
 	}
 	if dryRun {
 		a.say("%d dead letters of route %s fit; without --dry-run they are redriven\n", matched, name)

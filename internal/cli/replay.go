@@ -22,7 +22,8 @@ func (a *command) replay() *cobra.Command {
 		Long: `Sends again what ended within a window, from the service's history: each notice once,
 under its own key and with its webhook-id, so that receivers who have it already know it
 (--new-ids: as if it were new), and with the header notifier-replay. Where something is
-pending under a key it is skipped. It counts first and then shows the progress; the
+pending under a key it is skipped. A command that is repeated with the same --id and
+otherwise the same words shows the replay that there is. It counts first and then shows the progress; the
 service goes on by itself if this command ends (--detach: at once). --dry-run only counts,
 and tells what would go to another host than it went.
 
@@ -35,7 +36,7 @@ was stopped. Without anything it lists the replays of the last 30 days.`,
 		Args:              takes(0, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asked := !r.Since.IsZero() || !r.Until.IsZero() || r.Prefix != "" || r.Host != "" || len(r.Outcome) > 0 || r.Rate != "" || r.NewIDs || r.DryRun || detach
+			asked := !r.Since.IsZero() || !r.Until.IsZero() || r.Prefix != "" || r.Host != "" || len(r.Outcome) > 0 || r.Rate != "" || r.ID != "" || r.NewIDs || r.DryRun || detach
 			switch {
 			case len(args) > 0 && asked:
 				return usage("an ID goes alone, or with --stop or --resume")
@@ -75,6 +76,7 @@ was stopped. Without anything it lists the replays of the last 30 days.`,
 	f.StringVar(&r.Host, "host", "", "the host that was called")
 	f.StringSliceVar(&r.Outcome, "outcome", nil, "delivered, dead or both: what it came to last (default: both)")
 	f.StringVar(&r.Rate, "rate", "", "how many are scheduled in a second, minute or hour (default 50/s)")
+	f.StringVar(&r.ID, "id", "", "names the replay, so that the command may be repeated; with times, not with how long ago")
 	f.BoolVar(&r.NewIDs, "new-ids", false, "give each a new webhook-id")
 	f.BoolVar(&r.DryRun, "dry-run", false, "count and send nothing")
 	f.BoolVar(&detach, "detach", false, "begin and do not wait for the end")

@@ -27,6 +27,7 @@ lateness are of the instance that answers, the last three since its start.`,
 			if err != nil {
 				return err
 			}
+			a.warnMissing(s.Missing)
 			if a.json {
 				return a.sayJSON(s.JSON)
 			}

@@ -356,7 +356,7 @@ func TestTimersFromBeforeTheStartAreAdopted(t *testing.T) {
 	r.Adopt = true
 	w := start(t, srv, newGot(1), nil, r)
 	eventually(t, "all adopted", func() bool {
-		counts, err := w.Counts(ctx)
+		counts, _, err := w.Counts(ctx)
 		return err == nil && counts[0].Pending == n
 	})
 	if f, err := w.Find(ctx, key(17)); err != nil || string(f.Body) != `{"i":17}` {

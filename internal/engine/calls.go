@@ -231,10 +231,11 @@ func (e *Engine) DropLink(ctx context.Context, id string) error {
 }
 
 // Counts says what Redis holds of each route, and under each prefix that the
-// configuration has no more, if it holds anything.
-func (e *Engine) Counts(ctx context.Context) ([]store.Counts, error) {
+// configuration has no more, if it holds anything; in a cluster without the nodes
+// that are missing.
+func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []store.Lost, err error) {
 	if err := e.known(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	prefixes := slices.Clone(e.store.Prefixes())
 	for _, r := range e.o.Routes.All() {
@@ -243,13 +244,13 @@ func (e *Engine) Counts(ctx context.Context) ([]store.Counts, error) {
 		}
 	}
 	slices.Sort(prefixes)
-	counts, err := e.store.Counts(ctx, prefixes)
+	counts, missing, err := e.store.Counts(ctx, prefixes)
 	if err != nil {
-		return nil, err
+		return nil, missing, err
 	}
 	return slices.DeleteFunc(counts, func(c store.Counts) bool {
 		return e.o.Routes.Prefix(c.Prefix) == nil && c.Pending+c.Dead+c.Settled == 0
-	}), nil
+	}), missing, nil
 }
 
 // Stats says what this instance did since it began.
@@ -268,15 +269,18 @@ func (e *Engine) Stats() []api.RouteStats {
 
 // Gauges is what a scrape asks for.
 func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
-	counts, err := e.Counts(ctx)
+	counts, missing, err := e.Counts(ctx)
 	if err != nil {
 		return metrics.Gauges{}, err
 	}
-	h, err := e.historyGauges(ctx)
+	h, err := e.historyGauges(ctx, missing)
 	if err != nil {
 		return metrics.Gauges{}, err
 	}
 	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), Subscribed: e.listener.Alive() > 0 && e.events.Load()}
+	for _, l := range missing {
+		g.Missing += len(l.Shards)
+	}
 	for _, c := range counts {
 		r := e.o.Routes.Prefix(c.Prefix)
 		if r == nil {
@@ -288,10 +292,10 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	return g, nil
 }
 
-// restoreAtOnce is how many dead letters one script puts back.
+// restoreAtOnce is how many notices one script puts back.
 const restoreAtOnce = 128
 
-// Restore puts dead letters back, each under the route that its key has today.
+// Restore puts notices back, each under the route that its key has today.
 func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
 	out := make([]store.Reply, len(letters))
 	by := map[keys.Partition][]int{}

@@ -62,6 +62,9 @@ func (e *Engine) eraseHost(ctx context.Context, host string, done *history.Erase
 			if err != nil {
 				return err
 			}
+			if len(page.Missing) > 0 {
+				return page.Missing[0].Err // what lies there would be left
+			}
 			by := map[string][]string{}
 			for i := range page.Items {
 				if f := &page.Items[i]; e.hostOf(f.Notice) == host {

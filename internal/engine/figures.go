@@ -123,18 +123,19 @@ func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) ([
 	return fleet.ReadMinutes(list), behind, err
 }
 
-// Forecast counts what falls due under a prefix in each of n spans from now on.
-func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) ([]int64, error) {
+// Forecast counts what falls due under a prefix in each of n spans from now on, in a
+// cluster without the nodes that are missing.
+func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []store.Lost, err error) {
 	if err := e.known(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return e.store.Forecast(ctx, prefix, time.Now(), span, n)
 }
 
 // AmendMany changes notices that were listed; see store.AmendMany.
-func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (int, error) {
+func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []store.Lost, err error) {
 	if err := e.known(ctx); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	return e.store.AmendMany(ctx, op, list)
 }

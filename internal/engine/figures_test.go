@@ -93,7 +93,7 @@ func TestTheEmulationKeepsFigures(t *testing.T) {
 	if r, err := s.Schedule(t.Context(), keys.Partition{Prefix: "app1"}, []store.Request{{Key: "app1:a:b:c", Due: from.Add(90 * time.Second)}}); err != nil || r[0].Err != nil {
 		t.Fatal(err, r)
 	}
-	if got, err := s.Forecast(t.Context(), "app1", from, time.Minute, 3); err != nil || fmt.Sprint(got) != "[0 1 0]" {
+	if got, _, err := s.Forecast(t.Context(), "app1", from, time.Minute, 3); err != nil || fmt.Sprint(got) != "[0 1 0]" {
 		t.Errorf("%v, %v", got, err)
 	}
 	if err := s.AddMinute(t.Context(), "text", time.Hour); err != nil {

@@ -129,7 +129,7 @@ func TestWhatFallsDueTogetherComesOnce(t *testing.T) {
 	})
 	h.await(t, n)
 	eventually(t, "all settled", func() bool {
-		c, err := all[0].store.Counts(t.Context(), []string{"app1"})
+		c, _, err := all[0].store.Counts(t.Context(), []string{"app1"})
 		return err == nil && c[0].Pending == 0
 	})
 	h.once(t, n)

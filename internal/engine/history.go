@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -85,13 +86,17 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 	}
 }
 
-// historyGauges is how the hand-over stands; nil where there is none.
-func (e *Engine) historyGauges(ctx context.Context) (*metrics.HistoryGauges, error) {
+// historyGauges is how the hand-over stands, without the shards that are missing; nil
+// where there is none.
+func (e *Engine) historyGauges(ctx context.Context, missing []store.Lost) (*metrics.HistoryGauges, error) {
 	if !e.store.HandsOver() {
 		return nil, nil
 	}
 	g := &metrics.HistoryGauges{Bound: int64(e.o.History.most())}
 	for shard := range max(e.store.Space().Shards, 1) {
+		if slices.ContainsFunc(missing, func(l store.Lost) bool { return slices.Contains(l.Shards, shard) }) {
+			continue
+		}
 		left, oldest, lost, err := e.store.Backlog(ctx, shard)
 		if err != nil {
 			return nil, err

@@ -37,7 +37,7 @@ func TestAFailedAttemptLeavesTheProducersNewTimer(t *testing.T) {
 		c.Do(ctx, "SET", key(i), "old", "PXAT", at)
 	}
 	eventually(t, "all adopted", func() bool {
-		counts, err := w.Counts(ctx)
+		counts, _, err := w.Counts(ctx)
 		return err == nil && counts[0].Pending == n
 	})
 	// The settle comes before anybody has heard of the new values. The listener

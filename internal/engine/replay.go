@@ -18,11 +18,15 @@ func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*
 	if err != nil {
 		return nil, err
 	}
-	if r.Until.IsZero() || r.Until.After(now) {
+	if r.Asked = r.Until; r.Until.IsZero() || r.Until.After(now) {
 		r.Until = now.Truncate(time.Microsecond)
 	}
 	p, err := replay.Maker{DB: e.o.History.DB, Routes: e.o.Routes, Space: e.store.Space()}.Make(ctx, r, dry)
-	if err == nil && !dry {
+	switch {
+	case err != nil || dry:
+	case p.Known:
+		e.progress(ctx, p.Replay)
+	default:
 		e.replays.Wake()
 	}
 	return p, err
@@ -54,7 +58,7 @@ func (e *Engine) progress(ctx context.Context, r *history.Replay) {
 	if r.State == history.ReplayDone || r.State == history.ReplayFailed || e.known(ctx) != nil {
 		return
 	}
-	if counts, err := e.store.ReplayCounts(ctx, r.ID); err == nil && len(counts) > 0 {
+	if counts, err := e.store.ReplayCounts(ctx, r.Mark()); err == nil && len(counts) > 0 {
 		r.Counts = counts
 	}
 }

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,7 +172,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 			t.Errorf("%d, want %d", got, n/2)
 		}
 		for shard := range 3 {
-			if ttl := w.srv.Client().PTTL(t.Context(), w.Store().Space().Replay(shard, p.ID)).Val(); ttl < 80*24*time.Hour {
+			if ttl := w.srv.Client().PTTL(t.Context(), w.Store().Space().Replay(shard, p.Mark())).Val(); ttl < 80*24*time.Hour {
 				t.Errorf("how far it is in shard %d is kept for %s", shard, ttl)
 			}
 		}
@@ -296,4 +299,105 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The same call, made at once by several and again when it is over, begins one
+// replay; in other words it is refused.
+func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
+	onDatabases(t, func(t *testing.T, d *history.DB) {
+		var x told
+		s := newSink(1000)
+		s.answer = func(n *notice.Notice) notice.Result { x.note(n); return notice.DeliveredResult(200) }
+		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
+		const n, callers = 30, 6
+		w.put(t, n, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
+		s.await(t, n)
+		rowsOf(t, d, history.Query{}, n)
+		since := time.Now().Add(-time.Hour)
+		call := func(change func(r *history.Replay)) (*replay.Plan, error) {
+			return w.MakeReplay(t.Context(), asked(func(r *history.Replay) {
+				if r.ID, r.Since = "mine", since; change != nil {
+					change(r)
+				}
+			}), false)
+		}
+		var wg sync.WaitGroup
+		var made, known atomic.Int32
+		for range callers {
+			wg.Go(func() {
+				p, err := call(nil)
+				switch {
+				case err != nil || p.ID != "mine" || p.Total != n:
+					t.Errorf("%+v, %v", p, err)
+				case p.Known:
+					known.Add(1)
+				default:
+					made.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if made.Load() != 1 || known.Load() != callers-1 {
+			t.Errorf("%d made, %d known, of %d calls", made.Load(), known.Load(), callers)
+		}
+		w.over(t, "mine")
+		s.await(t, n)
+		rowsOf(t, d, history.Query{}, 2*n)
+		if p, err := call(nil); err != nil || !p.Known || p.State != history.ReplayDone || p.Counts[store.ReplaySent] != n {
+			t.Errorf("%+v, %v", p, err)
+		}
+		for name, change := range map[string]func(r *history.Replay){
+			"since":    func(r *history.Replay) { r.Since = since.Add(time.Second) },
+			"until":    func(r *history.Replay) { r.Until = time.Now() },
+			"prefix":   func(r *history.Replay) { r.Prefix = "app1" },
+			"host":     func(r *history.Replay) { r.Host = "shop.example" },
+			"outcome":  func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDead) },
+			"rate":     func(r *history.Replay) { r.Rate = 1 },
+			"new ids?": func(r *history.Replay) { r.NewIDs = true },
+		} {
+			if _, err := call(change); !errors.Is(err, replay.ErrOther) {
+				t.Errorf("another %s: %v", name, err)
+			}
+		}
+		for id, times := range x.of("mine") {
+			if times != 1 {
+				t.Errorf("%s came %d times", x.key[id], times)
+			}
+		}
+		if list, err := w.Replays(t.Context(), "", 10); err != nil || len(list) != 1 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// An id that has been forgotten may be given anew, although Redis remembers how
+// far the first replay of that id had got.
+func TestAnIDServesAgainWhenItsReplayIsForgotten(t *testing.T) {
+	file := t.TempDir() + "/history.db"
+	d, err := history.Open(history.Options{URL: "sqlite://" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	s := newSink(1000)
+	w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
+	w.put(t, 5, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
+	s.await(t, 5)
+	for turn := range 2 {
+		rowsOf(t, d, history.Query{}, 5*(turn+1))
+		r := asked(func(r *history.Replay) { r.ID = "again" })
+		w.replay(t, r, false)
+		if x := w.over(t, r.ID); x.Counts[store.ReplaySent] != 5 {
+			t.Errorf("turn %d: %+v", turn, x)
+		}
+		s.await(t, 5)
+		raw, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raw.ExecContext(t.Context(), "DELETE FROM history_replays"); err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Close()
+	}
 }

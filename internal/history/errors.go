@@ -11,6 +11,8 @@ var (
 	ErrUnavailable = errors.New("the history's database does not answer")
 	// ErrSlow says that a question took too long.
 	ErrSlow = errors.New("the history took too long to search")
+	// ErrReplayKnown says that there is a replay of this id.
+	ErrReplayKnown = errors.New("there is a replay of this id")
 	// ErrCursor says that a cursor is none of this listing.
 	ErrCursor = errors.New("not a cursor of the history")
 )

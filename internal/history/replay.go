@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,6 +49,9 @@ type ReplayAbout struct {
 	Until    time.Time       `json:"until"`
 	Rate     float64         `json:"rate"` // a second
 	NewIDs   bool            `json:"new_ids,omitempty"`
+	// Asked is Until as it was asked for, by which a call that is repeated is known;
+	// zero = until it was made.
+	Asked time.Time `json:"asked,omitzero"`
 	// Shards are how many there were when the items were numbered: how far it is
 	// is known by shard.
 	Shards  int              `json:"shards"`
@@ -56,6 +60,17 @@ type ReplayAbout struct {
 
 // NewReplayID is an id that no other replay has.
 func NewReplayID() string { return "rpl_" + strings.ToLower(rand.Text()[:20]) }
+
+// Mark names a replay in Redis. An id that a caller gave may come again when the
+// replay has been forgotten, before Redis has forgotten how far it had got.
+func (r *Replay) Mark() string { return fmt.Sprintf("%s:%d", r.ID, r.Made.UnixMilli()) }
+
+// Same reports whether two replays were asked for in the same words. The number of
+// a second is as a database keeps it.
+func (r *Replay) Same(o *Replay) bool {
+	return r.Prefix == o.Prefix && r.Host == o.Host && r.Since.Equal(o.Since) && r.Asked.Equal(o.Asked) && r.Rate == o.Rate && r.NewIDs == o.NewIDs &&
+		slices.Equal(r.Outcomes, o.Outcomes)
+}
 
 // MaxReplay is how many notices one replay may hold.
 const MaxReplay = 500_000
@@ -163,11 +178,15 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 }
 
 // AddReplay keeps a replay with its notices, which it numbers in their order. What
-// is erased meanwhile is not among them.
+// is erased meanwhile is not among them. Its error is ErrReplayKnown if there is a
+// replay of this id already.
 func (d *DB) AddReplay(ctx context.Context, r *Replay, list []Choice) error {
 	ctx, cancel := context.WithTimeout(ctx, chooseTimeout)
 	defer cancel()
-	return d.wrap("replay", d.addReplay(ctx, r, list))
+	if err := d.addReplay(ctx, r, list); !errors.Is(err, ErrReplayKnown) {
+		return d.wrap("replay", err)
+	}
+	return ErrReplayKnown
 }
 
 func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
@@ -189,8 +208,11 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 	r.State, r.Total = ReplayRunning, int64(len(list))
 	var made, changed moment
 	if err := tx.QueryRowContext(ctx, d.marks(`INSERT INTO history_replays (id, state, reason, client, prefix, host, about, total, done, counts, made, changed, driver, lease)
-		VALUES (?, ?, '', ?, ?, ?, ?, ?, 0, '{}', `+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") RETURNING made, changed"),
+		VALUES (?, ?, '', ?, ?, ?, ?, ?, 0, '{}', `+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") ON CONFLICT (id) DO NOTHING RETURNING made, changed"),
 		r.ID, string(r.State), r.Client, r.Prefix, r.Host, string(about), r.Total).Scan(&made, &changed); err != nil {
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrReplayKnown
+		}
 		return err
 	}
 	r.Made, r.Changed = made.Time, changed.Time

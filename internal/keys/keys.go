@@ -262,7 +262,7 @@ func (s Space) History(shard int) string { return s.Base(shard) + "history" }
 
 // Replay is the hash of how far a replay has got in a shard, and of what came of
 // each item: see package replay.
-func (s Space) Replay(shard int, id string) string { return s.Base(shard) + "replay:" + id }
+func (s Space) Replay(shard int, mark string) string { return s.Base(shard) + "replay:" + mark }
 
 // Pushed is the marker of a push into a list or stream, in the same slot.
 func (s Space) Pushed(target, mark string) string {

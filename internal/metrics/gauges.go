@@ -19,6 +19,9 @@ type Gauges struct {
 	Routes []RouteGauges
 	// History is nil where nothing is handed over.
 	History *HistoryGauges
+	// Missing is how many shards of a cluster the numbers of Routes are without, because
+	// their node does not answer.
+	Missing int
 	// Orphaned notices lie under a prefix that no route has.
 	Orphaned int64
 	// Subscribed: expired events arrive. Without them the reconciler works
@@ -54,6 +57,7 @@ func (m *Metrics) Observe(ask func(context.Context) (Gauges, error)) {
 var (
 	upDesc         = desc("notifier_redis_up", "Whether Redis answered this scrape.")
 	subscribedDesc = desc("notifier_subscribed", "Whether expired events arrive at this process.")
+	missingDesc    = desc("notifier_shards_missing", "Shards whose node of the cluster did not answer this scrape: the numbers of routes are without them.")
 	orphanedDesc   = desc("notifier_orphaned", "Notices under a prefix that no route has: nobody delivers them.")
 	pendingDesc    = desc("notifier_pending", "Notices scheduled and claimed.", "route")
 	overdueDesc    = desc("notifier_overdue", "Notices that are due and claimed by nobody.", "route")
@@ -98,7 +102,7 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 		m.RedisError("stats")
 		return snapshot{value(upDesc, 0)}
 	}
-	s := snapshot{value(upDesc, 1), value(subscribedDesc, boolValue(g.Subscribed)), value(orphanedDesc, float64(g.Orphaned))}
+	s := snapshot{value(upDesc, 1), value(subscribedDesc, boolValue(g.Subscribed)), value(orphanedDesc, float64(g.Orphaned)), value(missingDesc, float64(g.Missing))}
 	s = append(s, g.History.gauges()...)
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
@@ -125,7 +129,7 @@ type snapshot []prometheus.Metric
 
 // Describe promises the gauges, whether or not they could be had.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, subscribedDesc, orphanedDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, inflightDesc,
+	for _, d := range []*prometheus.Desc{upDesc, subscribedDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, inflightDesc,
 		pausedDesc, waitingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}

@@ -259,7 +259,7 @@ func TestOperationsAreTheStores(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?:newScript\(|fail\(|failFleet\(|setPaused\(ctx, )"([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
+		for _, m := range regexp.MustCompile(`(?:newScript\(|fail\(|failFleet\(|wrapped\(|setPaused\(ctx, )"([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
 			if !slices.Contains(operations, m[1]) {
 				t.Errorf("%s names the step %s, which is not among the operations", f, m[1])
 			}

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -30,6 +29,14 @@ const (
 // ErrAway is what calls to a node come to that is away. Nothing was sent.
 var ErrAway = errors.New("the node does not answer")
 
+// AwayError is an ErrAway that names the node.
+type AwayError struct{ Addr string }
+
+func (e *AwayError) Error() string { return "redis node " + e.Addr + ": " + ErrAway.Error() }
+
+// Is makes it an ErrAway.
+func (e *AwayError) Is(target error) bool { return target == ErrAway }
+
 // Nodes are the gates of a cluster's nodes, by address. Its methods are safe for
 // concurrent use; on nil Nodes all are well.
 type Nodes struct {
@@ -49,7 +56,7 @@ func New() *Nodes {
 // Guard puts a gate before a node. It is for redis.ClusterClient.OnNewNode.
 func (n *Nodes) Guard(c *redis.Client) {
 	addr := c.Options().Addr
-	g := &gate{nodes: n, client: c, away: fmt.Errorf("redis node %s: %w", addr, ErrAway)}
+	g := &gate{nodes: n, client: c, away: &AwayError{addr}}
 	c.AddHook(g)
 	n.mu.Lock()
 	n.gates[addr] = g

@@ -29,7 +29,7 @@ type Journal interface {
 // Sender is what a Driver needs of Redis.
 type Sender interface {
 	Replay(ctx context.Context, r store.Replay, items []store.ReplayItem) ([]store.Replayed, error)
-	ReplayCounts(ctx context.Context, id string) (map[string]int64, error)
+	ReplayCounts(ctx context.Context, mark string) (map[string]int64, error)
 }
 
 // Options of a Driver.
@@ -224,7 +224,7 @@ func (d *drive) batch(ctx context.Context) (int, error) {
 			return 0, err
 		}
 	}
-	counts, err := d.o.Sender.ReplayCounts(ctx, d.r.ID)
+	counts, err := d.o.Sender.ReplayCounts(ctx, d.r.Mark())
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +242,7 @@ func (d *drive) send(ctx context.Context, shard int, list []store.ReplayItem) er
 			}
 			n++
 		}
-		answers, err := d.o.Sender.Replay(ctx, store.Replay{ID: d.r.ID, Shard: shard, NewIDs: d.r.NewIDs}, list[:n])
+		answers, err := d.o.Sender.Replay(ctx, store.Replay{Mark: d.r.Mark(), Shard: shard, NewIDs: d.r.NewIDs}, list[:n])
 		if d.o.Observer != nil {
 			for _, a := range answers {
 				if a.Result != "" {

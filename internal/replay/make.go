@@ -16,6 +16,9 @@ import (
 // ErrEmpty says that a replay would send nothing.
 var ErrEmpty = errors.New("the replay would send nothing")
 
+// ErrOther says that there is a replay of the id that was asked for in other words.
+var ErrOther = errors.New("the id names another replay")
+
 // ErrLarge says that a replay would hold more than history.MaxReplay notices.
 var ErrLarge = errors.New("the replay would hold too many notices")
 
@@ -31,6 +34,8 @@ type Plan struct {
 	*history.Replay
 	Found   int64 // what fits; Total of it goes, the rest is Refused
 	Differs []Differs
+	// Known: it was made before, by the same call. Found and Differs are not known.
+	Known bool
 }
 
 // Maker makes replays.
@@ -41,8 +46,48 @@ type Maker struct {
 }
 
 // Make chooses what a replay sends and, unless it is a dry run, keeps it, so that
-// drivers begin.
+// drivers begin. If there is one of its id that was asked for in the same words,
+// Make gives that: a call may be repeated.
 func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, error) {
+	if !dry {
+		if p, err := m.known(ctx, r); p != nil || err != nil {
+			return p, err
+		}
+	}
+	p, list, err := m.choose(ctx, r, dry)
+	switch {
+	case err != nil:
+		return nil, err
+	case dry:
+		return p, nil
+	case r.Total == 0 && p.Found == 0:
+		return nil, fmt.Errorf("%w: nothing fits", ErrEmpty)
+	case r.Total == 0:
+		return nil, fmt.Errorf("%w: %s", ErrEmpty, Why(r.Refused))
+	}
+	err = m.DB.AddReplay(ctx, r, list)
+	if errors.Is(err, history.ErrReplayKnown) { // the same call was made twice at a time
+		if known, err := m.known(ctx, r); known != nil || err != nil {
+			return known, err
+		}
+	}
+	return p, err
+}
+
+// known is the replay that there is of an id; nil if there is none.
+func (m Maker) known(ctx context.Context, r *history.Replay) (*Plan, error) {
+	old, ok, err := m.DB.Replay(ctx, r.ID)
+	switch {
+	case err != nil || !ok:
+		return nil, err
+	case !old.Same(r):
+		return nil, ErrOther
+	}
+	return &Plan{Replay: &old, Known: true}, nil
+}
+
+// choose finds what a replay sends; in a dry run it only counts.
+func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, []history.Choice, error) {
 	p := &Plan{Replay: r}
 	r.Shards, r.Refused, r.Total = max(m.Space.Shards, 1), map[string]int64{}, 0
 	var list []history.Choice
@@ -67,7 +112,7 @@ func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, er
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for d, n := range elsewhere {
 		d.Notices = n
@@ -76,15 +121,7 @@ func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, er
 	slices.SortFunc(p.Differs, func(a, b Differs) int {
 		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Then, b.Then))
 	})
-	switch {
-	case dry:
-		return p, nil
-	case r.Total == 0 && p.Found == 0:
-		return nil, fmt.Errorf("%w: nothing fits", ErrEmpty)
-	case r.Total == 0:
-		return nil, fmt.Errorf("%w: %s", ErrEmpty, Why(r.Refused))
-	}
-	return p, m.DB.AddReplay(ctx, r, list)
+	return p, list, nil
 }
 
 // reasons say of each result but the store's in words why something is not sent.

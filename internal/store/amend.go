@@ -81,8 +81,11 @@ type Amended struct {
 
 // AmendMany changes notices that were found, in bounded steps, and is how many of
 // them it changed; that is known with an error too. What lies under its prefix no
-// more is passed over.
-func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, err error) {
+// more is passed over, and in a cluster what lies at nodes that are missing; of that
+// it is not known whether it was changed.
+func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []Lost, err error) {
+	r := s.newRound()
+	r.timeout += s.o.Confirm.Wait()
 	by := map[keys.Partition][]amended{}
 	for _, a := range list {
 		at := s.space.Partition(a.Prefix, a.Key)
@@ -90,18 +93,21 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 	}
 	for at, all := range by {
 		for step := range slices.Chunk(all, amendAtOnce) {
-			changes, err := s.amend(ctx, at, op, step)
-			for _, c := range changes { // also of what is not confirmed
-				if c.Done {
-					done++
+			if _, err := r.do(ctx, at.Shard, func(ctx context.Context) error {
+				changes, err := s.amend(ctx, at, op, step)
+				for _, c := range changes { // also of what is not confirmed
+					if c.Done {
+						done++
+					}
 				}
-			}
-			if err != nil {
-				return done, err
+				return err
+			}); err != nil {
+				return done, nil, err
 			}
 		}
 	}
-	return done, nil
+	missing, err = r.missing(ctx)
+	return done, missing, err
 }
 
 // Reopen undoes a delivery: the notice that Find read as f, and that has been

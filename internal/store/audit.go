@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifier/internal/audit"
 )
 
@@ -41,9 +43,12 @@ func (s *Store) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.
 	case !r.Until.IsZero():
 		last = "(" + strconv.FormatInt(ceilMilli(r.Until), 10) + "-0"
 	}
-	list, err := s.c.XRevRangeN(ctx, s.space.Audit(), last, first, int64(limit)).Result()
-	if err != nil {
-		return nil, s.fail("audit", err)
+	var list []redis.XMessage
+	if err := s.at(ctx, s.space.Audit(), func(ctx context.Context) (err error) {
+		list, err = s.c.XRevRangeN(ctx, s.space.Audit(), last, first, int64(limit)).Result()
+		return s.wrapped("audit", err)
+	}); err != nil {
+		return nil, err
 	}
 	out := make([]audit.Entry, len(list))
 	for i, m := range list {

@@ -112,7 +112,7 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 		}, amend(Cancel, notice.Cancelled, false)},
 		{"amend", "redrive", die, amend(Redrive, notice.Dead, true)},
 		{"amend", "redrive many", die, func(key string) error {
-			n, err := s.AmendMany(ctx, Redrive, []Amended{{Prefix: prefix, Key: key}})
+			n, _, err := s.AmendMany(ctx, Redrive, []Amended{{Prefix: prefix, Key: key}})
 			if n != 1 {
 				t.Errorf("%d redriven", n)
 			}

@@ -20,22 +20,29 @@ var countsScript = newScript("counts", countsSource, false).anywhere()
 // time: those before it are leases of attempts that are running.
 const lookForDue = 1000
 
-// Counts says what Redis holds under each of the prefixes, over all shards.
-func (s *Store) Counts(ctx context.Context, prefixes []string) ([]Counts, error) {
-	paused, err := s.Paused(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Counts, len(prefixes))
+// Counts says what Redis holds under each of the prefixes, over all shards; in a
+// cluster without those of the nodes that are missing.
+func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []Lost, err error) {
+	out, r := make([]Counts, len(prefixes)), s.newRound()
 	for i, prefix := range prefixes {
-		out[i] = Counts{Prefix: prefix, Paused: slices.Contains(paused, prefix)}
+		out[i].Prefix = prefix
 		for shard := range s.space.Shards {
-			if err := s.count(ctx, &out[i], shard); err != nil {
-				return nil, err
+			if _, err := r.do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
+				return nil, nil, err
 			}
 		}
 	}
-	return out, nil
+	if missing, err = r.missing(ctx); err != nil {
+		return nil, missing, err
+	}
+	paused, err := s.paused(ctx, r.nodes)
+	if err != nil {
+		return nil, missing, err
+	}
+	for i := range out {
+		out[i].Paused = slices.Contains(paused, out[i].Prefix)
+	}
+	return out, missing, nil
 }
 
 // count adds one shard's numbers to c.

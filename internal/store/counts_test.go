@@ -12,7 +12,7 @@ func TestNextDueIsNoLease(t *testing.T) {
 	s, _ := open(t)
 	count := func() Counts {
 		t.Helper()
-		c, err := s.Counts(t.Context(), []string{"none", prefix})
+		c, _, err := s.Counts(t.Context(), []string{"none", prefix})
 		if err != nil || len(c) != 2 || c[0] != (Counts{Prefix: "none"}) {
 			t.Fatalf("%+v, %v", c, err)
 		}

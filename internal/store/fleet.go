@@ -197,9 +197,12 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 	for _, id := range ids {
 		fields = append(fields, id, id+" figures")
 	}
-	v, err := s.c.HMGet(ctx, s.space.FleetAbout(), fields...).Result()
-	if err != nil {
-		return nil, s.failFleet("told", err)
+	var v []any
+	if err := s.at(ctx, s.space.FleetAbout(), func(ctx context.Context) (err error) {
+		v, err = s.c.HMGet(ctx, s.space.FleetAbout(), fields...).Result()
+		return s.failFleet("told", err)
+	}); err != nil {
+		return nil, err
 	}
 	list := make([]Told, len(ids))
 	for i := range list {
@@ -214,13 +217,15 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 func (s *Store) Signs(ctx context.Context) (now int64, list []Sign, err error) {
 	var clock *redis.TimeCmd
 	var signs *redis.ZSliceCmd
-	_, err = s.holder(ctx, s.space.FleetSigns()).Pipelined(ctx, func(p redis.Pipeliner) error {
-		clock = p.Time(ctx)
-		signs = p.ZRevRangeByScoreWithScores(ctx, s.space.FleetSigns(), &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxInstances})
-		return nil
-	})
-	if err != nil {
-		return 0, nil, s.failFleet("signs", err)
+	if err := s.at(ctx, s.space.FleetSigns(), func(ctx context.Context) error {
+		_, err := s.holder(ctx, s.space.FleetSigns()).Pipelined(ctx, func(p redis.Pipeliner) error {
+			clock = p.Time(ctx)
+			signs = p.ZRevRangeByScoreWithScores(ctx, s.space.FleetSigns(), &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxInstances})
+			return nil
+		})
+		return s.failFleet("signs", err)
+	}); err != nil {
+		return 0, nil, err
 	}
 	for _, z := range signs.Val() {
 		id, _ := z.Member.(string)
@@ -233,6 +238,9 @@ func (s *Store) Signs(ctx context.Context) (now int64, list []Sign, err error) {
 
 // failFleet is fail where the fleet's keys are read.
 func (s *Store) failFleet(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = fmt.Errorf("%w: %w", ErrForeign, err)
 	}

@@ -11,20 +11,44 @@ import (
 )
 
 // Key is the service's own key, which is made if there is none: see package
-// keyring. Of instances that begin at the same time one makes it.
+// keyring. Of instances that begin at the same time one makes it. It is read each
+// time, since it may have been replaced; while its node of a cluster does not answer
+// it is taken for what it was.
 func (s *Store) Key(ctx context.Context) ([]byte, error) {
 	name := s.space.Key()
-	key, err := s.c.Get(ctx, name).Bytes()
-	if errors.Is(err, redis.Nil) {
-		fresh := make([]byte, keyring.Size)
-		_, _ = rand.Read(fresh) // it never fails
-		if _, err := s.c.SetNX(ctx, name, fresh, 0).Result(); err != nil {
-			return nil, s.fail("key", err)
+	was := s.key.Load()
+	if was != nil && s.o.Cluster && s.o.Nodes.Slow(s.master(ctx, name)) {
+		return *was, nil
+	}
+	var key []byte
+	err := s.at(ctx, name, func(ctx context.Context) (err error) {
+		if was != nil && s.o.Cluster {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, roundLeast)
+			defer cancel()
 		}
-		key, err = s.c.Get(ctx, name).Bytes()
+		key, err = s.readKey(ctx, name)
+		return s.wrapped("key", err)
+	})
+	switch {
+	case err == nil:
+		s.key.Store(&key)
+		return key, nil
+	case was != nil && s.o.Cluster && ctx.Err() == nil && errors.Is(err, ErrUnavailable):
+		return *was, nil
 	}
-	if err != nil {
-		return nil, s.fail("key", err)
+	return nil, err
+}
+
+func (s *Store) readKey(ctx context.Context, name string) ([]byte, error) {
+	key, err := s.c.Get(ctx, name).Bytes()
+	if !errors.Is(err, redis.Nil) {
+		return key, err
 	}
-	return key, nil
+	fresh := make([]byte, keyring.Size)
+	_, _ = rand.Read(fresh) // it never fails
+	if _, err := s.c.SetNX(ctx, name, fresh, 0).Result(); err != nil {
+		return nil, err
+	}
+	return s.c.Get(ctx, name).Bytes()
 }

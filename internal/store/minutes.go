@@ -44,9 +44,12 @@ func (s *Store) Minutes(ctx context.Context, behind string, since time.Time) ([]
 	if behind != "" {
 		from = "(" + behind
 	}
-	v, err := s.c.XRangeN(ctx, s.space.FleetMinutes(), from, "+", maxMinutes).Result()
-	if err != nil {
-		return nil, s.fail("minutes", err)
+	var v []redis.XMessage
+	if err := s.at(ctx, s.space.FleetMinutes(), func(ctx context.Context) (err error) {
+		v, err = s.c.XRangeN(ctx, s.space.FleetMinutes(), from, "+", maxMinutes).Result()
+		return s.wrapped("minutes", err)
+	}); err != nil {
+		return nil, err
 	}
 	out := make([]Minute, len(v))
 	for i, m := range v {
@@ -61,22 +64,29 @@ func (s *Store) Minutes(ctx context.Context, behind string, since time.Time) ([]
 const forecastFew = 1000
 
 // Forecast counts how many notices under a prefix fall due in each of n spans from
-// a time on.
-func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) ([]int64, error) {
-	out := make([]int64, n)
+// a time on, in a cluster without those of the nodes that are missing.
+func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) (counts []int64, missing []Lost, err error) {
+	out, r := make([]int64, n), s.newRound()
 	for shard := range s.space.Shards {
-		v, err := s.run(ctx, forecastScript, []string{s.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})},
-			[]any{from.UnixMilli(), span.Milliseconds(), n, forecastFew})
-		if err != nil {
-			return nil, err
-		}
-		if len(v) != n {
-			return nil, fmt.Errorf("forecast: %d answers for %d spans", len(v), n)
-		}
-		for i := range v {
-			count, _ := v[i].(int64)
-			out[i] += count
+		if _, err := r.do(ctx, shard, func(ctx context.Context) error {
+			v, err := s.run(ctx, forecastScript, []string{s.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})},
+				[]any{from.UnixMilli(), span.Milliseconds(), n, forecastFew})
+			if err == nil && len(v) != n {
+				err = fmt.Errorf("forecast: %d answers for %d spans", len(v), n)
+			}
+			for i := range v {
+				if err == nil {
+					count, _ := v[i].(int64)
+					out[i] += count
+				}
+			}
+			return err
+		}); err != nil {
+			return nil, nil, err
 		}
 	}
-	return out, nil
+	if missing, err = r.missing(ctx); err != nil {
+		return nil, missing, err
+	}
+	return out, missing, nil
 }

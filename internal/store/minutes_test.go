@@ -29,7 +29,7 @@ func TestForecastCountsBySpan(t *testing.T) {
 			t.Errorf("read one by one up to %d: %v, %v", few, v, err)
 		}
 	}
-	got, err := s.Forecast(t.Context(), prefix, from, time.Minute, 3)
+	got, _, err := s.Forecast(t.Context(), prefix, from, time.Minute, 3)
 	if err != nil || fmt.Sprint(got) != "[5 4 0]" {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -68,10 +68,10 @@ func TestAmendManyChangesWhatItFindsAndTellsHowMuch(t *testing.T) {
 	}
 	list = append(list, Amended{Prefix: prefix, Key: "app1:a:b:none"})
 	// Only the first is purged; the third is no dead letter.
-	if n, err := s.AmendMany(t.Context(), Purge, []Amended{list[0], list[2], list[3]}); n != 1 || err != nil {
+	if n, _, err := s.AmendMany(t.Context(), Purge, []Amended{list[0], list[2], list[3]}); n != 1 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
-	if n, err := s.AmendMany(t.Context(), Redrive, list); n != 1 || err != nil {
+	if n, _, err := s.AmendMany(t.Context(), Redrive, list); n != 1 || err != nil {
 		t.Errorf("redriven %d, %v", n, err)
 	}
 	for i, want := range []notice.State{notice.Cancelled, notice.Scheduled, notice.Scheduled} {

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -94,11 +92,5 @@ func (s *Store) Unreached(ctx context.Context) []Lost {
 		})
 	}
 	calls.Wait()
-	list := make([]Lost, 0, len(by))
-	for _, l := range by {
-		slices.Sort(l.Shards)
-		list = append(list, *l)
-	}
-	slices.SortFunc(list, func(a, b Lost) int { return cmp.Compare(a.Node, b.Node) })
-	return list
+	return lostList(by)
 }

@@ -61,7 +61,8 @@ const (
 
 // List reads a page. Notices that stay as they are during a listing are seen
 // exactly once; one that changes its state may be seen twice, or, if it is
-// redriven, not at all.
+// redriven, not at all. In a cluster the page says which nodes' shards it has passed
+// over because they do not answer.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	at, err := readCursor(q.Cursor)
 	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= max(s.space.Shards, 1)) {
@@ -70,7 +71,19 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	var page Page
+	page, r := Page{}, s.newRound()
+	if page.Cursor, err = s.pages(ctx, q, at, &page, r); err != nil {
+		return Page{}, err
+	}
+	if page.Missing, err = r.missing(ctx); err != nil {
+		return Page{}, err
+	}
+	return page, nil
+}
+
+// pages adds to a page what it has room for, from a cursor on, and is where the next
+// begins.
+func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *round) (next string, err error) {
 	calls := 0
 	start := max(slices.Index(q.Routes, at.Prefix), 0)
 	for _, prefix := range q.Routes[min(start, len(q.Routes)):] {
@@ -82,13 +95,15 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 				for {
 					here := cursor{prefix, shard, set, at.Score, at.Key}
 					if len(page.Items) >= q.Limit || calls >= callsPerPage {
-						page.Cursor = here.String()
-						return page, nil
+						return here.String(), nil
 					}
 					calls++
-					more, err := s.pagePart(ctx, &page, &here, q)
-					if err != nil {
-						return Page{}, err
+					more := false
+					if _, err := r.do(ctx, shard, func(ctx context.Context) (err error) {
+						more, err = s.pagePart(ctx, page, &here, q)
+						return err
+					}); err != nil {
+						return "", err
 					}
 					if !more {
 						break
@@ -101,7 +116,7 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 		}
 		at = cursor{}
 	}
-	return page, nil
+	return "", nil
 }
 
 func (c cursor) String() string {
@@ -207,7 +222,7 @@ func (s *Store) RedriveAll(ctx context.Context, q Query, dryRun bool) (Redriven,
 	if err != nil {
 		return Redriven{}, err
 	}
-	out := Redriven{Matched: len(p.Items), Cursor: p.Cursor}
+	out := Redriven{Matched: len(p.Items), Cursor: p.Cursor, Missing: p.Missing}
 	if dryRun {
 		return out, nil
 	}
@@ -215,7 +230,9 @@ func (s *Store) RedriveAll(ctx context.Context, q Query, dryRun bool) (Redriven,
 	for i, f := range p.Items {
 		list[i] = Amended{Prefix: f.Route, Key: f.Key}
 	}
-	out.Redriven, err = s.AmendMany(ctx, Redrive, list)
+	var missing []Lost
+	out.Redriven, missing, err = s.AmendMany(ctx, Redrive, list)
+	out.Missing = Together(p.Missing, missing)
 	return out, err
 }
 
@@ -246,6 +263,9 @@ type Page struct {
 	Items  []Found
 	Cursor string
 	Looked int // how many entries were looked at
+	// Missing are nodes of a cluster that do not answer: what lies there was passed
+	// over, and no cursor leads back to it.
+	Missing []Lost
 }
 
 // Redriven answers a bulk redrive's step.
@@ -253,4 +273,5 @@ type Redriven struct {
 	Matched  int    // dead letters that fit the filter
 	Redriven int    // of them, scheduled again (0 in a dry run)
 	Cursor   string // empty = done
+	Missing  []Lost // as of a Page: their dead letters are left as they are
 }

@@ -50,7 +50,7 @@ func (s *Store) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set str
 	for shard := range all {
 		all[shard] = s.space.ShardPaused(shard)
 	}
-	return s.apart(ctx, all, func(ctx context.Context, some []string) error {
+	return s.apart(ctx, all, nil, func(ctx context.Context, some []string) error {
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, set := range some {
 				do(p, set)
@@ -77,8 +77,9 @@ func (s *Store) wrapped(op string, err error) error {
 const apartTimeout = time.Second
 
 // apart calls f with the keys of each node of a cluster, at the same time, and
-// passes over nodes that are slow. It returns the first error.
-func (s *Store) apart(ctx context.Context, ks []string, f func(ctx context.Context, some []string) error) error {
+// passes over nodes that are slow, or known to give no answer. It returns the first
+// error.
+func (s *Store) apart(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context, some []string) error) error {
 	if !s.o.Cluster {
 		return f(ctx, ks)
 	}
@@ -88,7 +89,7 @@ func (s *Store) apart(ctx context.Context, ks []string, f func(ctx context.Conte
 	var first error
 	var calls sync.WaitGroup
 	for master, some := range s.byMaster(ctx, ks) {
-		if s.o.Nodes.Slow(master) {
+		if s.o.Nodes.Slow(master) || silent[master] != nil {
 			continue
 		}
 		calls.Go(func() {
@@ -133,7 +134,10 @@ type Pauses struct {
 
 // Pauses reads which prefixes are paused. It is an error if that is not known of
 // any shard.
-func (s *Store) Pauses(ctx context.Context) (Pauses, error) {
+func (s *Store) Pauses(ctx context.Context) (Pauses, error) { return s.pauses(ctx, nil) }
+
+// pauses is Pauses that asks nothing of nodes known to give no answer.
+func (s *Store) pauses(ctx context.Context, silent map[string]error) (Pauses, error) {
 	all := []string{s.space.Paused()}
 	shards := max(s.space.Shards, 1)
 	if s.o.Cluster {
@@ -143,7 +147,7 @@ func (s *Store) Pauses(ctx context.Context) (Pauses, error) {
 	}
 	var mu sync.Mutex
 	read := map[string][]string{}
-	err := s.apart(ctx, all, func(ctx context.Context, some []string) error {
+	err := s.apart(ctx, all, silent, func(ctx context.Context, some []string) error {
 		sets := make([]*redis.StringSliceCmd, len(some))
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, set := range some {
@@ -182,8 +186,10 @@ func (s *Store) Pauses(ctx context.Context) (Pauses, error) {
 }
 
 // Paused lists the paused prefixes: those of the shards where they are known.
-func (s *Store) Paused(ctx context.Context) ([]string, error) {
-	p, err := s.Pauses(ctx)
+func (s *Store) Paused(ctx context.Context) ([]string, error) { return s.paused(ctx, nil) }
+
+func (s *Store) paused(ctx context.Context, silent map[string]error) ([]string, error) {
+	p, err := s.pauses(ctx, silent)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ const ReplaySent = "sent"
 
 // Replay names a replay's part in a shard.
 type Replay struct {
-	ID     string
+	Mark   string // names the replay in Redis
 	Shard  int
 	NewIDs bool // each notice gets a new webhook-id
 }
@@ -63,7 +63,7 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 	cmd := s.knowing(ctx, s.space.Base(r.Shard), func(v *view) *redis.Cmd {
 		ks, args, all := s.replayArgs(v, r, items)
 		prefixes = all
-		return s.send(ctx, v, replayScript, append([]string{s.space.Replay(r.Shard, r.ID)}, ks...), args)
+		return s.send(ctx, v, replayScript, append([]string{s.space.Replay(r.Shard, r.Mark)}, ks...), args)
 	})
 	v, err := s.list(replayScript.op, cmd)
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {
@@ -145,11 +145,11 @@ func (s *Store) replayArgs(v *view, r Replay, items []ReplayItem) (ks []string, 
 
 // ReplayCounts says what came of a replay's items so far, by result, all shards
 // together. What Redis has lost is not counted.
-func (s *Store) ReplayCounts(ctx context.Context, id string) (map[string]int64, error) {
+func (s *Store) ReplayCounts(ctx context.Context, mark string) (map[string]int64, error) {
 	p := s.c.Pipeline()
 	cmds := make([]*redis.MapStringStringCmd, max(s.space.Shards, 1))
 	for shard := range cmds {
-		cmds[shard] = p.HGetAll(ctx, s.space.Replay(shard, id))
+		cmds[shard] = p.HGetAll(ctx, s.space.Replay(shard, mark))
 	}
 	if _, err := p.Exec(ctx); err != nil {
 		return nil, s.fail(replayScript.op, err)

@@ -131,7 +131,7 @@ func FuzzReplies(f *testing.F) {
 				_, err := s.RedriveAll(ctx, Query{Routes: []string{prefix}, Limit: 3}, false)
 				return err
 			},
-			func() error { _, err := s.Counts(ctx, []string{prefix}); return err },
+			func() error { _, _, err := s.Counts(ctx, []string{prefix}); return err },
 			func() error { _, err := s.Look(ctx, []Look{{Partition: partition, Limit: 3}}); return err },
 			func() error { _, _, _, err := s.Peek(ctx, partition, []string{key}, 100); return err },
 			func() error {
@@ -144,7 +144,7 @@ func FuzzReplies(f *testing.F) {
 			func() error { _, _, err := s.Rehome(ctx, partition, "app1:a", []string{key}); return err },
 			func() error { _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 5); return err },
 			func() error { _, _, err := s.Forget(ctx, partition, []string{key}); return err },
-			func() error { _, err := s.Forecast(ctx, prefix, time.Now(), time.Second, 3); return err },
+			func() error { _, _, err := s.Forecast(ctx, prefix, time.Now(), time.Second, 3); return err },
 			func() error { _, err := s.Hold(ctx, 0, l, Confirmed{}); return err },
 			func() error { _, err := s.Shed(ctx, 0, 5); return err },
 			func() error { _, err := s.Beat(ctx, Beat{ID: "i", Ask: []string{"j"}}); return err },

@@ -109,3 +109,65 @@ func TestADeadLetterIsNotPutBackBesideItself(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// What was pending goes on where it was: at its due time, with its attempts and its
+// webhook-id. What has become of it since stays.
+func TestWhatWasPendingIsPutBack(t *testing.T) {
+	s, srv := open(t)
+	const key, late = "app1:a:b:1", "app1:a:b:2"
+	var letters []Letter
+	for _, k := range []string{key, late} {
+		s.put(t, Request{Key: k, Content: notice.Content{Body: []byte(`{"a":1}`), Ladder: notice.Ladder{time.Hour, time.Hour}}})
+		c := s.take(t, k, "t")
+		c.Add(notice.Attempt{Number: c.NextAttempt(), At: time.Now().Truncate(time.Millisecond).UTC(), Duration: 1234 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx})
+		s.end(t, Settlement{Claim: c, Ending: EndRetry, After: time.Hour})
+		f, err := s.Find(t.Context(), prefix, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k == late {
+			f.Due = time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
+		}
+		letters = append(letters, Letter{Notice: f.Notice})
+	}
+	was, err := s.Find(t.Context(), prefix, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := func() []Reply {
+		t.Helper()
+		r, err := s.Restore(t.Context(), partition, letters)
+		if err != nil || r[0].Err != nil || r[1].Err != nil {
+			t.Fatalf("%v %+v", err, r)
+		}
+		return r
+	}
+	if r := restore(); r[0].Created || r[1].Created {
+		t.Errorf("both are kept: %+v", r)
+	}
+	if err := srv.Client().FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r := restore(); !r[0].Created || !r[1].Created || r[1].Due.Before(letters[1].Due.Add(time.Hour)) {
+		t.Errorf("%+v", r)
+	}
+	now, err := s.Find(t.Context(), prefix, key)
+	if err != nil || !reflect.DeepEqual(now, was) {
+		t.Errorf("%v\n%+v %+v\nwas\n%+v %+v", err, now, now.Notice, was, was.Notice)
+	}
+	if at, err := srv.Client().PExpireTime(t.Context(), key).Result(); err != nil || at.Milliseconds() != was.Due.UnixMilli()-1 {
+		t.Errorf("the timer: %v, %v", at, err)
+	}
+	c := s.take(t, late, "t2") // it is due now
+	if c.NextAttempt() != 2 || len(c.Attempts) != 1 || c.ID() != letters[1].ID() {
+		t.Errorf("%+v", c.Notice)
+	}
+	s.end(t, Settlement{Claim: c, Ending: EndDelivered})
+	if r := restore(); r[1].Created || r[1].State != notice.Delivered {
+		t.Errorf("delivered since: %+v", r[1])
+	}
+	s.put(t, Request{Key: key, OnDuplicate: Replace, Content: body("new")})
+	if r, err := s.Restore(t.Context(), partition, letters[:1]); err != nil || !errors.Is(r[0].Err, ErrTaken) {
+		t.Errorf("another notice: %+v, %v", r, err)
+	}
+}

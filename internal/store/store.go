@@ -67,6 +67,8 @@ type Store struct {
 	learning chan struct{}        // one at a time
 	timers   timers               // to be set, in a cluster
 	wrong    atomic.Bool          // the layout is another one
+
+	key atomic.Pointer[[]byte] // the service's own, as it was read last
 }
 
 // New makes a Store. It does not speak to Redis.

@@ -423,7 +423,7 @@ func TestRedriveAll(t *testing.T) {
 	if err != nil || wet.Redriven != 5 {
 		t.Fatalf("%+v, %v", wet, err)
 	}
-	c, err := s.Counts(t.Context(), []string{prefix})
+	c, _, err := s.Counts(t.Context(), []string{prefix})
 	if err != nil || c[0].Dead != 5 || c[0].Pending != 5 {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -46,6 +46,7 @@ type deadPage struct {
 	Counted bool
 	Looked  int
 	Total   int64
+	Away    string // what the page is without
 	Next    string
 	Begin   string
 }
@@ -75,7 +76,7 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		page.Begin = deadPath(s.Route)
 	}
 	by := map[group]*groupRow{}
-	cursor, looked, err := p.eachDead(r.Context(), q, v, searchTime, func(list []store.Found) bool {
+	got, err := p.eachDead(r.Context(), q, v, searchTime, func(list []store.Found) bool {
 		for i := range list {
 			p.count(by, &list[i])
 		}
@@ -85,8 +86,9 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return err
 	}
 	if page.Counted = v.ownsAll(q.Routes); page.Counted {
-		page.Looked = looked
+		page.Looked = got.looked
 	}
+	page.Away = v.away(got.missing)
 	for _, row := range by {
 		row.First, row.Last = p.stamp(row.first), p.stamp(row.last)
 		row.Path = Root + "dead/group?" + row.values().Encode()
@@ -95,7 +97,7 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	slices.SortFunc(page.Groups, func(a, b groupRow) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host))
 	})
-	next, err := p.seal(r, cursor, place)
+	next, err := p.seal(r, got.cursor, place)
 	if err != nil {
 		return err
 	}
@@ -132,25 +134,27 @@ const deadStep = 500
 
 // eachDead hands over the dead letters that fit and that the visitor sees, step by
 // step, until there are no more, do returns false or the time is over. The cursor
-// leads on; it is empty where all was looked at.
-func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit time.Duration, do func([]store.Found) bool) (cursor string, looked int, err error) {
+// leads on; it is empty where all was looked at but what is missing.
+func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit time.Duration, do func([]store.Found) bool) (got found, err error) {
 	q.State, q.Limit = notice.Dead, deadStep
 	for end := time.Now().Add(limit); len(q.Routes) > 0; {
 		page, err := p.o.Engine.List(ctx, q)
 		if err != nil {
-			return "", looked, err
+			return got, err
 		}
-		looked += page.Looked
+		got.looked += page.Looked
+		got.missing = store.Together(got.missing, page.Missing)
 		list := slices.DeleteFunc(page.Items, func(f store.Found) bool {
 			to := p.hostOf(&f)
 			return !v.Sees(&f, to) || q.Host != "" && to != q.Host
 		})
 		more := do(list)
 		if q.Cursor = page.Cursor; q.Cursor == "" || !more || time.Now().After(end) {
-			return q.Cursor, looked, nil
+			got.cursor = q.Cursor
+			return got, nil
 		}
 	}
-	return "", looked, nil
+	return got, nil
 }
 
 // groupOf reads a group from an address, and what the store is asked for; fits
@@ -173,6 +177,7 @@ type groupPage struct {
 	group
 	Count    int
 	All      bool // Count is all of them
+	Away     string
 	Rows     []noticeRow
 	Spreads  []spread
 	CSRF     string
@@ -200,7 +205,7 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 	}
 	page := groupPage{group: g, Spreads: spreads, CSRF: v.CSRF, May: !v.ReadOnly, Download: Root + "dead/download?" + g.values().Encode(),
 		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
-	cursor, _, err := p.eachDead(r.Context(), q, v, 2*searchTime, func(list []store.Found) bool {
+	got, err := p.eachDead(r.Context(), q, v, 2*searchTime, func(list []store.Found) bool {
 		for i := range list {
 			if !fits(&list[i]) {
 				continue
@@ -212,7 +217,8 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 		}
 		return true
 	})
-	page.All = cursor == ""
+	page.Away = v.away(got.missing)
+	page.All = got.cursor == "" && page.Away == ""
 	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // nobody knows of the rest
 	if err != nil {
 		return err
@@ -244,8 +250,9 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 		}
 		q.Until = p.now()
 		done, seen := 0, 0
+		var left []store.Lost
 		var failed error
-		cursor, _, err := p.eachDead(lasting(r), q, v, changeTime, func(list []store.Found) bool {
+		got, err := p.eachDead(lasting(r), q, v, changeTime, func(list []store.Found) bool {
 			var some []store.Amended
 			for i := range list {
 				if fits(&list[i]) {
@@ -253,13 +260,19 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 					seen++
 				}
 			}
-			n, err := p.o.Engine.AmendMany(lasting(r), op, some)
-			done, failed = done+n, err
+			n, missing, err := p.o.Engine.AmendMany(lasting(r), op, some)
+			done, failed, left = done+n, err, store.Together(left, missing)
 			return err == nil
 		})
 		failed = cmp.Or(failed, err)
 		p.sampler.changed.Store(true)
 		detail := fmt.Sprintf("%s, %s of host %s", plural(done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
+		if left = store.Together(left, got.missing); len(left) > 0 {
+			detail += ", without what lies at"
+			for _, l := range left {
+				detail += " " + cmp.Or(l.Node, "an unknown node")
+			}
+		}
 		if over > 0 {
 			detail += ", spread over " + notice.Short(over)
 		}
@@ -276,10 +289,13 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 		}
 		to := Root + "dead"
 		query := url.Values{"said": {said}, "n": {strconv.Itoa(done)}, "route": {g.Route}}
-		if cursor != "" {
+		if got.cursor != "" {
 			to, query = Root+"dead/group", g.values()
 			query.Set("said", said)
 			query.Set("n", strconv.Itoa(done))
+		}
+		if len(left) > 0 {
+			query.Set("left", "1")
 		}
 		return back(w, to, query)
 	}

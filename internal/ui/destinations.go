@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"context"
 	"net"
 	"net/http"
 	"slices"
@@ -55,9 +54,7 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, v Visit
 
 func (p *Pages) destinationsOf(b *board, v Visitor) destinationsPage {
 	out := destinationsPage{Hosts: p.hostsOf(b, v), Taken: p.stamp(b.At)}
-	if b.Err != nil {
-		out.Stale = p.failure(context.Background(), b.Err).text
-	}
+	out.Stale = p.stale(b, v)
 	for _, i := range b.Instances {
 		if !i.Tells || i.Figures.Cut {
 			out.Missing = append(out.Missing, i.Label)

@@ -100,7 +100,7 @@ const (
 )
 
 // download hands a group of dead letters over as a file that notifier import takes
-// back, one JSON object a line.
+// back, one JSON object a line. Its name says if a node of Redis is missing.
 func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	_, q, fits, err := p.groupOf(r, v)
 	if err != nil {
@@ -112,12 +112,17 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	q.Until = p.now()
 	h := w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
-	h.Set("Content-Disposition", `attachment; filename="dead-letters.ndjson"`)
+	name := "dead-letters.ndjson"
+	known := len(p.sampler.current(r.Context()).Missing) > 0
+	if known {
+		name = "dead-letters-incomplete.ndjson"
+	}
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	control := http.NewResponseController(w)
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	var broken error
-	_, _, err = p.eachDead(r.Context(), q, v, downloadTime, func(list []store.Found) bool {
+	got, err := p.eachDead(r.Context(), q, v, downloadTime, func(list []store.Found) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // not every connection has one
 		for i := range list {
 			if fits(&list[i]) && broken == nil {
@@ -126,7 +131,7 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		}
 		return broken == nil
 	})
-	if err != nil || broken != nil {
+	if err != nil || broken != nil || len(got.missing) > 0 && !known {
 		// Part of the file is out; ended like this, the browser knows that it is not whole.
 		panic(http.ErrAbortHandler)
 	}

@@ -22,8 +22,9 @@ type Recorder interface {
 	// Minutes are what all instances did, minute by minute: behind the entry of
 	// that ID, or since a time if there is none. The ID returned leads on.
 	Minutes(ctx context.Context, behind string, since time.Time) ([]fleet.Minute, string, error)
-	// Forecast counts what falls due under a prefix in each of n spans from now.
-	Forecast(ctx context.Context, prefix string, span time.Duration, n int) ([]int64, error)
+	// Forecast counts what falls due under a prefix in each of n spans from now, without
+	// the nodes of a cluster that are missing.
+	Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []store.Lost, err error)
 	// Shards is how many parts each count is made of.
 	Shards() int
 }
@@ -31,6 +32,7 @@ type Recorder interface {
 // Amender changes many notices at once.
 type Amender interface {
 	// AmendMany changes notices that were listed, in bounded steps, and is how many
-	// it changed; that is known with an error too.
-	AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (int, error)
+	// it changed; that is known with an error too. In a cluster it leaves out the nodes
+	// that are missing.
+	AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []store.Lost, err error)
 }

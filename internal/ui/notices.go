@@ -23,6 +23,7 @@ type noticesPage struct {
 	Counted bool   // Looked and Total may be told: no notice of others is among them
 	Looked  int
 	Total   int64
+	Away    string // what the page is without
 	Next    string // the address of what follows
 	Full    bool   // what follows is another page, not the rest of a search
 	First   string // the address without a cursor, on further pages
@@ -77,6 +78,7 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 	if page.Counted = v.ownsAll(q.Routes); page.Counted {
 		page.Looked, page.Total = got.looked, p.sampler.current(r.Context()).total(q)
 	}
+	page.Away = v.away(got.missing)
 	page.Full = len(got.items) >= searchPage
 	next, err := p.seal(r, got.cursor, place)
 	if err != nil {

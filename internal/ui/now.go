@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -17,6 +16,7 @@ type nowPage struct {
 	Visitor   Visitor
 	Taken     stamp  // when the figures were
 	Stale     string // why they are not of this moment
+	Away      string // what they are without
 	Missing   []string
 	Living    int
 	Matters   []matter
@@ -150,9 +150,7 @@ func (p *Pages) routesOf(b *board, v Visitor) (list []store.Counts, shared int) 
 func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	now := b.At
 	out := nowPage{Visitor: v, Taken: p.stamp(now), All: v.All()}
-	if b.Err != nil {
-		out.Stale = p.failure(context.Background(), b.Err).text
-	}
+	out.Stale, out.Away = p.stale(b, v), v.away(store.Together(b.Missing, b.Hidden))
 	list, shared := p.routesOf(b, v)
 	out.Shared = shared
 	var prefixes []string

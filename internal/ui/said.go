@@ -37,6 +37,9 @@ func saidOf(r *http.Request) said {
 	s := sayings[q.Get("said")]
 	if n, err := strconv.Atoi(q.Get("n")); err == nil && s.Text != "" && (q.Get("said") == "group" || q.Get("said") == "purged") {
 		s.Text = fmt.Sprintf(s.Text, plural(n, "notice"))
+		if q.Get("left") == "1" {
+			s.Text, s.Level = s.Text+" Left out is what lies in the part of Redis that does not answer: do it again when it does.", mind
+		}
 	}
 	return s
 }

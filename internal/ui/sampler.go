@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"sync"
@@ -39,11 +40,13 @@ type board struct {
 	Err        error // why what follows is not of this moment; nil = it is
 	Counts     []store.Counts
 	CountsAt   time.Time
+	Missing    []store.Lost // nodes that Counts are without
 	Instances  []seenInstance
 	Minutes    map[int64]map[string]metrics.Work // by Unix minute, then prefix
 	MinutesAt  time.Time
 	Forecast   map[string][]int64 // by prefix, from ForecastAt on
 	ForecastAt time.Time
+	Hidden     []store.Lost // nodes that Forecast is without
 	Ready      api.Readiness
 	Answered   time.Duration // how long Redis took for the signs of life
 }
@@ -157,13 +160,21 @@ func (s *sampler) sample(ctx context.Context) *board {
 	if before != nil {
 		*b = *before
 	}
-	b.Err = nil
-	for _, step := range []func(context.Context, *board, time.Time) error{s.instances, s.minutes, s.counts, s.forecast} {
-		if b.Err = step(ctx, b, now); b.Err != nil {
-			break
+	// At the same time: in a cluster each asks other nodes, and need not wait for those
+	// that another waits for.
+	var steps sync.WaitGroup
+	var signs, minutes, figures error
+	steps.Go(func() { signs = s.instances(ctx, b) })
+	steps.Go(func() { minutes = s.minutes(ctx, b, now) })
+	steps.Go(func() {
+		if figures = s.counts(ctx, b, now); figures == nil {
+			figures = s.forecast(ctx, b, now)
 		}
-	}
-	b.Ready = s.engine.Ready(ctx)
+	})
+	steps.Go(func() { b.Ready = s.engine.Ready(ctx) })
+	steps.Wait()
+	// Without figures all is old; who lives may be so alone.
+	b.Err = cmp.Or(figures, signs, minutes)
 	b.At = s.now()
 	s.mu.Lock()
 	s.board = b
@@ -171,7 +182,7 @@ func (s *sampler) sample(ctx context.Context) *board {
 	return b
 }
 
-func (s *sampler) instances(ctx context.Context, b *board, _ time.Time) error {
+func (s *sampler) instances(ctx context.Context, b *board) error {
 	began := time.Now()
 	list, err := s.engine.Instances(ctx)
 	if err != nil {
@@ -234,9 +245,9 @@ func (s *sampler) counts(ctx context.Context, b *board, now time.Time) error {
 	if !s.changed.Swap(false) && !b.CountsAt.IsZero() && now.Sub(b.CountsAt) < pace(n*countCommands, countBudget, countLeast, countMost)-sampleEvery/2 {
 		return nil
 	}
-	list, err := s.engine.Counts(ctx)
+	list, missing, err := s.engine.Counts(ctx)
 	if err == nil {
-		b.Counts, b.CountsAt = list, s.now()
+		b.Counts, b.CountsAt, b.Missing = list, s.now(), missing
 	}
 	return err
 }
@@ -248,20 +259,22 @@ func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
 			n += s.engine.Shards()
 		}
 	}
-	if now.Sub(b.ForecastAt) < pace(n*forecastCommands, forecastBudget, forecastLeast, forecastMost) {
+	back := len(b.Hidden) > 0 && len(b.Missing) == 0
+	if now.Sub(b.ForecastAt) < pace(n*forecastCommands, forecastBudget, forecastLeast, forecastMost) && !back {
 		return nil
 	}
-	forecast := map[string][]int64{}
+	forecast, hidden := map[string][]int64{}, []store.Lost(nil)
 	for _, c := range b.Counts {
 		if c.Pending == 0 {
 			continue
 		}
-		list, err := s.engine.Forecast(ctx, c.Prefix, time.Minute, spans)
+		list, missing, err := s.engine.Forecast(ctx, c.Prefix, time.Minute, spans)
 		if err != nil {
 			return err
 		}
+		hidden = store.Together(hidden, missing)
 		forecast[c.Prefix] = list
 	}
-	b.Forecast, b.ForecastAt = forecast, now
+	b.Forecast, b.ForecastAt, b.Hidden = forecast, now, hidden
 	return nil
 }

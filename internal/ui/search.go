@@ -194,6 +194,8 @@ type found struct {
 	items  []store.Found
 	looked int
 	cursor string // empty = all was looked at
+	// missing are the nodes that were passed over.
+	missing []store.Lost
 }
 
 // run searches from a cursor on until want are found, or its time is over.
@@ -211,6 +213,7 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int) (fo
 			return out, err
 		}
 		out.looked += page.Looked
+		out.missing = store.Together(out.missing, page.Missing)
 		for _, f := range page.Items {
 			to := p.hostOf(&f)
 			if v.Sees(&f, to) && (host == "" || to == host) {

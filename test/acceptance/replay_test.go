@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -12,88 +13,128 @@ import (
 )
 
 // The instance that drives a replay is killed half-way: another goes on, and by
-// the receiver's log each notice came once more, with its webhook-id.
+// the receivers' logs each notice came once more, with its webhook-id.
 func TestAReplayOutlivesItsInstance(t *testing.T) {
-	replayKilled(t, "sqlite://"+filepath.Join(t.TempDir(), "history.db"), 300, nil)
+	db := redistest.Start(t)
+	(&replaying{t: t, n: 300, database: "sqlite://" + filepath.Join(t.TempDir(), "history.db"), redis: db.URL(), waiting: func() int64 {
+		return db.Client().LLen(t.Context(), space.Ended(0)).Val()
+	}}).killed(nil)
 }
 
-// replayKilled replays n notices; then, if it is not nil, plays with the instance
-// that has taken over from the one that was killed.
-func replayKilled(t *testing.T, database string, n int64, then func(second *service, begin func() *service, left func() int64) *service) {
-	rec := listen(t, nil)
-	db := redistest.Start(t)
-	begin := func() *service {
-		return launch(t, db.URL(), route("pay", "app1", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=128"),
-			[]string{"NOTIFIER_HISTORY_URL=" + database, "NOTIFIER_TAKEOVER=1s"})
+// replaying is a replay amid which its instance is killed.
+type replaying struct {
+	t        *testing.T
+	n        int // notices
+	database string
+	redis    string
+	env      []string
+	waiting  func() int64 // endings in Redis
+	id       string       // of the replay
+}
+
+// begin starts an instance.
+func (x *replaying) begin(shops []*receiver) *service {
+	x.t.Helper()
+	envs := [][]string{{"NOTIFIER_HISTORY_URL=" + x.database, "NOTIFIER_TAKEOVER=1s"}, x.env}
+	for i, shop := range shops {
+		name := strconv.Itoa(i + 1)
+		envs = append(envs, route("shop"+name, "app"+name, shop.url, "CONCURRENCY=64", "HOST_CONCURRENCY=128"))
 	}
+	return launch(x.t, x.redis, envs...)
+}
+
+func (x *replaying) look(s *service) *client.Replay {
+	x.t.Helper()
+	r, err := s.api.ReadReplay(x.t.Context(), x.id)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return r
+}
+
+// killed replays n notices of two shops; then, if it is not nil, plays with the
+// instance that has taken over from the one that was killed.
+func (x *replaying) killed(then func(second *service, begin func() *service, left func() int64) *service) {
+	t := x.t
+	t.Helper()
+	shops := []*receiver{listen(t, nil), listen(t, nil)}
+	begin := func() *service { return x.begin(shops) }
 	first := begin()
 	from := time.Now().Add(-time.Minute)
-	first.scheduleAll(int(n), func(i int) string { return line(fmt.Sprintf("app1:m:paid:%d", i), time.Now()) })
-	rec.wait(waitTimeout, int(n))
-	rec.once(int(n))
-	await(t, waitTimeout, "the database has confirmed all", func() bool {
-		return first.numbers("pay").Settled == n && db.Client().LLen(t.Context(), "notifier:{0}:ended").Val() == 0
-	})
-	ids := map[string]string{}
-	for _, h := range rec.all() {
-		ids[h.key] = h.id
+	first.scheduleAll(x.n, func(i int) string { return line(fmt.Sprintf("app%d:m:paid:%d", i%2+1, i), time.Now()) })
+	told := map[string]string{} // keys by webhook-id
+	for _, shop := range shops {
+		shop.wait(waitTimeout, x.n/2)
+		shop.once(x.n / 2)
+		for _, h := range shop.all() {
+			told[h.id] = h.key
+		}
 	}
+	await(t, waitTimeout, "the database has confirmed all", func() bool {
+		return first.numbers("shop1").Settled+first.numbers("shop2").Settled == int64(x.n) && x.waiting() == 0
+	})
 	// Nothing is delivered meanwhile: what comes twice then was scheduled twice,
 	// and is not the attempt of an instance that was killed.
-	if _, err := first.api.Pause(t.Context(), "pay"); err != nil {
-		t.Fatal(err)
-	}
-	asked := client.ReplayRequest{Since: from, Rate: strconv.FormatInt(n/6, 10) + "/s", DryRun: true}
-	dry, err := first.api.Replay(t.Context(), asked)
-	if err != nil || dry.Total != n {
+	x.turn(first.api.Pause)
+	asked := client.ReplayRequest{Since: from, Rate: strconv.Itoa(x.n/6) + "/s", DryRun: true}
+	if dry, err := first.api.Replay(t.Context(), asked); err != nil || dry.Total != int64(x.n) {
 		t.Fatalf("%v %s", err, dry.JSON)
 	}
 	asked.DryRun = false
 	r, err := first.api.Replay(t.Context(), asked)
-	if err != nil || r.Total != n {
+	if err != nil || r.Total != int64(x.n) {
 		t.Fatalf("%v %s", err, r.JSON)
 	}
-	look := func(s *service) *client.Replay {
-		t.Helper()
-		x, err := s.api.ReadReplay(t.Context(), r.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return x
-	}
-	await(t, waitTimeout, "a third is sent", func() bool { return look(first).Sent >= n/3 })
+	x.id = r.ID
+	await(t, waitTimeout, "a third is sent", func() bool { return x.look(first).Sent >= int64(x.n/3) })
 	first.kill()
 	last := begin()
-	if x := look(last); x.State != client.ReplayRunning || x.Left == 0 {
-		t.Fatalf("it is over before anything happened: %s", x.JSON)
+	if r := x.look(last); r.State != client.ReplayRunning || r.Left == 0 {
+		t.Fatalf("it is over before anything happened: %s", r.JSON)
 	}
 	if then != nil {
-		last = then(last, begin, func() int64 { return look(last).Left })
+		last = then(last, begin, func() int64 { return x.look(last).Left })
 	}
-	await(t, 2*waitTimeout, "the replay is done", func() bool { return look(last).State == client.ReplayDone })
-	if x := look(last); x.Sent != n || len(x.Skipped) > 0 || x.Left != 0 {
-		t.Errorf("%s", x.JSON)
+	await(t, 2*waitTimeout, "the replay is done", func() bool { return x.look(last).State == client.ReplayDone })
+	if r := x.look(last); r.Sent != int64(x.n) || len(r.Skipped) > 0 || r.Left != 0 {
+		t.Errorf("%s", r.JSON)
 	}
-	if _, err := last.api.Resume(t.Context(), "pay"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, 2*waitTimeout, "nothing is pending", func() bool { return last.numbers("pay").Pending == 0 })
-	got := map[string]int{}
-	for _, h := range rec.all() {
-		if h.replay == "" {
-			continue
+	x.turn(last.api.Resume)
+	await(t, 2*waitTimeout, "nothing is pending", func() bool { return last.numbers("shop1").Pending+last.numbers("shop2").Pending == 0 })
+	x.once(shops, told)
+}
+
+func (x *replaying) turn(call func(ctx context.Context, route string) (*client.Route, error)) {
+	x.t.Helper()
+	for _, name := range []string{"shop1", "shop2"} {
+		if _, err := call(x.t.Context(), name); err != nil {
+			x.t.Fatal(err)
 		}
-		if got[h.key]++; h.replay != r.ID || h.id != ids[h.key] || h.attempt != 2 {
-			t.Errorf("%+v; its id was %s", h, ids[h.key])
+	}
+}
+
+// once fails the test unless the replay has brought each webhook-id once, to the
+// shop that it is for.
+func (x *replaying) once(shops []*receiver, told map[string]string) {
+	x.t.Helper()
+	again := map[string]int{} // by webhook-id
+	for i, shop := range shops {
+		for _, h := range shop.all() {
+			if h.replay == "" {
+				continue
+			}
+			if again[h.id]++; h.replay != x.id || h.key != told[h.id] || h.attempt != 2 || h.key[:4] != fmt.Sprintf("app%d", i+1) {
+				x.t.Errorf("%+v; its key was %s", h, told[h.id])
+			}
 		}
 	}
 	wrong := 0
-	for key := range ids {
-		if got[key] != 1 {
+	for id := range told {
+		if again[id] != 1 {
 			wrong++
 		}
 	}
-	if wrong > 0 || len(got) != int(n) {
-		t.Errorf("%d notices were not sent exactly once more; %d came", wrong, len(got))
+	if wrong > 0 || len(again) != x.n || len(told) != x.n {
+		x.t.Errorf("%d of %d notices were not sent exactly once more; %d came", wrong, len(told), len(again))
 	}
 }

@@ -3,26 +3,71 @@
 package acceptance
 
 import (
+	"context"
+	"path/filepath"
 	"syscall"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
 	"notifier/internal/pgtest"
+	"notifier/internal/redistest"
 )
 
 // Of a replay of 10,000 the first driver is killed, and the second stands still
 // until a third has done its work, and then awakes.
 func TestAReplayOfTenThousandIsSentOnce(t *testing.T) {
-	replayKilled(t, pgtest.Database(t), 10_000, func(second *service, begin func() *service, left func() int64) *service {
-		before := left()
-		await(t, waitTimeout, "the second goes on", func() bool { return left() < before-1000 })
-		second.freeze()
-		third := begin()
-		await(t, 2*waitTimeout, "the third has taken over", func() bool {
-			list, err := third.api.Replays(t.Context())
-			return err == nil && len(list.Items) == 1 && list.Items[0].State == "done"
-		})
-		second.signal(syscall.SIGCONT)
-		await(t, waitTimeout, "the second works again", second.healthy)
-		return third
+	db := redistest.Start(t)
+	x := &replaying{t: t, n: 10_000, database: pgtest.Database(t), redis: db.URL(), waiting: func() int64 { return endings(t.Context(), db.Client(), space) }}
+	x.killed(x.frozen)
+}
+
+// frozen lets the second instance stand still amid its work.
+func (x *replaying) frozen(second *service, begin func() *service, left func() int64) *service {
+	t := x.t
+	before := left()
+	await(t, waitTimeout, "the second goes on", func() bool { return left() < before-int64(x.n)/10 })
+	second.freeze()
+	third := begin()
+	await(t, 2*waitTimeout, "the third has taken over", func() bool {
+		list, err := third.api.Replays(t.Context())
+		return err == nil && len(list.Items) == 1 && list.Items[0].State == "done"
 	})
+	second.signal(syscall.SIGCONT)
+	await(t, waitTimeout, "the second works again", second.healthy)
+	return third
+}
+
+// The same on a Redis Cluster, of which a master stands still for a while, so that
+// some shards of a batch are sent and others are not.
+func TestAReplayInAClusterIsSentOnce(t *testing.T) {
+	const shards = 6
+	c := newNodes(t, 3, 0)
+	s := tagged(shards)
+	x := &replaying{t: t, n: 3000, database: "sqlite://" + filepath.Join(t.TempDir(), "history.db"), redis: c.url,
+		env:     []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6"},
+		waiting: func() int64 { return endings(t.Context(), c.client, s) }}
+	x.killed(func(second *service, begin func() *service, left func() int64) *service {
+		before := left()
+		await(t, waitTimeout, "the second goes on", func() bool { return left() < before })
+		node := c.holding(t, s.Base(0))
+		if of := c.shardsOf(t, node, shards); len(of) == shards {
+			t.Fatal("one master has all the shards")
+		}
+		node.Pause()
+		stuck := func() float64 { return second.metric("notifier_redis_errors_total") }
+		from := stuck()
+		await(t, waitTimeout, "the second has met the master", func() bool { return stuck() > from })
+		node.Unpause()
+		return x.frozen(second, begin, left)
+	})
+}
+
+// endings are how many wait in the shards of a space.
+func endings(ctx context.Context, c redis.UniversalClient, s keys.Space) (n int64) {
+	for shard := range s.Shards {
+		n += c.LLen(ctx, s.Ended(shard)).Val()
+	}
+	return n
 }

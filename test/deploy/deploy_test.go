@@ -146,7 +146,7 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 	if _, err := p.List(ctx, store.Query{Routes: []string{"list", "stream", "log"}, Limit: 10}); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.Counts(ctx); err != nil {
+	if _, _, err := p.Counts(ctx); err != nil {
 		t.Error(err)
 	}
 	if err := p.Pause(ctx, "log"); err != nil {

@@ -30,6 +30,7 @@ type Engine struct {
 	kept     map[string]*store.Found
 	paused   map[string]bool
 	fail     error
+	missing  []store.Lost
 	audited  []audit.Entry
 	answer   string // of receivers
 	register register
@@ -168,23 +169,32 @@ func (e *Engine) schedule(r store.Request) store.Reply {
 	return store.Reply{Found: e.copy(f), Created: true, Replaced: old != nil}
 }
 
-// Restore puts dead letters back.
+// Restore puts notices back.
 func (e *Engine) Restore(_ context.Context, letters []store.Letter) []store.Reply {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := make([]store.Reply, len(letters))
 	for i, l := range letters {
 		rt, old := e.table.Match(l.Key), e.kept[l.Key]
-		same := old != nil && old.Made == l.Made
+		same, pending := old != nil && old.Made == l.Made, l.Died.IsZero()
 		switch {
 		case e.fail != nil:
 			out[i].Err = e.fail
 		case rt == nil:
 			out[i].Err = store.ErrUnrouted
-		case same && old.State == notice.Dead:
+		case same && (pending || old.State == notice.Dead), pending && old != nil && len(l.Content.Diff(&old.Content)) == 0:
 			out[i].Found = e.copy(old)
 		case old != nil && !(same && old.State == notice.Cancelled):
 			out[i] = store.Reply{Found: e.copy(old), Err: store.ErrTaken}
+		case pending:
+			n := *l.Notice
+			n.Route = rt.Prefix
+			if n.Due.Before(now()) {
+				n.Due = now()
+			}
+			e.kept[l.Key] = &store.Found{Notice: &n, State: notice.Scheduled}
+			e.changes++
+			out[i] = store.Reply{Found: e.copy(e.kept[l.Key]), Created: true}
 		default:
 			n := *l.Notice
 			n.Route = rt.Prefix
@@ -392,6 +402,7 @@ func (e *Engine) List(_ context.Context, q store.Query) (store.Page, error) {
 		}
 	}
 	all, p.Cursor = cut(all, q.Limit)
+	p.Missing = e.missing
 	for _, key := range all {
 		p.Items = append(p.Items, e.copy(e.kept[key]))
 	}
@@ -412,7 +423,7 @@ func (e *Engine) RedriveAll(_ context.Context, q store.Query, dryRun bool) (stor
 	if err != nil {
 		return store.Redriven{}, err
 	}
-	var r store.Redriven
+	r := store.Redriven{Missing: e.missing}
 	all, r.Cursor = cut(all, redriveStep)
 	for _, key := range all {
 		r.Matched++
@@ -446,11 +457,11 @@ func (e *Engine) setPaused(prefix string, paused bool) error {
 }
 
 // Counts counts.
-func (e *Engine) Counts(context.Context) ([]store.Counts, error) {
+func (e *Engine) Counts(context.Context) ([]store.Counts, []store.Lost, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fail != nil {
-		return nil, e.fail
+		return nil, nil, e.fail
 	}
 	var out []store.Counts
 	for _, r := range e.table.All() {
@@ -478,7 +489,7 @@ func (e *Engine) Counts(context.Context) ([]store.Counts, error) {
 		}
 		out = append(out, c)
 	}
-	return out, nil
+	return out, e.missing, nil
 }
 
 // Stats says of each route that nothing was done yet: nothing is delivered here.

@@ -39,7 +39,7 @@ func (e *Engine) Minutes(_ context.Context, behind string, _ time.Time) ([]fleet
 }
 
 // Forecast counts what falls due.
-func (e *Engine) Forecast(_ context.Context, prefix string, span time.Duration, n int) ([]int64, error) {
+func (e *Engine) Forecast(_ context.Context, prefix string, span time.Duration, n int) ([]int64, []store.Lost, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := make([]int64, n)
@@ -48,18 +48,28 @@ func (e *Engine) Forecast(_ context.Context, prefix string, span time.Duration, 
 			out[at]++
 		}
 	}
-	return out, e.fail
+	return out, e.missing, e.fail
+}
+
+// Miss has some nodes of Redis missing from what follows.
+func (e *Engine) Miss(nodes ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.missing = nil
+	for i, n := range nodes {
+		e.missing = append(e.missing, store.Lost{Node: n, Shards: []int{i}, Err: store.ErrUnavailable})
+	}
 }
 
 // Shards is one.
 func (e *Engine) Shards() int { return 1 }
 
 // AmendMany changes dead letters.
-func (e *Engine) AmendMany(_ context.Context, op store.Amendment, list []store.Amended) (int, error) {
+func (e *Engine) AmendMany(_ context.Context, op store.Amendment, list []store.Amended) (int, []store.Lost, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fail != nil {
-		return 0, e.fail
+		return 0, nil, e.fail
 	}
 	n := 0
 	for _, a := range list {
@@ -75,7 +85,7 @@ func (e *Engine) AmendMany(_ context.Context, op store.Amendment, list []store.A
 		f.Due = when(now(), a.Due, a.Delay)
 	}
 	e.changes += n
-	return n, nil
+	return n, e.missing, nil
 }
 
 // Add keeps a notice as it is given.

@@ -1,25 +1,31 @@
--- Puts dead letters back under one prefix of one shard, as they were.
+-- Puts notices back under one prefix of one shard, as they were: dead letters, and what was pending.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which a notice of these keys may lie
--- ARGV  1 claim prefix, then for each notice: key, made, time of death (Unix ms), record
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers, "1" = set them, "2" = only over nothing
+--       then for each notice: key, made, time of death (Unix ms; "" = it is pending), due (Unix ms), number of the coming attempt,
+--       record from ',"made"' on
 -- Reply {now us, answer…}; an answer is
---       1                                         it is a dead letter now
+--       <due>                                     it is kept now; what was due before now is due now
 --       {record, shadow, claimed, dead, settled}  kept already, nothing written; scores or ""; if it lies under another
 --                                                 prefix, a sixth says under which of them, from 1
 -- Bound the number of notices given.
--- What was cancelled, as a purge does, gives way to the same notice. Nothing is handed over to history, which had the death when
--- it came about.
-local call = redis.call
+-- What was cancelled, as a purge does, gives way to the same dead letter. Nothing is handed over to history, which had the death
+-- when it came about.
+local call, format = redis.call, string.format
 local t = call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local head = call('ZRANGEBYSCORE', KEYS[1], format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+head = head and tonumber(head) or math.huge
+local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
-for i = 2, #ARGV, 4 do
-  local key = ARGV[i]
+for i = 5, #ARGV, 6 do
+  local key, died, due = ARGV[i], ARGV[i + 2], tonumber(ARGV[i + 3])
   local old, k = false, 1
   for at = 1, #KEYS - 1, 4 do
     if not old then old, k = call('HGET', KEYS[at + 1], key), at end
   end
   if not old then k = 1 end
   local settled = call('ZSCORE', KEYS[k + 3], key)
-  if k == 1 and settled and settled % 1 ~= 0 and old and string.find(old, '"made":' .. ARGV[i + 1] .. '[,}]') then
+  if died ~= '' and k == 1 and settled and settled % 1 ~= 0 and old and string.find(old, '"made":' .. ARGV[i + 1] .. '[,}]') then
     call('ZREM', KEYS[4], key)
     old = false
   end
@@ -28,9 +34,24 @@ for i = 2, #ARGV, 4 do
       old, call('ZSCORE', KEYS[k], key) or '', call('EXISTS', ARGV[1] .. key),
       call('ZSCORE', KEYS[k + 2], key) or '', settled or '', k > 1 and (k - 1) / 4 or nil}
   else
-    call('HSET', KEYS[2], key, ARGV[i + 3])
-    call('ZADD', KEYS[3], ARGV[i + 2], key)
-    reply[#reply + 1] = 1
+    if died ~= '' then
+      call('ZADD', KEYS[3], died, key)
+    else
+      if due < now then due = now end
+      local own = due > now
+      if own and ARGV[4] == '1' then
+        call('SET', key, ARGV[i + 4], 'PXAT', format('%.0f', due - 1))
+      elseif own and ARGV[4] == '2' then
+        own = call('SET', key, ARGV[i + 4], 'NX', 'PXAT', format('%.0f', due - 1))
+      end
+      call('ZADD', KEYS[1], format('%.0f', due) .. (own and '' or '.5'), key)
+      if due < earliest then earliest = due end
+    end
+    call('HSET', KEYS[2], key, '{"due":' .. format('%.0f', due) .. ARGV[i + 5])
+    reply[#reply + 1] = due
   end
+end
+if earliest < head or earliest < now + 6 then
+  call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

@@ -1,0 +1,42 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"notifier/internal/api/apitest"
+	"notifier/internal/store"
+)
+
+// An answer that is without the shards of a node says so: by its address to who sees
+// everything, and to a client with a prefix without it.
+func TestAnswersSayWhatIsMissing(t *testing.T) {
+	b := newBench(t, withClients)
+	e, _ := b.engine.(*apitest.Engine)
+	calls := [][2]string{{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"POST", "/v1/routes/fixed/redrive"}, {"POST", "/v1/routes/fixed/redrive?dry_run=true"}}
+	for _, c := range calls {
+		if a := b.as("token-of-all").do(c[0], c[1], "").is(200); strings.Contains(a.raw, "missing") {
+			t.Errorf("%s: nothing is missing: %s", c[1], a.raw)
+		}
+	}
+	e.Miss("10.0.0.3:6379", "10.0.0.4:6379")
+	for _, c := range calls {
+		b.as("token-of-all").do(c[0], c[1], "").is(200).says(`"missing":["10.0.0.3:6379","10.0.0.4:6379"]`)
+		a := b.as("token-of-one").do(c[0], c[1], "").is(200).says(`"missing":["a node of Redis"]`)
+		if strings.Contains(a.raw, "10.0.0") {
+			t.Errorf("%s tells a client with a prefix where Redis is: %s", c[1], a.raw)
+		}
+	}
+}
+
+// What lies at one node alone cannot be answered without it; the problem names it to
+// who sees everything.
+func TestAProblemNamesTheNodeThatIsAway(t *testing.T) {
+	b := newBench(t, withClients)
+	b.engine.Fail(fmt.Errorf("audit: %w", &store.NodeError{Node: "10.0.0.3:6379", Err: store.ErrUnavailable}))
+	b.as("token-of-all").do("GET", "/v1/audit", "").is(503).says("Redis node 10.0.0.3:6379: ")
+	if a := b.as("token-of-one").do("GET", "/v1/audit", "").is(503); strings.Contains(a.raw, "10.0.0") {
+		t.Errorf("a client with a prefix is told where Redis is: %s", a.raw)
+	}
+}

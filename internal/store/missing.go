@@ -1,0 +1,210 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/node"
+)
+
+// What reads or changes notices of all shards goes on in a cluster without those
+// whose node does not answer, and says which they are: what the others hold is worth
+// more than an error, and a sum that is silently too small is worth less.
+
+// roundTimeout is how long a round waits in all for nodes that do not answer, and
+// roundLeast how long it waits for each at least.
+const (
+	roundTimeout = 700 * time.Millisecond
+	roundLeast   = 100 * time.Millisecond
+)
+
+// round is one call that goes over shards. Its methods may be called at the same
+// time.
+type round struct {
+	s       *Store
+	timeout time.Duration
+
+	mu     sync.Mutex
+	spent  time.Duration
+	nodes  map[string]error // those that gave no answer
+	shards map[int]Lost     // those that are missing
+	done   int              // calls that were answered
+}
+
+func (s *Store) newRound() *round {
+	return &round{s: s, timeout: roundTimeout, nodes: map[string]error{}, shards: map[int]Lost{}}
+}
+
+// do makes one call on a shard. It is false where the shard is missing; any other
+// failure is an error.
+func (r *round) do(ctx context.Context, shard int, f func(ctx context.Context) error) (bool, error) {
+	if !r.s.o.Cluster {
+		return true, f(ctx)
+	}
+	master := r.s.master(ctx, r.s.space.Base(shard))
+	wait, here := r.begin(shard, master)
+	if !here {
+		return false, nil
+	}
+	begun := time.Now()
+	part, cancel := context.WithTimeout(ctx, wait)
+	err := f(part)
+	cancel()
+	switch {
+	case err == nil || errors.Is(err, ErrUnconfirmed):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.done++
+		return true, err
+	case ctx.Err() != nil || !errors.Is(err, ErrUnavailable):
+		return false, err
+	}
+	var answer redis.Error
+	r.miss(shard, master, err, !errors.As(err, &answer), time.Since(begun))
+	return false, nil
+}
+
+// begin is how long a call may take on a shard of a node, if it is worth one.
+func (r *round) begin(shard int, master string) (time.Duration, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, missing := r.shards[shard]; missing {
+		return 0, false
+	}
+	err := r.nodes[master]
+	if err == nil {
+		err = r.s.o.Nodes.Refuse(master)
+	}
+	if err != nil {
+		r.s.reload(context.Background()) // does not wait
+		r.shards[shard] = Lost{Node: master, Err: Wrap("missing", err)}
+		return 0, false
+	}
+	return max(r.timeout-r.spent, roundLeast), true
+}
+
+// miss notes that a shard is missing; silent says that its node gave no answer at
+// all, which counts for what else lies there.
+func (r *round) miss(shard int, master string, err error, silent bool, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shards[shard] = Lost{Node: master, Err: err}
+	if silent {
+		r.spent += took
+		r.nodes[master] = err
+	}
+}
+
+// missing are the nodes whose shards are missing, in order of their addresses. It is
+// an error if nothing was answered and no other shard would be.
+func (r *round) missing(ctx context.Context) ([]Lost, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.shards) == 0 {
+		return nil, nil
+	}
+	by := map[string]*Lost{}
+	for shard, l := range r.shards {
+		if by[l.Node] == nil {
+			by[l.Node] = &Lost{Node: l.Node, Err: l.Err}
+		}
+		by[l.Node].Shards = append(by[l.Node].Shards, shard)
+	}
+	list := lostList(by)
+	if r.done == 0 && r.s.none(ctx) {
+		return list, list[0].Err
+	}
+	return list, nil
+}
+
+// none reports whether no shard answers.
+func (s *Store) none(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, roundLeast)
+	defer cancel()
+	n := 0
+	for _, l := range s.Unreached(ctx) {
+		n += len(l.Shards)
+	}
+	return n >= max(s.space.Shards, 1)
+}
+
+// lostList puts nodes in order, and the shards of each.
+func lostList(by map[string]*Lost) []Lost {
+	list := make([]Lost, 0, len(by))
+	for _, l := range by {
+		slices.Sort(l.Shards)
+		list = append(list, *l)
+	}
+	slices.SortFunc(list, func(a, b Lost) int { return cmp.Compare(a.Node, b.Node) })
+	return list
+}
+
+// Together joins lists of what is missing: each node once, with all its shards.
+func Together(lists ...[]Lost) []Lost {
+	by := map[string]*Lost{}
+	for _, list := range lists {
+		for _, l := range list {
+			if by[l.Node] == nil {
+				by[l.Node] = &Lost{Node: l.Node, Err: l.Err}
+			}
+			for _, shard := range l.Shards {
+				if !slices.Contains(by[l.Node].Shards, shard) {
+					by[l.Node].Shards = append(by[l.Node].Shards, shard)
+				}
+			}
+		}
+	}
+	if len(by) == 0 {
+		return nil
+	}
+	return lostList(by)
+}
+
+// NodeError is an ErrUnavailable of what lies at one node of a cluster, which does
+// not answer.
+type NodeError struct {
+	Node string // its address
+	Err  error
+}
+
+func (e *NodeError) Error() string { return "redis node " + e.Node + ": " + e.Err.Error() }
+
+// Unwrap makes it what it is of.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// NodeOf is the address of the node of a cluster that err is about; empty if it names
+// none.
+func NodeOf(err error) string {
+	var lies *NodeError
+	var away *node.AwayError
+	switch {
+	case errors.As(err, &lies):
+		return lies.Node
+	case errors.As(err, &away):
+		return away.Addr
+	}
+	return ""
+}
+
+// at makes one call on a key that no other shard can stand for. In a cluster it does
+// not wait longer than other nodes are worth waiting for, and its error names the node.
+func (s *Store) at(ctx context.Context, key string, f func(ctx context.Context) error) error {
+	if !s.o.Cluster {
+		return f(ctx)
+	}
+	part, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	err := f(part)
+	if ctx.Err() == nil && errors.Is(err, ErrUnavailable) {
+		if master := s.master(ctx, key); master != "" {
+			return &NodeError{master, err}
+		}
+	}
+	return err
+}
