@@ -112,7 +112,12 @@ func (p *Pages) hostsOf(b *board, v Visitor) []hostRow {
 	out := make([]hostRow, len(order))
 	for i, row := range order {
 		row.mean /= time.Duration(max(row.Calls, 1))
-		row.Mean = rough(row.mean)
+		if row.Mean = rough(row.mean); row.mean < time.Millisecond { // they are told in whole milliseconds
+			row.Mean = "< 1ms"
+		}
+		if row.Calls == 0 {
+			row.Mean = "–"
+		}
 		row.judge()
 		if row.Breaker != "" {
 			row.Retry = p.stamp(row.next)
