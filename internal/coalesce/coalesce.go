@@ -5,7 +5,11 @@
 // An item that finds no sender at work leaves at once and alone. Only while a
 // sender is at work do items gather, and then they leave together as soon as it
 // is free. So batching adds no delay when little is to do, and batches grow with
-// the load; there is no timer and nothing to tune it by.
+// the load.
+//
+// Where nobody waits for what is sent, an Interval makes fewer and larger batches:
+// of what comes so soon after the last batch left, up to MinExtra items gather
+// until that long has gone by. What comes alone still leaves at once.
 //
 // Further senders, up to MaxSenders, begin while others are at work, when so
 // many items wait that a batch of them is worth a call of its own: MinExtra. A
@@ -15,7 +19,7 @@
 // # Life
 //
 // A Batcher has no goroutine while nothing is sent, and needs no end: a sender is
-// started by Add and ends when nothing waits any more. Wait returns when all have
+// started by Add or when the Interval is over, and ends when nothing is left to send. Wait returns when all have
 // ended. Whoever calls Add sees to it that nothing is added after the Wait that
 // is to be the last.
 //
@@ -31,9 +35,12 @@
 // return: until then it holds one of the senders.
 package coalesce
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
-// Options of a Batcher; all are required.
+// Options of a Batcher; all but Interval are required.
 type Options struct {
 	// MaxSenders is how many batches may be on their way at once.
 	MaxSenders int
@@ -42,6 +49,9 @@ type Options struct {
 	MinExtra int
 	// MaxBatch is the most items of one batch.
 	MaxBatch int
+	// Interval is the least time between two batches of fewer than MinExtra items.
+	// 0 = none. SetInterval changes it.
+	Interval time.Duration
 }
 
 // Batcher sends items in batches. It is safe for concurrent use. Its zero value
@@ -52,7 +62,10 @@ type Batcher[T any] struct {
 
 	mu      sync.Mutex
 	pending []T
-	senders int // at work
+	senders int         // at work
+	last    time.Time   // when a batch left; kept only with an Interval
+	timer   *time.Timer // begins a sender when the Interval is over
+	armed   bool        // the timer runs
 	idle    *sync.Cond
 }
 
@@ -69,22 +82,61 @@ func New[T any](o Options, send func([]T)) *Batcher[T] {
 func (b *Batcher[T]) Add(item T) {
 	b.mu.Lock()
 	b.pending = append(b.pending, item)
-	if b.senders == 0 || b.senders < b.o.MaxSenders && len(b.pending) >= b.o.MinExtra {
+	if b.senders == 0 && !b.waits() || b.senders > 0 && b.senders < b.o.MaxSenders && len(b.pending) >= b.o.MinExtra {
 		b.senders++
 		go b.run()
 	}
 	b.mu.Unlock()
 }
 
+// waits reports whether what is pending is to gather until the Interval is over,
+// and has the timer end that. The caller holds mu.
+func (b *Batcher[T]) waits() bool {
+	if b.o.Interval == 0 || len(b.pending) >= b.o.MinExtra {
+		return false
+	}
+	if b.armed {
+		return true
+	}
+	left := b.o.Interval - time.Since(b.last)
+	if left <= 0 {
+		return false
+	}
+	b.armed = true
+	if b.timer == nil {
+		b.timer = time.AfterFunc(left, b.over)
+	} else {
+		b.timer.Reset(left)
+	}
+	return true
+}
+
+// over begins a sender when the Interval is over, unless what waited has left.
+func (b *Batcher[T]) over() {
+	b.mu.Lock()
+	b.armed = false
+	begin := b.senders == 0 && len(b.pending) > 0
+	if begin {
+		b.senders++
+	}
+	b.mu.Unlock()
+	if begin {
+		b.run()
+	}
+}
+
 func (b *Batcher[T]) run() {
 	b.mu.Lock()
-	for len(b.pending) > 0 {
+	for first := true; len(b.pending) > 0 && (first || !b.waits()); first = false {
 		batch := b.pending
 		if len(batch) > b.o.MaxBatch {
 			batch = batch[:b.o.MaxBatch:b.o.MaxBatch]
 			b.pending = b.pending[b.o.MaxBatch:]
 		} else {
 			b.pending = nil
+		}
+		if b.o.Interval > 0 {
+			b.last = time.Now()
 		}
 		b.mu.Unlock()
 		b.send(batch)
@@ -93,6 +145,18 @@ func (b *Batcher[T]) run() {
 	b.senders--
 	if b.senders == 0 {
 		b.idle.Broadcast()
+	}
+	b.mu.Unlock()
+}
+
+// SetInterval changes the Interval for what is added from now on. With 0, what waits
+// leaves now.
+func (b *Batcher[T]) SetInterval(d time.Duration) {
+	b.mu.Lock()
+	b.o.Interval = d
+	if d == 0 && b.senders == 0 && len(b.pending) > 0 {
+		b.senders++
+		go b.run()
 	}
 	b.mu.Unlock()
 }
@@ -107,7 +171,7 @@ func (b *Batcher[T]) Len() int {
 // Wait returns when nothing waits and no sender is at work.
 func (b *Batcher[T]) Wait() {
 	b.mu.Lock()
-	for b.senders > 0 {
+	for b.senders > 0 || len(b.pending) > 0 {
 		b.idle.Wait()
 	}
 	b.mu.Unlock()

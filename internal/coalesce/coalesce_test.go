@@ -1,9 +1,14 @@
 package coalesce
 
 import (
+	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
@@ -91,4 +96,87 @@ func BenchmarkAdd(b *testing.B) {
 		x.Add(i)
 	}
 	x.Wait()
+}
+
+// With an Interval what comes alone leaves at once, what comes soon after it
+// gathers until the Interval is over or a batch is full enough.
+func TestItemsGatherUntilTheIntervalIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		begin := time.Now()
+		b := New(Options{MaxSenders: 2, MinExtra: 4, MaxBatch: 10, Interval: 5 * time.Millisecond}, func(items []int) {
+			got = append(got, fmt.Sprint(time.Since(begin), items))
+		})
+		add := func(at time.Duration, items ...int) {
+			time.Sleep(at - time.Since(begin))
+			for _, i := range items {
+				b.Add(i)
+			}
+			synctest.Wait()
+		}
+		add(0, 0)
+		add(time.Millisecond, 1)
+		add(2*time.Millisecond, 2)
+		add(6*time.Millisecond, 3, 4, 5, 6) // enough for a batch
+		add(30*time.Millisecond, 7)
+		add(31*time.Millisecond, 8)
+		b.Wait()
+		if want := []string{"0s [0]", "5ms [1 2]", "6ms [3 4 5 6]", "30ms [7]", "35ms [8]"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// Without an Interval what has waited for it leaves, and nothing waits afterwards.
+func TestTheIntervalMayEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		begin := time.Now()
+		b := New(Options{MaxSenders: 2, MinExtra: 4, MaxBatch: 10, Interval: time.Hour}, func(items []int) {
+			got = append(got, fmt.Sprint(time.Since(begin), items))
+		})
+		b.Add(0)
+		synctest.Wait()
+		b.Add(1)
+		synctest.Wait()
+		if b.Len() != 1 {
+			t.Fatalf("%d wait, want 1", b.Len())
+		}
+		b.SetInterval(0)
+		synctest.Wait()
+		b.Add(2)
+		synctest.Wait()
+		b.Wait()
+		if want := []string{"0s [0]", "0s [1]", "0s [2]"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// Whatever the interval, each item is sent once, and Wait sees the last one off.
+func TestEveryItemIsSentOnceWithAnInterval(t *testing.T) {
+	var seen [4000]atomic.Int32
+	b := New(Options{MaxSenders: 2, MinExtra: 50, MaxBatch: 60, Interval: 20 * time.Microsecond}, func(items []int) {
+		for _, i := range items {
+			seen[i].Add(1)
+		}
+	})
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 1000 {
+				b.Add(w*1000 + i)
+				if i%10 == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.Wait()
+	for i := range seen {
+		if n := seen[i].Load(); n != 1 {
+			t.Fatalf("item %d was sent %d times", i, n)
+		}
+	}
 }

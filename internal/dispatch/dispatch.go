@@ -62,6 +62,16 @@ const (
 	settleBatchMin = 64
 )
 
+// settleInterval is how long a settle may wait for others, so that the script calls
+// of a steady load carry several each. What a process that is killed had ended and
+// not settled comes again, so it is small beside the time of a callback. Of several
+// instances each has a part of the load, and waits for as many times as long, with no
+// more that waits; mostSettleIntervals bounds that.
+const (
+	settleInterval      = 4 * time.Millisecond
+	mostSettleIntervals = 8
+)
+
 // Options of a Dispatcher.
 type Options struct {
 	Store   Store
@@ -212,6 +222,13 @@ func (d *Dispatcher) SetSlots(prefix string, n int) {
 	}
 }
 
+// SetLiving says how many instances share the work, this one included.
+func (d *Dispatcher) SetLiving(n int) {
+	for _, q := range d.queues {
+		q.setLiving(n)
+	}
+}
+
 // SetPaused says of which partitions nothing is claimed.
 func (d *Dispatcher) SetPaused(paused func(p keys.Partition) bool) {
 	for _, q := range d.queues {
@@ -235,6 +252,9 @@ func (d *Dispatcher) InFlight(prefix string) int {
 func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 	for _, q := range d.queues {
 		q.close()
+		for _, l := range q.lanes {
+			l.settles.SetInterval(0)
+		}
 	}
 	done := make(chan struct{})
 	go func() {

@@ -68,6 +68,10 @@
 // seconds for each handler that is slow, to lengthen only the outages that begin
 // late in a slow handler, from the margin to a lease.
 //
+// A settle waits a few milliseconds for others ([Dispatcher.SetLiving]), so that the
+// calls of a steady load carry several, except where it is the push that consumers wait
+// for, and while this process stops. What is killed in that time comes again.
+//
 // A notice that this process has in hand, from its claim to the answer to its
 // settle, has no second handler here, even if Redis gives it out again because its
 // clock went ahead or it forgot the claim: the later claim then carries the settle.

@@ -1,7 +1,10 @@
 package dispatch
 
 import (
+	"time"
+
 	"notifier/internal/coalesce"
+	"notifier/internal/route"
 )
 
 // lane is the way of one partition through its route's queue: what Redis does with
@@ -19,9 +22,31 @@ type lane struct {
 
 func newLane(q *routeQueue, shard int) *lane {
 	l := &lane{shard: shard, health: newHealth(q.wake), paused: true}
-	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch},
+	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, 1)},
 		func(e []finished) { q.settle(l, e) })
 	return l
+}
+
+// settlesEvery is the least time between two settles of one partition, where that many
+// instances share the load: nobody waits for a settle, unless it is the push that its
+// consumers wait for.
+func settlesEvery(r *route.Route, living int) time.Duration {
+	if r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream {
+		return 0
+	}
+	return settleInterval * time.Duration(max(1, min(living, mostSettleIntervals)))
+}
+
+// setLiving takes over how many instances share the load.
+func (q *routeQueue) setLiving(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return // what is settled now waits for nothing
+	}
+	for _, l := range q.lanes {
+		l.settles.SetInterval(settlesEvery(q.r, n))
+	}
 }
 
 // openLanes notes which lanes may claim, and reports whether any may. The hints of

@@ -89,6 +89,7 @@ func TestNoHandlerStartsForAClaimOfOneThatWasCountedOut(t *testing.T) {
 		o := options(s, w, 10, testRoute("a", 8))
 		o.Fleet = f
 		d := begin(o)
+		time.Sleep(settleInterval)
 		synctest.Wait()
 		if w.count() != 0 || s.endings()[store.EndDeferred] != 4 {
 			t.Errorf("%d handlers started, %v; want 4 put off", w.count(), s.endings())

@@ -239,11 +239,16 @@ func js[T any](b *tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, limit)
 	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
+	for {
+		v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+		switch {
+		case err == nil:
+			return v
+		case !strings.Contains(err.Error(), "Inspected target navigated"):
+			b.t.Fatalf("%s: %v", expression, err)
+		}
+		// The page was left while it was asked; the next one answers.
 	}
-	return v
 }
 
 func (b *tab) text() string {

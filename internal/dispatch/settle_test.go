@@ -1,0 +1,71 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// endingApart ends one attempt each millisecond.
+func endingApart() *work {
+	var n atomic.Int64
+	return newWork(func(context.Context, *notice.Notice) notice.Result {
+		time.Sleep(time.Duration(n.Add(1)) * time.Millisecond)
+		return notice.DeliveredResult(200)
+	})
+}
+
+// Attempts that end shortly after one another are settled together; a settle that
+// is a push, which consumers wait for, leaves at once.
+func TestSettlesOfASteadyLoadGather(t *testing.T) {
+	for _, c := range []struct {
+		kind            route.Kind
+		living, settles int
+	}{{route.KindLog, 1, 3}, {route.KindNotice, 1, 3}, {route.KindFixed, 1, 3}, {route.KindNotice, 2, 2}, {route.KindNotice, 1000, 2},
+		{route.KindList, 1, 8}, {route.KindStream, 8, 8}} {
+		t.Run(fmt.Sprintf("%s, %d instances", c.kind, c.living), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeStore()
+				s.put("a", 0, 8)
+				r := testRoute("a", 16)
+				r.Target.Kind = c.kind
+				d := begin(options(s, endingApart(), 16, r))
+				d.SetLiving(c.living)
+				time.Sleep(8*time.Millisecond + mostSettleIntervals*settleInterval)
+				synctest.Wait()
+				s.do(func() {
+					if s.settles != c.settles {
+						t.Errorf("%d settles of 8 attempts, want %d", s.settles, c.settles)
+					}
+				})
+				drain(t, d)
+			})
+		})
+	}
+}
+
+// Who stops waits for no interval.
+func TestDrainHurriesSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeStore()
+		s.put("a", 0, 2)
+		d := begin(options(s, endingApart(), 8, testRoute("a", 8)))
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if n := d.InFlight("a"); n != 1 {
+			t.Fatalf("%d attempts wait for their settle, want the second", n)
+		}
+		from := time.Now()
+		time.AfterFunc(0, func() { d.SetLiving(8) }) // it changes nothing while this one stops
+		drain(t, d)
+		if took := time.Since(from); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}

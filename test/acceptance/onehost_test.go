@@ -1,0 +1,56 @@
+//go:build fault
+
+package acceptance
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"notifier/internal/redistest"
+)
+
+// A backlog at one host is worked by whoever has a slot for it, and by as many calls at
+// once as the limit of all instances together allows: all of them where it is at least
+// one for each, and still somebody where the limit is smaller than the fleet.
+func TestABacklogAtOneHostIsWorkedByAll(t *testing.T) {
+	for _, c := range []struct{ calls, notices, atWork int }{{12, 3000, 4}, {2, 500, 2}} {
+		t.Run(fmt.Sprintf("%d calls at once", c.calls), func(t *testing.T) {
+			const takes = 20 * time.Millisecond
+			var now, most atomic.Int64
+			rec := listen(t, func(http.ResponseWriter, *http.Request, hit) {
+				x := now.Add(1)
+				defer now.Add(-1)
+				for m := most.Load(); x > m && !most.CompareAndSwap(m, x); m = most.Load() {
+				}
+				time.Sleep(takes) // sleep: the receiver takes so long
+			})
+			db := redistest.Start(t)
+			all := fleetOf(t, 4, db.URL(), route("pay", "app1:pay", rec.url, "CONCURRENCY=64", fmt.Sprint("HOST_CONCURRENCY=", c.calls)))
+			due := time.Now().Add(2 * time.Second)
+			all[0].scheduleAll(c.notices, func(i int) string { return line(fmt.Sprintf("app1:pay:one:%d", i), due) })
+			rec.wait(2*waitTimeout, c.notices)
+			await(t, waitTimeout, "all settled", func() bool { return all[0].settled("pay") == int64(c.notices) })
+			rec.once(c.notices)
+			atWork, shares := 0, []float64{}
+			for _, s := range all {
+				did := s.metric("notifier_attempts_total", `outcome="delivered"`)
+				shares = append(shares, did)
+				if did >= float64(c.notices/c.atWork/4) {
+					atWork++
+				}
+			}
+			hits := rec.all()
+			took := hits[len(hits)-1].at.Sub(due)
+			t.Logf("%d notices in %s, %d at once at most; by instance %v", c.notices, took.Round(10*time.Millisecond), most.Load(), shares)
+			if atWork < c.atWork {
+				t.Errorf("%d of 4 instances worked on it, want %d: %v", atWork, c.atWork, shares)
+			}
+			if m := int(most.Load()); m > c.calls || m < c.calls {
+				t.Errorf("%d calls were under way at once, want the %d that are allowed", m, c.calls)
+			}
+		})
+	}
+}
