@@ -46,6 +46,7 @@ type Notice struct {
 	Headers     map[string]string `json:"headers"`
 	Withheld    []string          `json:"headers_withheld"` // names of headers whose values are not shown
 	EndedBefore int               `json:"ended_before"`     // how often it had ended before
+	Replay      string            `json:"replay"`           // the id of the replay that sends it again
 	CreatedAt   time.Time         `json:"created_at"`
 	SettledAt   time.Time         `json:"settled_at"`
 	Reason      string            `json:"reason"`

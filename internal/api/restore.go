@@ -29,9 +29,10 @@ type RestoreRequest struct {
 	EndedAt      string            `json:"ended_at,omitempty" format:"date-time"`
 	Attempt      int               `json:"attempt,omitempty" doc:"One more than the attempts made; or attempts_made."`
 	AttemptsMade int               `json:"attempts_made,omitempty"`
-	MaxAttempts  int               `json:"max_attempts,omitempty" doc:"Read of what was pending and had been dead before: it has as many."`
+	MaxAttempts  int               `json:"max_attempts,omitempty" doc:"Read of what had been dead before: it has as many."`
 	EndedBefore  int               `json:"ended_before,omitempty" doc:"How often it had ended before; or ending, which is one more."`
 	Ending       int               `json:"ending,omitempty"`
+	Replay       string            `json:"replay,omitempty" maxLength:"64" doc:"The id of the replay that sent it again."`
 	Attempts     []Attempt         `json:"attempts,omitempty"`
 	URL          string            `json:"url,omitempty" doc:"One with a user is refused: its password was not kept."`
 	Audience     string            `json:"audience,omitempty"`
@@ -52,7 +53,7 @@ type RestoreRequest struct {
 }
 
 var restoreFields = []string{"key", "id", "state", "outcome", "reason", "due", "created_at", "settled_at", "ended_at", "attempt", "attempts_made",
-	"ended_before", "ending", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64",
+	"ended_before", "ending", "replay", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64",
 	"body_kept", "route", "host", "max_attempts", "body_size", "body_sha256", "on_duplicate"}
 
 // restore serves POST /v1/notices/restore.
@@ -134,6 +135,10 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 			n.Endings = countField(&f, at, raw, 1) - 1
 		case "ended_before":
 			n.Endings = countField(&f, at, raw, 0)
+		case "replay":
+			if n.Replay = stringField(&f, at, raw); !replayNames.MatchString(n.Replay) {
+				f.add(at, clip(n.Replay, 100), "want the id of a replay")
+			}
 		case "attempts":
 			n.Attempts = attemptsField(&f, at, raw)
 		case "headers_withheld":
@@ -182,9 +187,9 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 	}
 	if state != notice.Dead {
 		it.letter.Died, n.Reason = time.Time{}, ""
-		if n.Endings > 0 { // it was redriven, behind so many attempts as are beyond its ladder
-			n.Redriven = min(max(most-1-len(a.ladderOf(n)), 0), n.AttemptsMade)
-		}
+	}
+	if n.Endings > 0 { // it was redriven, behind so many attempts as are beyond its ladder
+		n.Redriven = min(max(most-1-len(a.ladderOf(n)), 0), n.AttemptsMade)
 	}
 	made = made.Truncate(time.Millisecond)
 	var ok bool

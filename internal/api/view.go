@@ -49,6 +49,7 @@ type Notice struct {
 	Headers     map[string]string `json:"headers,omitempty" doc:"Its own headers but those in headers_withheld."`
 	Withheld    []string          `json:"headers_withheld,omitempty" doc:"Names of headers whose values are secrets, which are not shown."`
 	EndedBefore int               `json:"ended_before,omitempty" doc:"How often it had ended before: it was dead and was redriven."`
+	Replay      string            `json:"replay,omitempty" doc:"The id of the replay that sends it again."`
 	CreatedAt   stamp             `json:"created_at"`
 	SettledAt   *stamp            `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
 	Reason      string            `json:"reason,omitempty" doc:"Why it is dead."`
@@ -74,7 +75,7 @@ func (a *api) view(f store.Found) Notice {
 	v := Notice{
 		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: n.NextAttempt(), MaxAttempts: 1 + n.Redriven,
 		URL: redacted(n.URL), Audience: n.Audience, Method: n.Method, ContentType: n.EffectiveType(), CreatedAt: stamp(n.Made.Time()),
-		EndedBefore: n.Endings, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), Attempts: make([]Attempt, len(n.Attempts)),
+		EndedBefore: n.Endings, Replay: n.Replay, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), Attempts: make([]Attempt, len(n.Attempts)),
 	}
 	ladder := n.Ladder
 	if r := a.routes.Prefix(n.Route); r != nil {
@@ -199,6 +200,9 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	}
 	if n.Endings > 0 {
 		b = strconv.AppendInt(append(b, `,"ended_before":`...), int64(n.Endings), 10)
+	}
+	if n.Replay != "" {
+		b = appendString(append(b, `,"replay":`...), n.Replay)
 	}
 	b = appendStamp(append(b, `,"created_at":`...), n.Made.Time())
 	if !f.SettledAt.IsZero() {

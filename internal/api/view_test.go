@@ -26,7 +26,7 @@ func TestHeadIsTheView(t *testing.T) {
 		{Notice: &notice.Notice{Key: "app1:orders:a:b", Route: "app1:orders", Made: notice.MadeAt(at), Due: at,
 			Content: notice.Content{Body: []byte(`{"a":1}`), Ladder: notice.Ladder{}}},
 			State: notice.Claimed},
-		{Notice: &notice.Notice{Key: "gone:a:b:c", Route: "gone", Made: notice.MadeAt(at), Due: at, Content: full, AttemptsMade: 3, Redriven: 2, Endings: 1,
+		{Notice: &notice.Notice{Key: "gone:a:b:c", Route: "gone", Made: notice.MadeAt(at), Due: at, Content: full, AttemptsMade: 3, Redriven: 2, Endings: 1, Replay: "rpl_1",
 			Reason:   notice.ReasonDNS,
 			Attempts: []notice.Attempt{{Number: 3, At: at, Duration: time.Second, Status: 500, Reason: notice.ReasonStatus5xx, Response: "\x00\"<ä"}}},
 			State: notice.Dead, SettledAt: at},

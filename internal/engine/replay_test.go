@@ -401,3 +401,76 @@ func TestAnIDServesAgainWhenItsReplayIsForgotten(t *testing.T) {
 		_ = raw.Close()
 	}
 }
+
+// A body that the history does not have, for whatever reason and since whenever, is
+// refused and never sent empty; one that was empty is sent.
+func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
+	file := t.TempDir() + "/history.db"
+	d, err := history.Open(history.Options{URL: "sqlite://" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	var x told
+	s := newSink(100)
+	s.answer = func(n *notice.Notice) notice.Result { x.note(n); return notice.DeliveredResult(200) }
+	w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("r", "app1"))
+	for _, id := range []string{"kept", "empty", "lost", "hashed", "lost-later", "hashed-later"} {
+		r := store.Request{Key: "app1:a:b:" + id}
+		if id != "empty" {
+			r.Body = []byte(`{"sum":1}`)
+		}
+		if _, err := w.Schedule(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await(t, 6)
+	rowsOf(t, d, history.Query{}, 6)
+	raw, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	lose := func(when string) {
+		t.Helper()
+		if _, err := raw.ExecContext(t.Context(), `UPDATE history SET body_text = NULL, body_sha256 = CASE WHEN name LIKE 'hashed%' THEN x'00' END
+			WHERE name IN ('lost' || ?, 'hashed' || ?)`, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose("")
+	p := w.replay(t, asked(func(r *history.Replay) { r.Rate = 0.5 }), false) // the first one at once
+	if want := map[string]int64{replay.BodyDropped: 1, replay.BodyHashed: 1}; p.Total != 4 || !maps.Equal(p.Refused, want) {
+		t.Errorf("%+v", p.Replay)
+	}
+	if _, err := w.StopReplay(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	lose("-later")
+	if _, err := raw.ExecContext(t.Context(), "UPDATE history_replays SET about = replace(about, '\"rate\":0.5', '\"rate\":5000')"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.ResumeReplay(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	r := w.over(t, p.ID)
+	if r.Counts[store.ReplaySent] < 2 || r.Counts[replay.BodyDropped]+r.Counts[replay.BodyHashed]+r.Counts[store.ReplaySent] != 4 {
+		t.Errorf("%v", r.Counts)
+	}
+	s.await(t, int(r.Counts[store.ReplaySent]))
+	for _, id := range x.of(p.ID) {
+		if id != 1 {
+			t.Error("a notice came more than once")
+		}
+	}
+	for key, n := range x.last {
+		if want := map[bool]string{true: "", false: `{"sum":1}`}[key == "app1:a:b:empty"]; string(n.Body) != want {
+			t.Errorf("%s came with the body %q, want %q", key, n.Body, want)
+		}
+	}
+	for _, key := range []string{"app1:a:b:kept", "app1:a:b:empty"} {
+		if x.last[key].Replay != p.ID {
+			t.Errorf("%s was not sent", key)
+		}
+	}
+}

@@ -172,22 +172,28 @@ func TestFind(t *testing.T) {
 
 func TestRowsThatADatabaseRefusesAreWrittenBare(t *testing.T) {
 	d := open(t, Options{URL: pgtest.Database(t)})
-	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil))
+	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, func(e *store.Ended) {
+		e.Body, e.Headers, e.Attempts[0].Response = nil, []notice.Header{{Name: "X-Shop", Value: "7"}}, "poison"
+	}))
 	// What no code of this program makes: the row is not lost for it.
 	list[1].Notice.AttemptsMade = 1 << 20
 	if err := d.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.db.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-		IF NEW.body_text = '{"order":2}' THEN RAISE 'no' USING ERRCODE = '22021'; END IF; RETURN NEW; END $$;
+		IF NEW.body_text = '{"order":2}' OR NEW.attempts LIKE '%poison%' THEN RAISE 'no' USING ERRCODE = '22021'; END IF; RETURN NEW; END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON history FOR EACH ROW EXECUTE FUNCTION refuse()`); err != nil {
 		t.Fatal(err)
 	}
-	if w := write(t, d, list); w != (Written{Rows: 3, Bare: 1}) {
+	if w := write(t, d, list); w != (Written{Rows: 4, Bare: 2}) {
 		t.Errorf("%+v", w)
 	}
 	r, ok, err := d.Latest(t.Context(), list[1].Key)
 	if err != nil || !ok || r.BodyKept || r.Body != nil || r.BodySize != len(list[1].Body) || len(r.Attempts) != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	// Nothing tells of its body that it is not there, as it had none; its header does.
+	if r, ok, err = d.Latest(t.Context(), list[3].Key); err != nil || !ok || len(r.Withheld) != 1 || len(r.Headers) != 1 || r.Headers[0] != (notice.Header{Name: "X-Shop"}) {
 		t.Errorf("%+v %v", r, err)
 	}
 }

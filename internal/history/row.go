@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,7 +28,8 @@ type Row struct {
 	BodySize int
 	BodyHash []byte
 	BodyKept bool
-	// Withheld are the names of headers whose values are not kept.
+	// Withheld are the names of headers whose values are not kept: secrets, and all
+	// of a row that the database has refused as it was.
 	Withheld []string
 }
 
@@ -145,7 +147,7 @@ func headersText(r *Row) string {
 	out := make([][]string, len(r.Headers))
 	for i, h := range r.Headers {
 		out[i] = []string{h.Name, h.Value}
-		if notice.SecretName(h.Name) {
+		if notice.SecretName(h.Name) || slices.Contains(r.Withheld, h.Name) {
 			out[i] = out[i][:1]
 		}
 	}

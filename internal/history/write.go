@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
+
+	"notifier/internal/notice"
 )
 
 // Written answers Write.
@@ -50,16 +52,25 @@ func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 		b, err := d.Write(ctx, rows[half:])
 		return Written{a.Rows + b.Rows, a.Bare + b.Bare, a.Erased + b.Erased}, err
 	}
-	bare := rows[0]
-	n := *bare.Notice
-	n.Body, n.Headers, n.Attempts, n.URL, n.Audience, n.ContentType, n.Traceparent = nil, nil, nil, "", "", "", ""
-	bare.Notice, bare.BodyKept, bare.BodyHash = &n, false, nil
-	w, berr := d.write(ctx, []Row{bare})
+	w, berr := d.write(ctx, []Row{bareOf(rows[0])})
 	if berr != nil {
 		return w, d.wrap("write", err)
 	}
 	w.Bare = w.Rows
 	return w, nil
+}
+
+// bareOf is a row without what the database may have refused of it. The names of its
+// headers stay, so that nothing is sent again without them.
+func bareOf(r Row) Row {
+	n := *r.Notice
+	n.Body, n.Attempts, n.URL, n.Audience, n.ContentType, n.Traceparent = nil, nil, "", "", "", ""
+	n.Headers, r.Withheld = nil, nil
+	for _, h := range r.Notice.Headers {
+		n.Headers, r.Withheld = append(n.Headers, notice.Header{Name: h.Name}), append(r.Withheld, h.Name)
+	}
+	r.Notice, r.BodyKept, r.BodyHash = &n, false, nil
+	return r
 }
 
 // refuses reports whether the database would refuse the same rows again.

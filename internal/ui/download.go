@@ -22,6 +22,7 @@ type line struct {
 	SettledAt   string            `json:"settled_at"` // when it died
 	Made        int               `json:"attempts_made"`
 	EndedBefore int               `json:"ended_before,omitempty"`
+	Replay      string            `json:"replay,omitempty"`
 	Attempts    []attempt         `json:"attempts"`
 	URL         string            `json:"url,omitempty"`
 	Audience    string            `json:"audience,omitempty"`
@@ -53,7 +54,7 @@ type attempt struct {
 func (p *Pages) lineOf(f *store.Found) line {
 	address, all := p.o.Mask.URL(f.URL)
 	l := line{Key: f.Key, ID: f.ID(), State: f.State, Reason: f.Reason, Due: notice.Stamp(f.Due), CreatedAt: notice.Stamp(f.Made.Time()),
-		SettledAt: notice.Stamp(f.SettledAt), Made: f.AttemptsMade, EndedBefore: f.Endings, Attempts: make([]attempt, len(f.Attempts)),
+		SettledAt: notice.Stamp(f.SettledAt), Made: f.AttemptsMade, EndedBefore: f.Endings, Replay: f.Replay, Attempts: make([]attempt, len(f.Attempts)),
 		URL: address, Audience: f.Audience, Method: f.Method, ContentType: f.ContentType, OnDuplicate: string(store.Replace)}
 	for i, a := range f.Attempts {
 		l.Attempts[i] = attempt{a.Number, notice.Stamp(a.At), a.Status, float64(a.Duration.Microseconds()) / 1000, a.Reason, p.answer(a.Response, f)}
