@@ -19,7 +19,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // the driver "sqlite"
+
+	"notifier/internal/notice"
 )
 
 //go:embed migrations
@@ -30,6 +32,7 @@ const (
 	dialTimeout    = 5 * time.Second
 	writeTimeout   = 30 * time.Second
 	migrateTimeout = 5 * time.Minute
+	busyTimeout    = 10 * time.Second // for another process's write to a file of SQLite
 	ddlTimeout     = 2 * time.Second // for a lock that a partition needs: writes wait behind it
 )
 
@@ -89,8 +92,9 @@ func Open(o Options) (*DB, error) {
 		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
 			return nil, fmt.Errorf("%w: want sqlite:///path/to/file, with three slashes", ErrConfig)
 		}
-		// FULL, because what is confirmed must outlive a power cut.
-		const settings = "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+		// FULL, because what is confirmed must outlive a power cut; secure_delete, because
+		// what is erased must not stay in the file where it was.
+		settings := fmt.Sprintf("?_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)", busyTimeout.Milliseconds())
 		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+settings)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -214,7 +218,17 @@ func (d *DB) wrap(op string, err error) error {
 	case errors.As(err, &refused) && !gone(refused.Code):
 		return fmt.Errorf("history: %s: %w", op, err)
 	}
+	if locked(err) {
+		return fmt.Errorf("%w: %s: another process has locked the file for %s and goes on; is an instance of this machine stopped (kill -STOP, a debugger), "+
+			"or a tool in the middle of a transaction? %w", ErrUnavailable, op, notice.Short(busyTimeout), err)
+	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
+}
+
+// locked reports whether SQLite gave up waiting for another process's write.
+func locked(err error) bool {
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && lite.Code()&0xff == 5 // BUSY
 }
 
 // gone reports whether an SQLSTATE says that the server cannot work now, rather

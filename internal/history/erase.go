@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"notifier/internal/notice"
 )
 
 // Erasure says what is to be forgotten: all that ended under a key, or that a
@@ -59,8 +61,23 @@ const eraseTimeout = 5 * time.Minute
 func (d *DB) Erase(ctx context.Context, x Erasure, until time.Time) (rows int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
-	rows, err = d.erase(ctx, x, until)
+	if rows, err = d.erase(ctx, x, until); err == nil && d.sqlite {
+		err = d.emptyLog(ctx)
+	}
 	return rows, d.wrap("erase", err)
+}
+
+// emptyLog empties SQLite's log of writes, which has what was erased as it was
+// written. It waits for searches that read from it.
+func (d *DB) emptyLog(ctx context.Context) error {
+	var busy, pages, moved int
+	if err := d.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+		return err
+	}
+	if busy != 0 {
+		return fmt.Errorf("the rows are gone, but not from %s-wal, from which another process has read for more than %s: erase once more", d.file, notice.Short(busyTimeout))
+	}
+	return nil
 }
 
 func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, error) {

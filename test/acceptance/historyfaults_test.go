@@ -3,10 +3,17 @@
 package acceptance
 
 import (
+	"database/sql"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"notifier/internal/pgtest"
 	"notifier/internal/redistest"
@@ -61,5 +68,103 @@ func TestTheDatabaseGoneDelaysNothing(t *testing.T) {
 	}
 	if with, without := slices.Min(there), slices.Min(gone); without > 2*with+5*time.Millisecond {
 		t.Errorf("p50 %s with the database gone, %s with it", without, with)
+	}
+}
+
+// sqliteRows counts what a file of SQLite has, without any code of the service.
+func sqliteRows(t *testing.T, file string) map[string]int {
+	t.Helper()
+	db := fileOf(t, file, 10*time.Second)
+	list, err := db.QueryContext(t.Context(), "SELECT app || ':' || module || ':' || type || ':' || name || ' ' || outcome || ' ' || ending, count(*) FROM history GROUP BY 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = list.Close() }()
+	out := map[string]int{}
+	for list.Next() {
+		var name string
+		var n int
+		if err := list.Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		out[name] = n
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func fileOf(t *testing.T, file string, wait time.Duration) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", fmt.Sprintf("file:%s?_txlock=immediate&_pragma=busy_timeout(%d)", file, wait.Milliseconds()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// An instance stands still amid a write to SQLite, and so keeps the file locked: the
+// other delivers as before and says why the history is behind. When the first goes
+// on, each ending gets its row.
+func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
+	const n = 6000
+	rec := listen(t, nil)
+	db, file := redistest.Start(t), filepath.Join(t.TempDir(), "history.db")
+	kept := []string{"NOTIFIER_HISTORY_URL=sqlite://" + file, "NOTIFIER_TAKEOVER=1s"}
+	first := launch(t, db.URL(), wide(rec.url), kept)
+	notices := func(kind string) {
+		t.Helper()
+		first.scheduleAll(n, func(i int) string { return line(fmt.Sprintf("app1:pay:%s:%d", kind, i), time.Now()) })
+	}
+	notices("first")
+	await(t, waitTimeout, "there are rows", func() bool { _, err := os.Stat(file); return err == nil && endings(t.Context(), db.Client(), space) > 0 })
+	probe := fileOf(t, file, 20*time.Millisecond)
+	held := func() bool {
+		tx, err := probe.BeginTx(t.Context(), nil)
+		if err == nil {
+			err = tx.Rollback()
+		}
+		return err != nil
+	}
+	// It is stopped again and again until that was amid a write.
+	await(t, waitTimeout, "it stands still amid a write", func() bool {
+		first.freeze()
+		if held() {
+			return true
+		}
+		first.signal(syscall.SIGCONT)
+		if endings(t.Context(), db.Client(), space) == 0 {
+			notices(fmt.Sprint("more", time.Now().UnixNano()))
+		}
+		return false
+	})
+	second := launch(t, db.URL(), wide(rec.url), kept)
+	_, before := rec.count()
+	from := time.Now().Add(time.Second)
+	second.scheduleAll(n/10, func(i int) string {
+		return line(fmt.Sprintf("app1:pay:amid:%d", i), from.Add(time.Duration(i)*5*time.Millisecond))
+	})
+	await(t, waitTimeout, "all are delivered that the other does not hold", func() bool { return len(rec.of(fmt.Sprintf("app1:pay:amid:%d", n/10-1))) > 0 })
+	if late := rec.lateness("app1:pay:amid"); late.p50 > 100*time.Millisecond {
+		t.Errorf("deliveries are late: %s", late)
+	}
+	await(t, waitTimeout, "the other says why", func() bool { return strings.Contains(tail(second.log), "another process has locked the file") })
+	if endings(t.Context(), db.Client(), space) < n/10 {
+		t.Error("endings are not kept in Redis meanwhile")
+	}
+	first.signal(syscall.SIGCONT)
+	await(t, waitTimeout, "nothing is pending", func() bool { return second.numbers("pay").Pending == 0 })
+	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	_, came := rec.count()
+	got := sqliteRows(t, file)
+	for name, times := range got {
+		if times != 1 || !strings.HasSuffix(name, " delivered 1") {
+			t.Errorf("%s stands %d times", name, times)
+		}
+	}
+	if len(got) != came || came <= before {
+		t.Errorf("%d rows, and %d notices came", len(got), came)
 	}
 }

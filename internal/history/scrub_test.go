@@ -1,0 +1,83 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// traces says how often a word stands in the files of a database.
+func traces(t *testing.T, file, word string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(file + "*")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		n += bytes.Count(raw, []byte(word))
+	}
+	return n
+}
+
+// What was erased is not in the bytes of SQLite's files either: not where a row
+// was, nor where the tree's pages had it before they were split, nor in the log.
+func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history.db")
+	d := open(t, Options{URL: "sqlite://" + file})
+	const n, pages, each = 4000, 20, 97
+	key := func(i int) string { return fmt.Sprintf("app1:orders:paid:kundin-%d", i) }
+	var list []store.Ended
+	for i := range n {
+		list = append(list, ended(i, func(e *store.Ended) {
+			e.Body = fmt.Appendf(nil, `{"order":%d,"pad":%q}`, i, bytes.Repeat([]byte("x"), i%700))
+			if i%each == 0 {
+				e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"DE-geheim-%d","pad":%q}`, i, bytes.Repeat([]byte("y"), i%9000))
+				e.Host, e.Attempts[0].Response = "kundin.example", fmt.Sprintf("danke geheim-%d", i)
+				e.Headers = []notice.Header{{Name: "X-Kundin", Value: fmt.Sprintf("geheim-%d", i)}}
+			}
+		}))
+	}
+	// Not in their order, so that pages split where the rows stand already.
+	for i := range pages {
+		var part []store.Ended
+		for j := i; j < n; j += pages {
+			part = append(part, list[j])
+		}
+		write(t, d, rowsOf(BodiesKeep, part...))
+	}
+	const secret, whose = "geheim-", "kundin"
+	if traces(t, file, secret) == 0 || traces(t, file, whose) == 0 {
+		t.Fatal("there is nothing to find: the test shows nothing")
+	}
+	until := noon.Add(24 * time.Hour)
+	if got, err := d.Erase(t.Context(), Erasure{Key: key(each)}, until); err != nil || got != 1 {
+		t.Fatalf("%d, %v", got, err)
+	}
+	for _, word := range []string{"geheim-97", "kundin-97"} {
+		if m, others := traces(t, file, word+`"`)+traces(t, file, word+"{"), traces(t, file, secret); m > 0 || others == 0 {
+			t.Errorf("%s stands %d times in the files, of others there are %d", word, m, others)
+		}
+	}
+	if got, err := d.Erase(t.Context(), Erasure{Host: "kundin.example"}, until); err != nil || got != n/each {
+		t.Fatalf("%d, %v", got, err)
+	}
+	for _, word := range []string{secret, whose} {
+		if m := traces(t, file, word); m > 0 {
+			t.Errorf("%s stands %d times in the files", word, m)
+		}
+	}
+	if rows := all(t, d, Query{Limit: n}); len(rows) != n-n/each-1 {
+		t.Errorf("%d rows are left, want %d", len(rows), n-n/each-1)
+	}
+}
