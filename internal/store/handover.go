@@ -269,10 +269,16 @@ func (s *Store) Waiting(ctx context.Context) ([]int64, error) {
 const historyGone = 24 * time.Hour
 
 // EndHistory stops the hand-over of a Store that has no history itself, if
-// nobody has brought anything to one for a day.
+// nobody has brought anything to one for a day. It goes by what each shard says:
+// who did this before may have been killed between two shards.
 func (s *Store) EndHistory(ctx context.Context) (ended bool, err error) {
-	if s.o.History > 0 || !s.HandsOver() {
+	v := s.view.Load()
+	if s.o.History > 0 || v == nil {
 		return false, nil
+	}
+	shards, err := s.handing(ctx)
+	if err != nil || len(shards) == 0 {
+		return false, err
 	}
 	for shard := range max(s.space.Shards, 1) {
 		name := s.space.History(shard)
@@ -292,11 +298,28 @@ func (s *Store) EndHistory(ctx context.Context) (ended bool, err error) {
 			return false, nil
 		}
 	}
-	v := s.view.Load()
-	for shard := range max(s.space.Shards, 1) {
+	for _, shard := range shards {
 		if _, err := s.register(ctx, s.space.Base(shard), v.prefixes, "0"); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// handing are the shards in which what ends is handed over.
+func (s *Store) handing(ctx context.Context) (list []int, err error) {
+	p := s.c.Pipeline()
+	says := make([]*redis.StringCmd, max(s.space.Shards, 1))
+	for shard := range says {
+		says[shard] = p.HGet(ctx, s.space.Layout(shard), "history")
+	}
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, s.fail("history", err)
+	}
+	for shard, x := range says {
+		if x.Val() != "" && x.Val() != "0" {
+			list = append(list, shard)
+		}
+	}
+	return list, nil
 }

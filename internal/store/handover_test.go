@@ -349,3 +349,75 @@ func TestEndingsThatCannotBeRead(t *testing.T) {
 		t.Error(p.Ended(3), p.History(3))
 	}
 }
+
+// Who ends the hand-over may be killed between two shards. The next one goes by what
+// each shard says, whatever it has learned from the last shard it spoke to.
+func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
+	one, srv := open(t)
+	o := one.o
+	o.Space.Shards = 4
+	with := o
+	with.History = 500
+	if err := New(with).Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	killed, next := New(o), New(o)
+	for _, s := range []*Store{killed, next} {
+		if err := s.Learn(t.Context()); err != nil || !s.HandsOver() {
+			t.Fatal(s.HandsOver(), err)
+		}
+	}
+	says := func() (list []string) {
+		for shard := range 4 {
+			list = append(list, srv.Client().HGet(t.Context(), next.space.Layout(shard), "history").Val())
+		}
+		return list
+	}
+	old := time.Now().Add(-historyGone - time.Minute).UnixMilli()
+	for shard := range 4 {
+		if err := srv.Client().HSet(t.Context(), next.space.History(shard), "seen", old).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for shard := range 2 { // what EndHistory does, as far as it got
+		v, err := killed.register(t.Context(), killed.space.Base(shard), killed.view.Load().prefixes, "0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.view.Store(v) // it has just spoken to that shard
+	}
+	if got := says(); !slices.Equal(got, []string{"0", "0", "125", "125"}) || next.HandsOver() {
+		t.Fatalf("%v", got)
+	}
+	// What ends meanwhile is handed over where the shard says so.
+	for i := range 40 {
+		key := fmt.Sprintf("app1:a:b:%d", i)
+		p := next.space.Partition(prefix, key)
+		if _, err := next.Schedule(t.Context(), p, []Request{{Key: key, Content: body("x")}}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := next.ClaimKeys(t.Context(), p, Lease{"t", lease}, []string{key})
+		if err != nil || len(c.Won) != 1 {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		if _, err := next.Settle(t.Context(), p, []Settlement{{Claim: c.Won[0], Ending: EndDelivered}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting, err := next.Waiting(t.Context())
+	if err != nil || waiting[0]+waiting[1] != 0 || waiting[2] == 0 || waiting[3] == 0 {
+		t.Errorf("%v, %v", waiting, err)
+	}
+	if err := next.learn(t.Context(), next.space.Base(0), next.view.Load()); err != nil || next.HandsOver() {
+		t.Fatal(next.HandsOver(), err)
+	}
+	if gone, err := next.EndHistory(t.Context()); err != nil || !gone {
+		t.Errorf("%v, %v", gone, err)
+	}
+	if got := says(); !slices.Equal(got, []string{"0", "0", "0", "0"}) {
+		t.Errorf("%v", got)
+	}
+	if gone, err := next.EndHistory(t.Context()); err != nil || gone {
+		t.Errorf("it ended twice: %v, %v", gone, err)
+	}
+}
