@@ -33,7 +33,7 @@ const (
 	writeTimeout   = 30 * time.Second
 	migrateTimeout = 5 * time.Minute
 	busyTimeout    = 10 * time.Second // for another process's write to a file of SQLite
-	ddlTimeout     = 2 * time.Second // for a lock that a partition needs: writes wait behind it
+	ddlTimeout     = 2 * time.Second  // for a lock that a partition needs: writes wait behind it
 )
 
 // Options of Open.

@@ -119,7 +119,10 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 		first.scheduleAll(n, func(i int) string { return line(fmt.Sprintf("app1:pay:%s:%d", kind, i), time.Now()) })
 	}
 	notices("first")
-	await(t, waitTimeout, "there are rows", func() bool { _, err := os.Stat(file); return err == nil && endings(t.Context(), db.Client(), space) > 0 })
+	await(t, waitTimeout, "there are rows", func() bool {
+		_, err := os.Stat(file)
+		return err == nil && endings(t.Context(), db.Client(), space) > 0
+	})
 	probe := fileOf(t, file, 20*time.Millisecond)
 	held := func() bool {
 		tx, err := probe.BeginTx(t.Context(), nil)
