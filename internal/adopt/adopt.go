@@ -34,6 +34,8 @@ type Options struct {
 	Space  keys.Space
 	// Masters calls f for each master of a cluster; nil outside a cluster.
 	Masters func(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	// Node is the address of the node of a cluster that has a key; nil outside one.
+	Node func(ctx context.Context, key string) string
 	// MaxBody is the longest payload that is kept.
 	MaxBody int64
 	// OnAdopted hears how many notices of a route are new.
@@ -58,6 +60,8 @@ type Adopter struct {
 	wake    chan struct{}
 	mu      sync.Mutex
 	pending map[string]eventSet // keys to look at
+	held    map[string]eventSet // keys at nodes of a cluster that did not answer, to look at from until on
+	until   time.Time
 	scan    bool
 	dropped int // expired keys there was no room for
 
@@ -77,6 +81,7 @@ const (
 	scanBatch         = 500
 	confirm           = 250 * time.Millisecond
 	callLimit         = 5 * time.Second
+	callLimitApart    = time.Second // in a cluster: others wait meanwhile
 	everyBlind        = time.Second // between looks where no events come
 	// late is how long after its notice has ended a timer's event may still
 	// come. Timers are touched when their notices are claimed, so it is seconds.
@@ -91,7 +96,7 @@ func New(o Options) *Adopter {
 	if o.Events == nil {
 		o.Events = func() bool { return true }
 	}
-	a := &Adopter{o: o, wake: make(chan struct{}, 1), pending: map[string]eventSet{}}
+	a := &Adopter{o: o, wake: make(chan struct{}, 1), pending: map[string]eventSet{}, held: map[string]eventSet{}}
 	for _, r := range o.Routes.All() {
 		if r.Adopt && !slices.ContainsFunc(o.Routes.All(), func(b *route.Route) bool { return b.Adopt && keys.HasPrefix(r.Prefix, b.Prefix) }) {
 			a.prefixes = append(a.prefixes, r.Prefix)
@@ -133,7 +138,28 @@ func (a *Adopter) Follow(ctx context.Context, ks ...string) error {
 	for _, k := range ks {
 		some[k] = eventSet{}
 	}
-	return a.followKeys(ctx, some)
+	_, err := a.followKeys(ctx, some)
+	return err
+}
+
+// FollowEach is Follow that says of each key by itself why it could not be looked at.
+func (a *Adopter) FollowEach(ctx context.Context, ks []string) map[string]error {
+	if !a.Adopts() {
+		return nil
+	}
+	some := map[string]eventSet{}
+	for _, k := range ks {
+		some[k] = eventSet{}
+	}
+	failed, _ := a.followKeys(ctx, some) // each has its own
+	return failed
+}
+
+func (a *Adopter) callLimit() time.Duration {
+	if a.o.Masters != nil {
+		return callLimitApart
+	}
+	return callLimit
 }
 
 // Run adopts until ctx ends, and returns nil.
@@ -152,8 +178,8 @@ func (a *Adopter) Run(ctx context.Context) error {
 		if err == nil && a.scanDue(&next) {
 			from := time.Now()
 			a.waited = 0
-			if err = a.scanAll(ctx); err != nil {
-				a.Scan()
+			if err = a.scanAll(ctx); err != nil && a.o.Masters == nil {
+				a.Scan() // in a cluster the next turn, or the subscription at the node that is back, does
 			}
 			if later := time.Now().Add(scanShare * (time.Since(from) - a.waited)); later.After(next) {
 				next = later
@@ -163,17 +189,25 @@ func (a *Adopter) Run(ctx context.Context) error {
 			if failures++; failures == 1 {
 				a.o.Logger.Warn("adoption failed; it is repeated", zap.Error(err))
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(min(20*time.Millisecond<<min(failures, 6), time.Second)):
+			pause := min(20*time.Millisecond<<min(failures, 6), time.Second)
+			if a.o.Masters != nil {
+				a.hold(pause)
+			} else {
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
+				continue
 			}
-			continue
 		}
-		failures = 0
+		turn, holds := a.nextTurn(next), false
+		if turn, holds = a.release(turn); !holds && err == nil {
+			failures = 0
+		}
 		select {
 		case <-ctx.Done():
 		case <-a.wake:
-		case <-time.After(time.Until(a.nextTurn(next))):
+		case <-time.After(time.Until(turn)):
 		}
 	}
 	return nil

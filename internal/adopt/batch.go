@@ -1,8 +1,12 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,26 +23,66 @@ type place struct {
 	at    keys.Partition
 }
 
-// followKeys looks at keys, partition by partition, and does what is to be done.
-func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) error {
-	by := map[place][]string{}
+// nodes are those of a cluster that a key needs: that of its shard, and that of its
+// timer, whose name is the producer's. Outside a cluster both are empty.
+type nodes struct{ shard, timer string }
+
+// followKeys looks at keys, partition by partition, and does what is to be done. What
+// needs the same nodes of a cluster goes one after the other, and beside what needs
+// others. It is an error for each key that could not be looked at, and why.
+func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map[string]error, error) {
+	by := map[nodes]map[place][]string{}
 	for k := range some {
 		if !keys.Valid(k) {
 			continue
 		}
 		if r := a.o.Routes.Match(k); r != nil && r.Adopt {
-			p := place{r, a.o.Space.Partition(r.Prefix, k)}
-			by[p] = append(by[p], k)
+			p, n := place{r, a.o.Space.Partition(r.Prefix, k)}, nodes{}
+			if a.o.Node != nil {
+				n = nodes{a.o.Node(ctx, a.o.Space.Base(p.at.Shard)), a.o.Node(ctx, k)}
+			}
+			if by[n] == nil {
+				by[n] = map[place][]string{}
+			}
+			by[n][p] = append(by[n][p], k)
 		}
 	}
-	for p, ks := range by {
+	var mu sync.Mutex
+	failed, errs := map[string]error{}, []error{}
+	var all sync.WaitGroup
+	for _, places := range by {
+		all.Go(func() {
+			fails, err := a.followPlaces(ctx, places, some)
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(failed, fails)
+			errs = append(errs, err)
+		})
+	}
+	all.Wait()
+	return failed, errors.Join(errs...)
+}
+
+// followPlaces is followKeys of what needs the same nodes. When they do not answer,
+// the rest is not tried.
+func (a *Adopter) followPlaces(ctx context.Context, places map[place][]string, events map[string]eventSet) (failed map[string]error, err error) {
+	failed = map[string]error{}
+	for p, ks := range places {
 		for part := range slices.Chunk(ks, batch) {
-			if err := a.followPartition(ctx, p, part, some); err != nil {
-				return err
+			if !errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+				one := a.followPartition(ctx, p, part, events)
+				if one == nil {
+					continue
+				}
+				err = one
+			}
+			why := cmp.Or(err, ctx.Err())
+			for _, k := range part {
+				failed[k] = why
 			}
 		}
 	}
-	return nil
+	return failed, cmp.Or(err, ctx.Err())
 }
 
 // followPartition looks at some keys of one partition and does what is to be done. What
@@ -84,7 +128,7 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 		if len(list) == 0 {
 			continue
 		}
-		cctx, cancel := context.WithTimeout(ctx, callLimit)
+		cctx, cancel := context.WithTimeout(ctx, a.callLimit())
 		done, err := a.o.Store.Adopt(cctx, p.at, list)
 		cancel()
 		if err != nil {
@@ -109,7 +153,7 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 
 // peek looks at keys and decides on each: looked says how many it came to.
 func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[string]eventSet) (list []store.Adoption, looked int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, a.callLimit())
 	defer cancel()
 	now, seen, looked, err := a.o.Store.Peek(ctx, p.at, ks, a.o.MaxBody)
 	if err != nil {

@@ -112,7 +112,8 @@ func (a *Adopter) compareKeys(ctx context.Context, ks []string) error {
 	for _, k := range ks {
 		some[k] = eventSet{compared: true}
 	}
-	return a.followKeys(ctx, some)
+	_, err := a.followKeys(ctx, some)
+	return err
 }
 
 // awaitEvents follows events for a while.

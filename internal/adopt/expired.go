@@ -14,7 +14,7 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	if len(expired) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, a.callLimit())
 	defer cancel()
 	unknown, old, err := a.o.Store.Unknown(ctx, p.at, expired, late)
 	if err != nil {

@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -68,6 +69,10 @@ func (a *Adopter) note(key string, t eventSet) {
 
 // add keeps a key to look at, if there is room. The caller holds mu.
 func (a *Adopter) add(key string, t eventSet) {
+	if earlier, there := a.held[key]; there {
+		t = earlier.and(t)
+		delete(a.held, key)
+	}
 	switch known, there := a.pending[key]; {
 	case there:
 		a.pending[key] = known.and(t)
@@ -90,8 +95,59 @@ func (a *Adopter) putBack(some map[string]eventSet) {
 	a.mu.Unlock()
 }
 
+// putAside keeps keys at nodes of a cluster that do not answer until it is time to ask
+// again: what lies at the others is looked at meanwhile.
+func (a *Adopter) putAside(some map[string]eventSet, failed map[string]error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k := range failed {
+		t := some[k]
+		later, told := a.pending[k]
+		switch {
+		case told: // something was said of it meanwhile
+			a.pending[k] = t.and(later)
+		case len(a.held) < maxPending || t.expired && len(a.held) < maxPendingExpired:
+			a.held[k] = t
+		case t.expired:
+			a.dropped++
+		default:
+			a.scan = true
+		}
+	}
+}
+
+// hold has what was put aside wait for so long.
+func (a *Adopter) hold(pause time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.until = time.Now().Add(pause)
+}
+
+// release has what was put aside looked at again if it is time, and is when there is
+// something to do, given the turn of the rest, and whether anything is aside.
+func (a *Adopter) release(turn time.Time) (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.held) == 0 {
+		return turn, false
+	}
+	if time.Now().Before(a.until) {
+		if a.until.Before(turn) {
+			turn = a.until
+		}
+		return turn, true
+	}
+	held := a.held
+	a.held = map[string]eventSet{}
+	for k, t := range held {
+		a.add(k, t)
+	}
+	return time.Now(), true
+}
+
 // drain looks at the keys that events named, until none is left.
 func (a *Adopter) drain(ctx context.Context) error {
+	var errs error
 	for ctx.Err() == nil {
 		a.mu.Lock()
 		some := a.pending
@@ -104,14 +160,20 @@ func (a *Adopter) drain(ctx context.Context) error {
 				zap.Int("timers", lost))
 		}
 		if len(some) == 0 {
-			return nil
+			break
 		}
-		if err := a.followKeys(ctx, some); err != nil {
+		failed, err := a.followKeys(ctx, some)
+		switch {
+		case err == nil:
+		case a.o.Masters == nil:
 			a.putBack(some)
 			return err
+		default:
+			a.putAside(some, failed)
+			errs = err
 		}
 	}
-	return nil
+	return errs
 }
 
 // signal lets Run see what is new.

@@ -44,10 +44,12 @@ func (a *Adopter) scanAll(ctx context.Context) error {
 			for _, k := range ks {
 				some[k] = eventSet{}
 			}
-			if err := a.followKeys(ctx, some); err != nil {
+			failed, err := a.followKeys(ctx, some)
+			if err != nil && a.o.Masters == nil {
 				return err
 			}
-			if err := a.drain(ctx); err != nil {
+			a.putAside(some, failed)
+			if err := a.drain(ctx); err != nil && a.o.Masters == nil {
 				return err
 			}
 			return a.compareDue(ctx)

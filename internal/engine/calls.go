@@ -43,16 +43,32 @@ func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.R
 	if err := e.known(ctx); err != nil {
 		return refuse(err)
 	}
-	if e.adopter.Adopts() {
-		ks := make([]string, len(rs))
-		for i := range rs {
-			ks[i] = rs[i].Key
-		}
-		if err := e.adopter.Follow(ctx, ks...); err != nil {
-			return refuse(err)
+	if !e.adopter.Adopts() {
+		return e.schedule.Many(ctx, rs)
+	}
+	ks := make([]string, len(rs))
+	for i := range rs {
+		ks[i] = rs[i].Key
+	}
+	failed := e.adopter.FollowEach(ctx, ks)
+	if len(failed) == 0 {
+		return e.schedule.Many(ctx, rs)
+	}
+	out, fit := make([]store.Reply, len(rs)), make([]store.Request, 0, len(rs))
+	for i := range rs {
+		if out[i].Err = failed[rs[i].Key]; out[i].Err == nil {
+			fit = append(fit, rs[i])
 		}
 	}
-	return e.schedule.Many(ctx, rs)
+	if len(fit) > 0 {
+		replies := e.schedule.Many(ctx, fit)
+		for i := range out {
+			if out[i].Err == nil {
+				out[i], replies = replies[0], replies[1:]
+			}
+		}
+	}
+	return out
 }
 
 // route finds the route of a key; every call on one notice begins with it.
@@ -309,11 +325,13 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 		by[p] = append(by[p], i)
 		ks = append(ks, l.Key)
 	}
-	refused := error(nil)
-	if e.adopter.Adopts() && len(ks) > 0 {
-		refused = e.adopter.Follow(ctx, ks...)
-	}
+	failed := e.adopter.FollowEach(ctx, ks)
 	for p, all := range by {
+		var refused error // once a shard has refused, so has the rest of it
+		all = slices.DeleteFunc(all, func(i int) bool {
+			out[i].Err = failed[letters[i].Key]
+			return out[i].Err != nil
+		})
 		for some := range slices.Chunk(all, restoreAtOnce) {
 			list := make([]store.Letter, len(some))
 			for j, i := range some {

@@ -203,7 +203,7 @@ func (e *Engine) build(space keys.Space) error {
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Wait: o.Confirm.Wait(),
 		OnDue:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
 		OnScheduled: o.Metrics.Scheduled})
-	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, MaxBody: o.MaxBody,
+	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, Node: e.store.Master, MaxBody: o.MaxBody,
 		OnAdopted: o.Metrics.Scheduled, OnBodyLost: o.Metrics.BodiesLost, Events: func() bool { return e.events.Load() && e.keyspace.Load() }, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, OnWake: e.wake,

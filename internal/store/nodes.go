@@ -20,6 +20,10 @@ func (s *Store) master(ctx context.Context, key string) string {
 	return ""
 }
 
+// Master is the address of the node of a cluster that has a key, as far as is known;
+// empty outside one.
+func (s *Store) Master(ctx context.Context, key string) string { return s.master(ctx, key) }
+
 // holder is the client of the node that has a key's slot, for commands that
 // concern the node.
 func (s *Store) holder(ctx context.Context, key string) redis.UniversalClient {

@@ -17,7 +17,12 @@ func (s *Store) Timers(ctx context.Context, masters func(context.Context, func(c
 	scan := func(ctx context.Context, c redis.Cmdable) error {
 		cursor := uint64(0)
 		for {
-			ks, next, err := c.Scan(ctx, cursor, pattern, n).Result()
+			part, cancel := ctx, context.CancelFunc(func() {})
+			if masters != nil { // others wait for it
+				part, cancel = context.WithTimeout(ctx, apartTimeout)
+			}
+			ks, next, err := c.Scan(part, cursor, pattern, n).Result()
+			cancel()
 			if err != nil {
 				return s.fail("scan", err)
 			}
