@@ -31,12 +31,13 @@ const debian = "/usr/lib/postgresql/*/bin"
 
 // Server is a PostgreSQL that was started here.
 type Server struct {
-	t    testing.TB
-	dir  string // of the server's files
-	bin  string
-	port int
-	as   *syscall.Credential
-	more []string
+	t     testing.TB
+	under string // where dir is; empty = with temporary files
+	dir   string // of the server's files
+	bin   string
+	port  int
+	as    *syscall.Credential
+	more  []string
 
 	cmd  *exec.Cmd // of the shell that holds the server
 	pipe *os.File
@@ -57,7 +58,7 @@ func Database(t testing.TB) string {
 	defer shared.Unlock()
 	if shared.url == "" {
 		if shared.url = os.Getenv(EnvURL); shared.url == "" {
-			s := start(t, true)
+			s := start(t, "", "fsync=off")
 			shared.s, shared.url = s, s.URL("postgres")
 		}
 	}
@@ -95,17 +96,21 @@ func create(t testing.TB, server string) string {
 // "fsync=off"; it ends with the test.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := start(t, false, settings...)
+	return StartIn(t, "", settings...)
+}
+
+// StartIn is Start with the server's files in a directory, which its user must be
+// able to enter: what t.TempDir gives is closed to all but who runs the test.
+func StartIn(t testing.TB, dir string, settings ...string) *Server {
+	t.Helper()
+	s := start(t, dir, settings...)
 	t.Cleanup(s.end)
 	return s
 }
 
-func start(t testing.TB, quick bool, settings ...string) *Server {
+func start(t testing.TB, under string, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, more: settings}
-	if quick {
-		s.more = append(s.more, "fsync=off")
-	}
+	s := &Server{t: t, under: under, more: settings}
 	if err := s.make(); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
@@ -122,7 +127,7 @@ func (s *Server) make() error {
 		return err
 	}
 	s.bin = bin
-	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+	if s.dir, err = os.MkdirTemp(s.under, "pgtest"); err != nil {
 		return err
 	}
 	if os.Getuid() == 0 { // it refuses to run as root
