@@ -134,7 +134,9 @@ func (s *Shipper) Run(ctx context.Context) error {
 
 // watch wakes the shards in which something waits, whoever has ended it.
 func (s *Shipper) watch(ctx context.Context) {
-	for pause(ctx, watchEvery+mathrand.N(watchEvery/4)) {
+	near := false // to the bound of memory
+	for pause(ctx, watchAfter(near)) {
+		near = false
 		waiting, err := s.o.Queue.Waiting(ctx)
 		if err != nil {
 			s.failed(ctx, FailedRedis, 1)
@@ -146,7 +148,7 @@ func (s *Shipper) watch(ctx context.Context) {
 				s.Wake(shard, 0)
 			}
 			if n > 0 && (s.wait.Load() > 0 || n > muchWaits) {
-				s.relieve(ctx, shard)
+				near = s.relieve(ctx, shard) || near
 			}
 		}
 		if most := int64(s.o.Most); total > most/2 {
@@ -155,6 +157,15 @@ func (s *Shipper) watch(ctx context.Context) {
 				zap.Int64("waiting", total), zap.Int64("bound", most))
 		}
 	}
+}
+
+// watchAfter is how long it is until the next look. Near the bound of memory a small
+// Redis may be full before long.
+func watchAfter(near bool) time.Duration {
+	if near {
+		return gather
+	}
+	return watchEvery + mathrand.N(watchEvery/4)
 }
 
 func (s *Shipper) serve(ctx context.Context, shard int) {
@@ -306,20 +317,21 @@ func (s *Shipper) back(ctx context.Context, err error) {
 }
 
 // relieve drops the oldest endings of a shard that the database does not take
-// while its Redis has less than a fifth of its memory left.
-func (s *Shipper) relieve(ctx context.Context, shard int) {
+// while its Redis has less than a fifth of its memory left; near says that it had
+// less than three tenths.
+func (s *Shipper) relieve(ctx context.Context, shard int) (near bool) {
 	// One at a time, or each would drop as much.
 	held, err := s.o.Queue.Hold(ctx, shard, store.Lease{Token: s.token, For: holdFor}, store.Confirmed{})
 	if err != nil || !held.Ours {
-		return
+		return false
 	}
 	used, most, err := s.o.Queue.Memory(ctx, shard)
 	if err != nil || most <= 0 {
-		return
+		return false
 	}
 	over := used - (most - most/freeShare)
 	if over <= 0 {
-		return
+		return over > -most/10
 	}
 	n, err := s.o.Queue.Shed(ctx, shard, int(over/cmp.Or(s.each.Load(), 500))+1)
 	if err != nil {
@@ -330,6 +342,7 @@ func (s *Shipper) relieve(ctx context.Context, shard int) {
 		s.told.warn(s.o.Logger, "Redis has less than a fifth of its maxmemory left and the history's database takes nothing: "+
 			"the oldest endings are dropped and get no row", zap.Int("dropped", n))
 	}
+	return true
 }
 
 func (s *Shipper) expire(ctx context.Context) {

@@ -20,11 +20,12 @@ import (
 // replaced: the database has a row for each ending that the producer knows of,
 // and no other.
 func TestEachEndingHasOneRowWhoeverIsKilled(t *testing.T) {
-	historyKeepsAll(t, 300, pgtest.Database(t), nil)
+	historyKeepsAll(t, 300, 1, pgtest.Database(t), nil)
 }
 
-// historyKeepsAll makes n notices of each kind; amid is called between kills.
-func historyKeepsAll(t *testing.T, n int, database string, amid func(db *redistest.Server)) {
+// historyKeepsAll makes n notices of each kind, in so many shards; amid is called
+// between kills.
+func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db *redistest.Server)) {
 	rec := listen(t, func(w http.ResponseWriter, _ *http.Request, h hit) {
 		if strings.Contains(h.key, ":gone:") && h.attempt == 1 {
 			w.WriteHeader(http.StatusGone)
@@ -32,7 +33,7 @@ func historyKeepsAll(t *testing.T, n int, database string, amid func(db *rediste
 	})
 	db := redistest.Start(t)
 	env := func(lists ...[]string) [][]string {
-		return append([][]string{route("pay", "app1", rec.url, "CONCURRENCY=32", "HOST_CONCURRENCY=64", "TIMEOUT=2s"), {"NOTIFIER_TAKEOVER=1s"}}, lists...)
+		return append([][]string{route("pay", "app1", rec.url, "CONCURRENCY=32", "HOST_CONCURRENCY=64", "TIMEOUT=2s"), {"NOTIFIER_TAKEOVER=1s", fmt.Sprintf("NOTIFIER_SHARDS=%d", shards)}}, lists...)
 	}
 	kept := []string{"NOTIFIER_HISTORY_URL=" + database}
 	first, second := launch(t, db.URL(), env(kept)...), launch(t, db.URL(), env(kept)...)
@@ -85,7 +86,7 @@ func historyKeepsAll(t *testing.T, n int, database string, amid func(db *rediste
 		}
 	}
 	await(t, 2*waitTimeout, "nothing is pending", func() bool { x := third.numbers("pay"); return x.Pending == 0 && x.Dead == 0 })
-	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return db.Client().LLen(t.Context(), "notifier:{0}:ended").Val() == 0 })
+	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return waitingIn(t, db, shards) == 0 })
 
 	got := rows(t, database)
 	missing, wrong := 0, 0
@@ -105,9 +106,20 @@ func historyKeepsAll(t *testing.T, n int, database string, amid func(db *rediste
 	if missing+wrong > 0 {
 		t.Errorf("%d of %d endings are wrong, and %d rows are of nothing", missing, len(want), wrong)
 	}
-	if lost := db.Client().HGet(t.Context(), "notifier:{0}:history", "lost").Val(); lost != "" {
-		t.Errorf("%s endings were dropped", lost)
+	for shard := range shards {
+		if lost := db.Client().HGet(t.Context(), fmt.Sprintf("notifier:{%d}:history", shard), "lost").Val(); lost != "" {
+			t.Errorf("%s endings were dropped", lost)
+		}
 	}
+}
+
+// waitingIn are how many endings wait in the shards.
+func waitingIn(t *testing.T, db *redistest.Server, shards int) (n int64) {
+	t.Helper()
+	for shard := range shards {
+		n += db.Client().LLen(t.Context(), fmt.Sprintf("notifier:{%d}:ended", shard)).Val()
+	}
+	return n
 }
 
 // rows counts what the database has, without any code of the service.

@@ -25,9 +25,9 @@ func TestEachEndingHasOneRowWhateverTheDatabaseDoes(t *testing.T) {
 	for name, end := range map[string]func(*pgtest.Server){"killed": (*pgtest.Server).Kill, "stopped": (*pgtest.Server).Stop} {
 		t.Run(name, func(t *testing.T) {
 			pg := pgtest.Start(t)
-			historyKeepsAll(t, 1500, pg.Database(), func(db *redistest.Server) {
+			historyKeepsAll(t, 1500, 3, pg.Database(), func(db *redistest.Server) {
 				end(pg)
-				await(t, waitTimeout, "endings wait in Redis", func() bool { return db.Client().LLen(t.Context(), "notifier:{0}:ended").Val() > 200 })
+				await(t, waitTimeout, "endings wait in Redis", func() bool { return waitingIn(t, db, 3) > 200 })
 				pg.Again()
 			})
 		})

@@ -1,0 +1,81 @@
+//go:build fault
+
+package acceptance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/pgtest"
+	"notifier/internal/redistest"
+)
+
+// The database is gone for longer than Redis has memory: a fifth of that stays free,
+// so that no notice is refused; the oldest endings go without a row and are counted,
+// and all others get theirs.
+func TestEndingsLeaveAFifthOfRedisFree(t *testing.T) {
+	const most, batch, size = 40 << 20, 500, 1500
+	rec, pg := listen(t, nil), pgtest.Start(t)
+	db := redistest.Start(t, redistest.WithConfig(fmt.Sprintf("maxmemory %d", most), "maxmemory-policy noeviction"))
+	database := pg.Database()
+	s := launch(t, db.URL(), wide(rec.url), []string{"NOTIFIER_HISTORY_URL=" + database, "NOTIFIER_RETENTION=0"})
+	made := 0
+	notices := func() {
+		t.Helper()
+		s.scheduleAll(batch, func(i int) string { // it fails the test if one is refused
+			return fmt.Sprintf(`{"key":"app1:pay:paid:%d","body":{"pad":%q}}`, made+i, strings.Repeat("x", size))
+		})
+		made += batch
+		await(t, waitTimeout, "all are delivered", func() bool { return s.numbers("pay").Pending == 0 })
+	}
+	notices()
+	await(t, waitTimeout, "there are rows", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	pg.Stop()
+	lost := func() int {
+		n, err := db.Client().HGet(t.Context(), space.History(0), "lost").Int()
+		if err != nil {
+			n = 0
+		}
+		return n
+	}
+	used := func() int {
+		var n int
+		if _, err := fmt.Sscan(strings.TrimSpace(info(t, db, "used_memory")), &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	peak, deadline := 0, time.Now().Add(2*waitTimeout)
+	for after := 0; after < 20; {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing was dropped: %d made, %d bytes used", made, used())
+		}
+		notices()
+		if peak = max(peak, used()); lost() > 0 {
+			after++
+		}
+	}
+	t.Logf("%d notices made; at most %d of %d bytes used; %d endings dropped", made, peak, most, lost())
+	if peak > most*90/100 {
+		t.Errorf("%d of %d bytes were used", peak, most)
+	}
+	if n := s.metric("notifier_history_failures_total", `kind="memory"`); n != float64(lost()) {
+		t.Errorf("the metric counts %v, Redis %d", n, lost())
+	}
+	await(t, waitTimeout, "the log says so", func() bool { return strings.Contains(tail(s.log), "less than a fifth of its maxmemory left") })
+	await(t, waitTimeout, "a fifth is free", func() bool { return used() <= most*4/5 })
+	pg.Again()
+	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	rec.once(made)
+	got := rows(t, database)
+	if len(got) != made-lost() {
+		t.Errorf("%d rows of %d notices, %d endings dropped", len(got), made, lost())
+	}
+	for i := made - batch; i < made; i++ { // it is the oldest that go
+		if name := fmt.Sprintf("app1:pay:paid:%d delivered 1", i); got[name] != 1 {
+			t.Fatalf("%s stands %d times", name, got[name])
+		}
+	}
+}
