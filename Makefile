@@ -24,7 +24,7 @@ TIMEOUT    ?= 10m
 RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history timetravel chaos load distributed fuzz model sim cover doc deps generate release
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load timetravel chaos load distributed fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ model: ## Checks the model with spin, and that each mutant of it fails; RECORD=1
 
 history: deps ## Measures searches in a history of 10,000,000 rows, or HISTORY_ROWS, which takes minutes and 7 GB of disk
 	$(GO) test -tags measure -run TestMeasure -v -timeout 2h ./internal/history
+
+history-load: deps ## Measures what a history costs, how fast it catches up, and compares 1,000,000 rows, in some 15 minutes; RECORD=1 writes docs/history.md
+	$(GO) test -tags measure -run TestMeasureHistory -count 1 -v -timeout 3h ./internal/engine
 
 sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes docs/reliability.md
 	$(GO) test -count 1 -timeout 60m -v ./test/sim -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=100 -sim.shrink=3s | grep -v 'rapid\] draw\|rapid\] OK'
