@@ -247,7 +247,7 @@ func (c call) made(t *testing.T, newBench maker, method, path string) (*bench, a
 	b := newBench(t, withClients, func(o *api.Options) {
 		o.Clients = append(o.Clients, access.Client{Name: "narrow", Token: "token-of-narrow", Prefix: "app1:jobs:t"},
 			access.Client{Name: "reader", Token: "token-of-reader", ReadOnly: true})
-		o.History, o.Eraser, o.Replayer = shelf{o.Engine}, shelf{o.Engine}, &replayer{Engine: o.Engine}
+		o.History, o.Eraser, o.Replayer = oneEnding{o.Engine}, oneEnding{o.Engine}, &replayer{Engine: o.Engine}
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("notifier_up 1\n")) })
 	}).as("token-of-all")
 	id := b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201).id()

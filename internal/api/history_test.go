@@ -164,21 +164,21 @@ func TestWhatRedisKeepsNoLongerIsReadFromHistory(t *testing.T) {
 	two.do("GET", "/v1/notices/app1:orders:paid:3", "").is(http.StatusNotFound)
 }
 
-// shelf is a history of one ending that is there as long as its engine is.
-type shelf struct{ api.Engine }
+// oneEnding is a history of one ending that is there as long as its engine is.
+type oneEnding struct{ api.Engine }
 
-func (h shelf) Find(ctx context.Context, _ history.Query) (history.Page, error) {
+func (h oneEnding) Find(ctx context.Context, _ history.Query) (history.Page, error) {
 	if _, _, err := h.Counts(ctx); err != nil {
 		return history.Page{}, fmt.Errorf("%w: %w", history.ErrUnavailable, err)
 	}
 	return history.Page{Rows: []history.Row{{Outcome: notice.EndReplaced, Number: 1, Ended: friday, Notice: &notice.Notice{Key: "app1:jobs:t:old", Made: 1, Due: friday}}}}, nil
 }
 
-func (h shelf) Latest(context.Context, string) (history.Row, bool, error) {
+func (h oneEnding) Latest(context.Context, string) (history.Row, bool, error) {
 	return history.Row{}, false, nil
 }
 
-func (h shelf) Erase(ctx context.Context, _ history.Erasure) (history.Erased, error) {
+func (h oneEnding) Erase(ctx context.Context, _ history.Erasure) (history.Erased, error) {
 	if _, _, err := h.Counts(ctx); err != nil {
 		return history.Erased{}, err
 	}

@@ -16,15 +16,15 @@ import (
 	"notifier/internal/access"
 )
 
-// shelf keeps entries in memory, the newest first.
-type shelf struct {
+// memory keeps entries in memory, the newest first.
+type memory struct {
 	list  []Entry
 	reads []int // the limit of each
 	fail  error
 	ended bool // the context had, at the last write
 }
 
-func (s *shelf) Audit(ctx context.Context, e Entry) error {
+func (s *memory) Audit(ctx context.Context, e Entry) error {
 	s.ended = ctx.Err() != nil
 	if s.fail == nil {
 		s.list = slices.Insert(s.list, 0, e)
@@ -32,7 +32,7 @@ func (s *shelf) Audit(ctx context.Context, e Entry) error {
 	return s.fail
 }
 
-func (s *shelf) Audited(_ context.Context, r Range, limit int) ([]Entry, error) {
+func (s *memory) Audited(_ context.Context, r Range, limit int) ([]Entry, error) {
 	s.reads = append(s.reads, limit)
 	from := 0
 	if r.Before != "" {
@@ -87,7 +87,7 @@ func TestFieldsAndReadAreInverse(t *testing.T) {
 // although it cannot be told.
 func TestNote(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	s := &shelf{}
+	s := &memory{}
 	trail := NewTrail(s, zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -104,7 +104,7 @@ func TestNote(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	s := &shelf{}
+	s := &memory{}
 	for i := range 5000 {
 		e := Entry{ID: fmt.Sprint(i), Key: "app1:a:b:c"}
 		if i%1000 == 7 {

@@ -57,9 +57,9 @@ func (q *routeQueue) begin(c call) {
 	}()
 }
 
-// patience is how long a claim call may hold its slots. One that goes to a node
+// slotsHeld is how long a claim call may hold its slots. One that goes to a node
 // that hangs would keep them for seconds from shards whose nodes are well.
-const patience = 100 * time.Millisecond
+const slotsHeld = 100 * time.Millisecond
 
 // flight is a claim call that is under way. Its queue's mutex guards it.
 type flight struct{ lent, answered bool }
@@ -73,7 +73,7 @@ func (q *routeQueue) lend(c call, f *flight) {
 		return
 	}
 	f.lent = true
-	q.lanes[c.shard].stuck++
+	q.shards[c.shard].stuck++
 	q.slots.answered(c.source)
 	q.mu.Unlock()
 	q.release(freed{slots: c.n, running: c.n, swept: swept(c.source, c.n)})
@@ -96,8 +96,8 @@ func (q *routeQueue) claim(c call) {
 	ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
 	c.sent = time.Now()
 	var f flight
-	if len(q.lanes) > 1 {
-		defer time.AfterFunc(patience, func() { q.lend(c, &f) }).Stop()
+	if len(q.shards) > 1 {
+		defer time.AfterFunc(slotsHeld, func() { q.lend(c, &f) }).Stop()
 	}
 	claimed, err := c.send(ctx, c)
 	cancel()
@@ -116,7 +116,7 @@ func (q *routeQueue) claim(c call) {
 	had, idle := q.inHand.add(claimed.Won, j)
 	begin := won - len(had)
 	if f.lent {
-		q.lanes[c.shard].stuck--
+		q.shards[c.shard].stuck--
 		begin, idle = q.regain(c.source, len(had)-idle, begin), 0
 	} else {
 		q.slots.answered(c.source)
@@ -158,7 +158,7 @@ func (q *routeQueue) claim(c call) {
 // failed notes a call without an answer, and reports whether the one before it
 // had succeeded. The caller holds mu.
 func (q *routeQueue) failed(c call, err error) (first bool) {
-	l := q.lanes[c.shard]
+	l := q.shards[c.shard]
 	q.backlog.ask(c.shard, wantDue)
 	if c.over.holder != "" && c.looks == 0 {
 		q.remember(c.over)
@@ -177,7 +177,7 @@ func (q *routeQueue) failed(c call, err error) (first bool) {
 // answered notes a call that was answered, and what it has left. The caller
 // holds mu.
 func (q *routeQueue) answered(c call, claimed store.Claimed) {
-	l := q.lanes[c.shard]
+	l := q.shards[c.shard]
 	l.health.claimed()
 	if claimed.More {
 		q.backlog.ask(c.shard, c.want)

@@ -252,7 +252,7 @@ func (d *Dispatcher) InFlight(prefix string) int {
 func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 	for _, q := range d.queues {
 		q.close()
-		for _, l := range q.lanes {
+		for _, l := range q.shards {
 			l.settles.SetInterval(0)
 		}
 	}
@@ -280,7 +280,7 @@ func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 		<-done
 		d.workers.Wait()
 		for _, q := range d.queues {
-			for _, l := range q.lanes {
+			for _, l := range q.shards {
 				l.settles.Wait()
 			}
 		}

@@ -110,7 +110,7 @@
 //
 // Each route has a queue. Its parts have one task each: slots (what may be in
 // hand, and who has taken it), hints and backlog (the two ways to a claim), inHand,
-// and for each shard a lane: unanswered (claim calls to make again) and health
+// and for each shard a shard: unanswered (claim calls to make again) and health
 // (whether Redis takes claims and settles at all). Handlers run on workers, which all queues share, and
 // settles leave in batches. [Dispatcher.Drain] ends and waits for all of it.
 package dispatch

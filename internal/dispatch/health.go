@@ -13,7 +13,7 @@ const (
 
 // health records whether Redis takes claims and settles. While it does not, nothing
 // is claimed: what is handled and not written down would be handled again if this
-// process died. It is that of one partition: see lane. It is safe for concurrent use.
+// process died. It is that of one partition: see shardQueue. It is safe for concurrent use.
 type health struct {
 	// onReady is called, without a lock, when claims have rested long enough.
 	onReady func()

@@ -25,8 +25,8 @@ type routeQueue struct {
 	stop    chan struct{} // closed when settles are given up
 
 	mu        sync.Mutex
-	lanes     []*lane // by shard
-	turn      int     // the lane whose unanswered calls come first
+	shards    []*shardQueue // by shard
+	turn      int           // the shard whose unanswered calls come first
 	slots     slots
 	hints     hints
 	backlog   backlog
@@ -40,7 +40,7 @@ func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards), inHand: inHand{}}
 	q.share.wake = q.wake
 	for shard := range d.o.Shards {
-		q.lanes = append(q.lanes, newLane(q, shard))
+		q.shards = append(q.shards, newShardQueue(q, shard))
 	}
 	return q
 }
@@ -50,7 +50,7 @@ func (q *routeQueue) hint(key string) bool {
 	defer q.mu.Unlock()
 	q.hints.last = time.Now()
 	shard := q.d.o.Shard(key)
-	if q.lanes[shard].paused || q.closed || !q.hints.add(key, q.slots.free) {
+	if q.shards[shard].paused || q.closed || !q.hints.add(key, q.slots.free) {
 		// Its event is spent: the next free slot need not wait for the grace.
 		q.backlog.ask(shard, wantDue)
 		return q.slots.all == 0 // all slots are other instances', who have heard it too: nothing is dropped
@@ -76,7 +76,7 @@ func (q *routeQueue) setSlots(n int) {
 func (q *routeQueue) room(shard int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.lanes[shard].paused || q.closed {
+	if q.shards[shard].paused || q.closed {
 		return 0
 	}
 	return max(q.slots.free-len(q.hints.waiting), 0)
@@ -85,7 +85,7 @@ func (q *routeQueue) room(shard int) int {
 func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range q.lanes {
+	for _, l := range q.shards {
 		p := paused(q.partition(l.shard))
 		if l.paused && !p {
 			q.backlog.ask(l.shard, wantDue)
@@ -95,9 +95,9 @@ func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 	q.claimMore()
 }
 
-// awake ends the rests of all lanes.
+// awake ends the rests of all shards.
 func (q *routeQueue) awake() {
-	for _, l := range q.lanes {
+	for _, l := range q.shards {
 		l.health.awake()
 	}
 }
@@ -110,7 +110,7 @@ func (q *routeQueue) running() int {
 }
 
 func (q *routeQueue) close() {
-	for _, l := range q.lanes {
+	for _, l := range q.shards {
 		l.health.stop()
 	}
 	q.mu.Lock()
@@ -150,7 +150,7 @@ func (q *routeQueue) release(f freed) {
 // have calls of their own, and slots that sweeps leave free: a backlog, however
 // long, does not hold up what falls due now. The caller holds mu.
 func (q *routeQueue) claimMore() {
-	for q.slots.free > 0 && !q.closed && q.openLanes() {
+	for q.slots.free > 0 && !q.closed && q.openShards() {
 		if !q.claimSome() {
 			return
 		}
@@ -216,8 +216,8 @@ func (q *routeQueue) claimSwept() bool {
 	return true
 }
 
-// repeatCall makes the first unanswered call of a lane again; see unanswered.
-func (q *routeQueue) repeatCall(l *lane) bool {
+// repeatCall makes the first unanswered call of a shard again; see unanswered.
+func (q *routeQueue) repeatCall(l *shardQueue) bool {
 	n := q.d.total.take(&q.share, min(q.slots.free, l.unanswered.wants()))
 	if n == 0 {
 		return false

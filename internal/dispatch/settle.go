@@ -25,7 +25,7 @@ const settleTries = 5
 // has undone it meanwhile, it is written on the new master. That ends after some tries,
 // so that a route is slowed by replicas that are away and not stopped; until then the
 // attempts keep their slots.
-func (q *routeQueue) settle(l *lane, list []finished) {
+func (q *routeQueue) settle(l *shardQueue, list []finished) {
 	items := make([]store.Settlement, len(list))
 	for i := range list {
 		items[i] = list[i].Settlement
@@ -108,7 +108,7 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 		e.Claim.AwaitsReport = true
 		e.result = notice.RetryResult(notice.ReasonQueue, done[i].Refused)
 		e.Settlement = End(q.r, &e.Claim, e.result, e.at, e.took)
-		q.lanes[e.Claim.Shard].settles.Add(e)
+		q.shards[e.Claim.Shard].settles.Add(e)
 	}
 	return rest, settled
 }
@@ -145,7 +145,7 @@ func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]fin
 		}
 	}
 	for _, e := range again {
-		q.lanes[e.Claim.Shard].settles.Add(e)
+		q.shards[e.Claim.Shard].settles.Add(e)
 	}
 	return list[:kept], done[:kept]
 }

@@ -11,7 +11,7 @@ const maxUnanswered = 16
 // later still is claimed until its lease has lapsed.
 var recoveries = []time.Duration{time.Second, 4 * time.Second}
 
-// unanswered are the claim calls of one lane that failed. Each may have been
+// unanswered are the claim calls of one shard that failed. Each may have been
 // made although no answer came, so it is made again: one that named keys wins
 // what it had won, and of a sweep it is looked for that. Its queue's mutex guards
 // them.

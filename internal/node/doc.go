@@ -9,7 +9,7 @@
 //
 //	silent for     it is     and a call to it
 //	               well      goes out
-//	Patience       slow      goes out, while fewer than budget wait; who need not wait for it, asks Slow and does not
+//	MaxSilence     slow      goes out, while fewer than budget wait; who need not wait for it, asks Slow and does not
 //	limit          away      fails at once, with ErrAway: nothing was sent
 //
 // A node is silent from its last answer, or, if none was asked for since, from

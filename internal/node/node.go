@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Patience is how long a node may be silent before nobody waits for it who
+	// MaxSilence is how long a node may be silent before nobody waits for it who
 	// need not.
-	Patience = 100 * time.Millisecond
+	MaxSilence = 100 * time.Millisecond
 	// limit is how long it may be silent before calls to it are refused.
 	limit = time.Second
 	// budget is how many calls may wait for a node that is slow.
@@ -189,7 +189,7 @@ type gate struct {
 func (g *gate) slow(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.silent(now, Patience)
+	return g.silent(now, MaxSilence)
 }
 
 func (g *gate) gone(now time.Time) bool {
@@ -208,7 +208,7 @@ func (g *gate) silent(now time.Time, d time.Duration) bool {
 func (g *gate) enter() error {
 	now := time.Now()
 	g.mu.Lock()
-	if g.nodes.running.Load() && (g.silent(now, limit) || g.waiting >= budget && g.silent(now, Patience)) {
+	if g.nodes.running.Load() && (g.silent(now, limit) || g.waiting >= budget && g.silent(now, MaxSilence)) {
 		g.mu.Unlock()
 		tell(g.nodes.refused)
 		return g.away
@@ -226,7 +226,7 @@ func (g *gate) leave(err error) {
 	defer g.mu.Unlock()
 	switch {
 	case answered(err):
-		if g.silent(now, Patience) {
+		if g.silent(now, MaxSilence) {
 			tell(g.nodes.back)
 		}
 		g.failed, g.since = false, now

@@ -101,7 +101,7 @@ func (s *Store) arm(ctx context.Context, prefix string, list []timer, now time.T
 			defer close(done)
 			s.setTimers(context.WithoutCancel(ctx), kept)
 		})
-		enough := time.NewTimer(node.Patience)
+		enough := time.NewTimer(node.MaxSilence)
 		defer enough.Stop()
 		select {
 		case <-done:

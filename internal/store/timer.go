@@ -80,9 +80,9 @@ type Touched struct {
 	asked  int
 }
 
-// touchPatience is how long a touch waits for a node: who waits for longer than
+// touchWait is how long a touch waits for a node: who waits for longer than
 // the grace has missed what it is for.
-const touchPatience = 50 * time.Millisecond
+const touchWait = 50 * time.Millisecond
 
 // Touch accesses timers, so that Redis expires those that are due on the spot
 // and sends their events. In a cluster it waits for no node that is slow.
@@ -104,7 +104,7 @@ func (s *Store) Touch(ctx context.Context, ks []string) (Touched, error) {
 		asked += len(some)
 		s.timers.calls.Go(func() { answers <- s.touchApart(ctx, some) })
 	}
-	enough := time.NewTimer(touchPatience)
+	enough := time.NewTimer(touchWait)
 	defer enough.Stop()
 	for asked > 0 {
 		select {

@@ -7,21 +7,21 @@ import (
 	"notifier/internal/route"
 )
 
-// lane is the way of one partition through its route's queue: what Redis does with
+// shardQueue is the way of one partition through its route's queue: what Redis does with
 // the claims and settles of one shard holds up those of no other. Its queue's mutex
 // guards it where nothing else is said.
-type lane struct {
+type shardQueue struct {
 	shard      int
 	settles    *coalesce.Batcher[finished]
 	health     *health // has a lock of its own
 	unanswered unanswered
 	stuck      int  // claim calls whose answer is late: see lend
 	paused     bool // until SetPaused is called for the first time, too
-	open       bool // claims may be made: see openLanes
+	open       bool // claims may be made: see openShards
 }
 
-func newLane(q *routeQueue, shard int) *lane {
-	l := &lane{shard: shard, health: newHealth(q.wake), paused: true}
+func newShardQueue(q *routeQueue, shard int) *shardQueue {
+	l := &shardQueue{shard: shard, health: newHealth(q.wake), paused: true}
 	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, 1)},
 		func(e []finished) { q.settle(l, e) })
 	return l
@@ -44,17 +44,17 @@ func (q *routeQueue) setLiving(n int) {
 	if q.closed {
 		return // what is settled now waits for nothing
 	}
-	for _, l := range q.lanes {
+	for _, l := range q.shards {
 		l.settles.SetInterval(settlesEvery(q.r, n))
 	}
 }
 
-// openLanes notes which lanes may claim, and reports whether any may. The hints of
+// openShards notes which shards may claim, and reports whether any may. The hints of
 // those that may not are left to their sweeps, unless they take nobody's room. The
 // caller holds mu.
-func (q *routeQueue) openLanes() (some bool) {
+func (q *routeQueue) openShards() (some bool) {
 	all := true
-	for _, l := range q.lanes {
+	for _, l := range q.shards {
 		l.open = !l.paused && l.stuck == 0 && l.health.ready()
 		some, all = some || l.open, all && l.open
 	}
@@ -62,7 +62,7 @@ func (q *routeQueue) openLanes() (some bool) {
 		return some
 	}
 	q.hints.leave(func(key string) bool {
-		l := q.lanes[q.d.o.Shard(key)]
+		l := q.shards[q.d.o.Shard(key)]
 		leave := l.paused || some && !l.open
 		if leave {
 			q.backlog.ask(l.shard, wantDue)
@@ -72,13 +72,13 @@ func (q *routeQueue) openLanes() (some bool) {
 	return some
 }
 
-// isOpen reports what openLanes noted of a shard.
-func (q *routeQueue) isOpen(shard int) bool { return q.lanes[shard].open }
+// isOpen reports what openShards noted of a shard.
+func (q *routeQueue) isOpen(shard int) bool { return q.shards[shard].open }
 
-// owed is the lane whose unanswered call is to be made again; nil = there is none.
-func (q *routeQueue) owed() *lane {
-	for i := range q.lanes {
-		l := q.lanes[(q.turn+i)%len(q.lanes)]
+// owed is the shard whose unanswered call is to be made again; nil = there is none.
+func (q *routeQueue) owed() *shardQueue {
+	for i := range q.shards {
+		l := q.shards[(q.turn+i)%len(q.shards)]
 		if l.open && l.unanswered.wants() > 0 {
 			q.turn = l.shard + 1
 			return l

@@ -65,7 +65,7 @@ func TestALateClaimTakesNoMoreSlotsThanThereAre(t *testing.T) {
 		d := New(o)
 		s.put("a", 1, 4)
 		d.SetPaused(func(p keys.Partition) bool { return p.Shard == 0 })
-		after(patience + time.Millisecond)
+		after(slotsHeld + time.Millisecond)
 		s.put("a", 0, 8)
 		d.SetPaused(none)
 		after(time.Millisecond)
