@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap"
 	logobserver "go.uber.org/zap/zaptest/observer"
 
+	"notifier/internal/dispatch"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
 	"notifier/internal/redistest"
@@ -84,7 +86,7 @@ func TestConsumersReport(t *testing.T) {
 // again.
 func TestADeliveredPushIsOpenedAgain(t *testing.T) {
 	srv := redistest.Shared(t)
-	w := start(t, srv, &queue.Handler{}, nil, queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.Ack2xx))
+	w := start(t, srv, &queue.Handler{}, nil, queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, ""))
 	ctx := context.Background()
 	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); err != nil {
 		t.Fatal(err)
@@ -124,6 +126,44 @@ func TestADeliveredPushIsOpenedAgain(t *testing.T) {
 }
 
 // A lock that is never freed costs an attempt in the end.
+// A late nack whose notice went to another route's prefix between its read and its
+// write was told that there is no such notice, and was lost.
+func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
+	srv := redistest.Shared(t)
+	ctx, space := t.Context(), keys.Space{Namespace: srv.Namespace(), Shards: 1}
+	const key, old, now = "app1:a:b:1", "app1", "app1:a"
+	s := store.New(store.Options{Client: srv.Client(), Space: space, Prefixes: []string{old, now}, Retention: time.Hour, Retain: 1000})
+	if _, err := s.Schedule(ctx, space.Partition(old, key), []store.Request{{Key: key}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.ClaimKeys(ctx, space.Partition(old, key), store.Lease{Token: "t", For: time.Minute}, []string{key})
+	if err != nil || len(got.Won) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	c := got.Won[0]
+	c.Add(notice.Attempt{Number: 1, At: time.Now()})
+	if _, err := s.Settle(ctx, c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}}); err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	reports := dispatch.Reports{Store: s, Shard: space.Shard, Logger: zap.NewNop(),
+		Find: func(ctx context.Context, key string) (store.Found, error) {
+			f, err := s.Find(ctx, now, key)
+			if moved == 0 {
+				if moved, _, err = s.Rehome(ctx, space.Partition(old, key), now, []string{key}); err != nil || moved != 1 {
+					t.Errorf("%d moved, %v", moved, err)
+				}
+			}
+			return f, err
+		}}
+	r := queueRoute("l", now, route.Target{Kind: route.KindList, Key: "jobs"}, "")
+	change, err := reports.Take(ctx, r, key, notice.Report{ID: c.ID(), Attempt: 1,
+		Result: notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonRejected}})
+	if err != nil || !change.Done || change.State != notice.Scheduled || change.Route != now {
+		t.Errorf("%+v, %v", change, err)
+	}
+}
+
 func TestPuttingOffIsBounded(t *testing.T) {
 	srv := redistest.Shared(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
@@ -164,7 +204,7 @@ var reports = map[string]notice.Report{
 func queues() []*route.Route {
 	awaited := queueRoute("awaited", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	awaited.Timeout, awaited.Ladder = time.Minute, notice.Ladder{time.Hour}
-	pushed := queueRoute("pushed", "app2", route.Target{Kind: route.KindList, Key: "jobs"}, route.Ack2xx)
+	pushed := queueRoute("pushed", "app2", route.Target{Kind: route.KindList, Key: "jobs"}, "")
 	pushed.Ladder = notice.Ladder{time.Hour}
 	return []*route.Route{awaited, pushed}
 }

@@ -112,7 +112,8 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 
 // Reopen undoes a delivery: the notice that Find read as f, and that has been
 // changed since to what t says, is scheduled again or, if t ends it, dead.
-// Nothing is done if it is not what f found any more.
+// Nothing is done if it is not what f found any more, or lies where f found it no
+// more: read it again then.
 func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, error) {
 	n := *t.Claim.Notice
 	n.Endings++ // its delivery
@@ -125,9 +126,6 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 	c, err := s.amend(ctx, s.space.Partition(n.Route, n.Key), reopen, []amended{a})
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {
 		return Change{}, err
-	}
-	if c[0].Before == "" {
-		return Change{}, fmt.Errorf("%s: %w", n.Key, ErrNotFound)
 	}
 	return c[0], err
 }
