@@ -9,6 +9,8 @@
 // or a delay is an hour, which never ends here, or 2 ms, which are over before
 // the next step.
 //
+// There are worlds of several kinds: see [kind].
+//
 // What fails is shrunk to a short story by pgregory.net/rapid. The second part
 // runs instances at once, records what each call was asked and answered, and has
 // github.com/anishathalye/porcupine look for one order that explains each key's

@@ -116,7 +116,7 @@ func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
 	c := j.claim
 	c.Notice = e.notice
 	w.wire.lose(f)
-	out, err := w.store.Settle(w.ctx, partition, []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push}})
+	out, err := in.store.Settle(w.ctx, at(j.under), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push}})
 	answered := w.sent(f, err)
 	if answered {
 		in.jobs = slices.DeleteFunc(in.jobs, func(o *job) bool { return o == j })
@@ -170,11 +170,11 @@ func (w *world) die(t *rapid.T) {
 		where = append(where, "before a claim's reply")
 	}
 	if where == nil {
-		t.SkipNow()
+		t.SkipNow() // see deploy
 	}
 	w.say("%s dies, %s", in.id, strings.Join(where, ", "))
 	w.dead = append(w.dead, in.id)
-	*in = instance{id: w.newID()}
+	*in = *w.newInstance(t)
 }
 
 // takeEntry: a consumer takes the list's first entry and works on it.
@@ -207,10 +207,14 @@ func (w *world) lookUp(t *rapid.T) {
 }
 
 func (w *world) readFor(t *rapid.T, e *entry) {
-	found, err := w.store.Find(w.ctx, prefix, key(e.key))
+	in := w.any(t)
+	found, err := in.store.Find(w.ctx, in.route(), key(e.key))
 	n := &w.notes[e.key]
 	if (err != nil) != (n.state == "") {
 		t.Fatalf("find key %d, %s: %v", e.key, n, err)
+	}
+	if err == nil && found.Route != n.under {
+		t.Fatalf("find key %d, %s: it is said to lie under %s", e.key, n, found.Route)
 	}
 	if err != nil || found.Made != e.made || found.AttemptsMade != e.attempt {
 		w.say("consumer reports on key %d, body %d, attempt %d: it is another now", e.key, e.body, e.attempt)
@@ -241,8 +245,9 @@ func (w *world) report(t *rapid.T) {
 	token := "report:" + strconv.FormatInt(int64(found.Made), 10) + ":" + strconv.Itoa(found.AttemptsMade)
 	c := store.Reported(*found, 0)
 	c.Notice = &x
+	in := w.any(t)
 	w.wire.lose(f)
-	out, err := w.store.Settle(w.ctx, partition, []store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
+	out, err := in.store.Settle(w.ctx, at(found.Route), []store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
 	w.sent(f, err)
 	if f == requestLost {
 		return
@@ -250,7 +255,7 @@ func (w *world) report(t *rapid.T) {
 	if n.held() && n.holder == token && n.body != e.body {
 		t.Fatalf("the report on body %d settles body %d", e.body, n.body)
 	}
-	w.ended(t, &job{key: e.key, token: token, body: e.body, made: found.Made, score: -1}, end, out)
+	w.ended(t, &job{key: e.key, under: found.Route, token: token, body: e.body, made: found.Made, score: -1}, end, out)
 }
 
 // read keeps what a delivered notice is, for a report that comes late.
@@ -264,7 +269,8 @@ func (w *world) read(t *rapid.T) {
 
 func (w *world) readToReopen(t *rapid.T, k int) {
 	n := &w.notes[k]
-	f, err := w.store.Find(w.ctx, prefix, key(k))
+	in := w.any(t)
+	f, err := in.store.Find(w.ctx, in.route(), key(k))
 	if err != nil || f.State != notice.Delivered {
 		t.Fatalf("find key %d, %s: %v, %v", k, n, f.State, err)
 	}
@@ -281,21 +287,15 @@ func (w *world) reopenRead(t *rapid.T) {
 		ending, x.Reason = store.EndDead, notice.ReasonRejected
 	}
 	f := drawFate(t)
+	in := w.any(t)
 	w.say("the nack reopens key %d: %s, due %s%s", r.key, ending, after, f)
 	w.wire.lose(f)
-	c, err := w.store.Reopen(w.ctx, r.found, store.Settlement{Claim: store.Claim{Notice: &x}, Ending: ending, After: after.delay()})
-	if n.state == "" {
-		w.wire.lose(arrives)
-		if err == nil {
-			t.Fatalf("reopened nothing: %+v", c)
-		}
-		return
-	}
+	c, err := in.store.Reopen(w.ctx, r.found, store.Settlement{Claim: store.Claim{Notice: &x}, Ending: ending, After: after.delay()})
 	answered := w.sent(f, err)
 	if f == requestLost {
 		return
 	}
-	done := n.state == notice.Delivered && n.writes == r.writes && n.made == r.found.Made
+	done := n.state == notice.Delivered && n.writes == r.writes && n.made == r.found.Made && n.under == r.found.Route
 	if answered && c.Done != done {
 		t.Fatalf("reopen of %s: done %v, want %v", n, c.Done, done)
 	}
@@ -336,7 +336,11 @@ func (w *world) trim(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "now") > 0 {
 		t.SkipNow()
 	}
-	n, err := w.store.Trim(w.ctx, 0, []store.Trim{{Prefix: prefix, Young: time.Hour}}, keyCount)
+	var list []store.Trim
+	for _, p := range w.under {
+		list = append(list, store.Trim{Prefix: p, Young: time.Hour})
+	}
+	n, err := w.store.Trim(w.ctx, 0, list, keyCount)
 	if err != nil || n != 0 {
 		t.Fatalf("%d were forgotten before their time, %v", n, err)
 	}

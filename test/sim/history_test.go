@@ -297,7 +297,7 @@ func race(l *lab, seed uint64, steps int) (calls int, wrong []int, err error) {
 const stepsOfARace = 600
 
 func TestHistoriesHaveAnOrder(t *testing.T) {
-	l, begun := newLab(t, mutation{}), time.Now()
+	l, begun := newLab(t, onePrefix, mutation{}), time.Now()
 	from, calls := seed(*seedFlag), 0
 	t.Logf("seed %d: to run this again, -sim.seed=%d -sim.steps=%d", from, from, *stepsFlag)
 	for s := from; calls < *stepsFlag/4; s++ {
@@ -319,7 +319,7 @@ func TestWrongScriptsHaveNoOrder(t *testing.T) {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
-			l := newLab(t, m)
+			l := newLab(t, onePrefix, m)
 			for s := range uint64(100) {
 				_, wrong, err := race(l, s+1, stepsOfARace)
 				if err != nil {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"strings"
@@ -9,31 +10,37 @@ import (
 
 // mutations are scripts with one wrong line. The simulator must find each.
 var mutations = []mutation{
-	{"a claim is set over another", "token, 'NX', 'PX', lease)", "token, 'PX', lease)"},
-	{"a settle does not ask whose claim it is", "local ours = holders[n] == ARGV[i]", "local ours = true"},
-	{"timers expire at the due time", "call('SET', key, '1', 'PXAT', due - 1)", "call('SET', key, '1', 'PXAT', due)"},
-	{"a claim does not ask whether the notice is due", "if score and floor(score) <= now and call('SET'", "if score and call('SET'"},
-	{"a claim leaves the score as it was", "if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end", ""},
-	{"a claim does not tell of lapses", "answer = text .. ' ' .. lapses .. ' ' .. ends[wins]", "answer = text .. ' 0 ' .. ends[wins]"},
-	{"what is found again may be another's", "call('GET', prefix .. near[i]) == token", "call('GET', prefix .. near[i])"},
-	{"a claim that meets its own token is lost", "elseif score and lapses > 0 and lapses < 500 and call('GET', prefix .. key) == token then", "elseif false then"},
-	{"a take-over takes from those that live", "string.sub(holder, 1, #whose) == whose", "true"},
-	{"a take-over keeps the old token", "call('SET', claims[j], token, 'PX', lease)", ""},
-	{"a settle without a claim does not look at the score", "if at and (tonumber(at) == tonumber(score) or tonumber(at) == tonumber(before)) then", "if at then"},
-	{"a settle without a claim does not look which notice it is", `return record and string.find(record, '"made":' .. made .. '[,}]')`, "return record"},
-	{"a retry does not go back into the shadow", "if #moved > 0 then call('ZADD', KEYS[1], unpack(moved)) end", ""},
-	{"what is delivered stays in the shadow", "if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end", ""},
-	{"a settle leaves the claim", "if drops > 0 then call('DEL', unpack(drop)) end", ""},
-	{"a replace leaves the old notice's claim", "call('DEL', ARGV[1] .. key)\n      local died", "local died"},
-	{"a replace gives the new notice the old one's making", `format('%.0f', math.max(birth, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1))`, `string.match(old, '"made":(%d+)')`},
-	{"a duplicate replaces what is there", "if old and byte(when) ~= 112 then", "if old and byte(when) == 107 then"},
-	{"a cancel leaves the claim", "redis.call('ZREM', KEYS[3], key)\n    redis.call('DEL', ARGV[1] .. key)", "redis.call('ZREM', KEYS[3], key)"},
-	{"a cancel leaves the timer", "if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.call('DEL', key) end", ""},
-	{"a reschedule moves what is claimed", "(op == 'reschedule' or op == 'fire') and before == 'scheduled'", "(op == 'reschedule' or op == 'fire') and own"},
+	{"a claim is set over another", "token, 'NX', 'PX', lease)", "token, 'PX', lease)", ""},
+	{"a settle does not ask whose claim it is", "local ours = holders[n] == ARGV[i]", "local ours = true", ""},
+	{"timers expire at the due time", "call('SET', key, '1', 'PXAT', due - 1)", "call('SET', key, '1', 'PXAT', due)", ""},
+	{"a claim does not ask whether the notice is due", "if score and floor(score) <= now and call('SET'", "if score and call('SET'", ""},
+	{"a claim leaves the score as it was", "if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end", "", ""},
+	{"a claim does not tell of lapses", "answer = text .. ' ' .. lapses .. ' ' .. ends[wins]", "answer = text .. ' 0 ' .. ends[wins]", ""},
+	{"what is found again may be another's", "call('GET', prefix .. near[i]) == token", "call('GET', prefix .. near[i])", ""},
+	{"a claim that meets its own token is lost", "elseif score and lapses > 0 and lapses < 500 and call('GET', prefix .. key) == token then", "elseif false then", ""},
+	{"a take-over takes from those that live", "string.sub(holder, 1, #whose) == whose", "true", ""},
+	{"a take-over keeps the old token", "call('SET', claims[j], token, 'PX', lease)", "", ""},
+	{"a settle without a claim does not look at the score", "if at and (tonumber(at) == tonumber(score) or tonumber(at) == tonumber(before)) then", "if at then", ""},
+	{"a settle without a claim does not look which notice it is", `return record and string.find(record, '"made":' .. made .. '[,}]')`, "return record", ""},
+	{"a retry does not go back into the shadow", "if #moved > 0 then call('ZADD', KEYS[1], unpack(moved)) end", "", ""},
+	{"what is delivered stays in the shadow", "if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end", "", ""},
+	{"a settle leaves the claim", "if drops > 0 then call('DEL', unpack(drop)) end", "", ""},
+	{"a replace leaves the old notice's claim", "call('DEL', ARGV[1] .. key)\n      local died", "local died", ""},
+	{"a replace gives the new notice the old one's making", `format('%.0f', math.max(birth, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1))`, `string.match(old, '"made":(%d+)')`, ""},
+	{"a duplicate replaces what is there", "if old and byte(when) ~= 112 then", "if old and byte(when) == 107 then", ""},
+	{"a cancel leaves the claim", "redis.call('ZREM', KEYS[3], key)\n    redis.call('DEL', ARGV[1] .. key)", "redis.call('ZREM', KEYS[3], key)", ""},
+	{"a cancel leaves the timer", "if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.call('DEL', key) end", "", ""},
+	{"a reschedule moves what is claimed", "(op == 'reschedule' or op == 'fire') and before == 'scheduled'", "(op == 'reschedule' or op == 'fire') and own", ""},
 	{"a report names the attempt only", "local ours = holders[n] == ARGV[i]",
-		"local ours = holders[n] and string.gsub(holders[n], '^report:%d+', '') == string.gsub(ARGV[i], '^report:%d+', '')"},
-	{"a late nack opens another notice", "before == 'delivered' and record == ARGV[i + 3]", "before == 'delivered'"},
-	{"settled notices are forgotten too early", "string.format('%.0f', now - tonumber(ARGV[1]))", "'+inf'"},
+		"local ours = holders[n] and string.gsub(holders[n], '^report:%d+', '') == string.gsub(ARGV[i], '^report:%d+', '')", ""},
+	{"a late nack opens another notice", "before == 'delivered' and record == ARGV[i + 3]", "before == 'delivered'", ""},
+	{"settled notices are forgotten too early", "string.format('%.0f', now - tonumber(ARGV[1]))", "'+inf'", ""},
+	{"a move takes along what is claimed", "if redis.call('EXISTS', ARGV[1] .. key) == 0 then\n    local record, other", "if true then\n    local record, other", moves},
+	{"a move forgets what the score says", "redis.call('ZADD', KEYS[4 + z], score, key)", "redis.call('ZADD', KEYS[4 + z], math.floor(score), key)", moves},
+	{"a move leaves the record", "redis.call('HDEL', KEYS[2], key)\n        if op", "if op", moves},
+	{"a notice is not looked for under other prefixes before another is made", "for k = 5, #KEYS - 1, 4 do\n  local there", "for k = 5, 0, 4 do\n  local there", moves},
+	{"a replace leaves what lies under another prefix", "call('HDEL', KEYS[k + 1], key)\n        call('ZREM', KEYS[k], key)", "", moves},
+	{"an instance does not know where others put notices", "if redis.call('HGET', KEYS[#KEYS], 'state') ~= '", "if false and '' ~= '", moves},
 }
 
 // recorder is a test whose failure is what is wanted.
@@ -74,7 +81,7 @@ func TestTheSimulatorFindsWrongScripts(t *testing.T) {
 	const most = 40_000 // steps within which each is found, many times over
 	for _, m := range mutations[:min(*mutants, len(mutations))] {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			l := newLab(t, m)
+			l := newLab(t, cmp.Or(m.kind, onePrefix), m)
 			r := &recorder{TB: t}
 			done := make(chan struct{})
 			go func() {

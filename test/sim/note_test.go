@@ -11,6 +11,7 @@ import (
 // note is the reference model of one key: what must be so in Redis.
 type note struct {
 	state  notice.State // "", scheduled (also while it is claimed), dead, delivered, cancelled
+	under  string       // the prefix it lies under
 	body   int          // which schedule call made it
 	made   notice.Made
 	used   int // attempts in the record
@@ -47,6 +48,9 @@ func (n *note) String() string {
 	s := fmt.Sprintf("%s body %d, %d attempts", n.public(), n.body, n.used)
 	if n.held() {
 		s += " by " + n.holder
+	}
+	if n.under != prefix {
+		s += ", under " + n.under
 	}
 	return s
 }
@@ -97,6 +101,7 @@ func reportToken(n *note) string {
 // job is a claim in an instance's hands.
 type job struct {
 	key           int
+	under         string
 	token         string
 	body, used    int
 	made          notice.Made
@@ -124,6 +129,9 @@ func (s stage) String() string {
 
 // settles reports whether the settle of a job must be taken.
 func (n *note) settles(j *job) bool {
+	if n.under != j.under {
+		return false
+	}
 	if n.held() {
 		return n.holder == j.token
 	}

@@ -56,14 +56,25 @@ func writeRecord(code int) {
 // stepsOfARun is what a run takes on average.
 const stepsOfARun = 200
 
+// shares is how much of the steps is taken in each kind of world.
+var shares = []struct {
+	kind    kind
+	percent int
+}{{onePrefix, 60}, {moves, 40}}
+
 func TestTheScriptsDoWhatTheModelSays(t *testing.T) {
-	l, begun := newLab(t, mutation{}), time.Now()
 	from := seed(*seedFlag)
-	l.check(t, from, *stepsFlag, 30*time.Second)
-	if l.steps < *stepsFlag {
-		t.Errorf("%d steps were taken, want %d", l.steps, *stepsFlag)
+	for _, share := range shares {
+		t.Run(strings.ReplaceAll(string(share.kind), " ", "-"), func(t *testing.T) {
+			l, begun, want := newLab(t, share.kind, mutation{}), time.Now(), *stepsFlag*share.percent/100
+			l.check(t, from, want, 30*time.Second)
+			if l.steps < want {
+				t.Errorf("%d steps were taken, want %d", l.steps, want)
+			}
+			summarize(&summary.lines, "- %d steps in worlds of %s from seed %d on, each compared with the model, in %.0f s: nothing found.",
+				l.steps, share.kind, from, time.Since(begun).Seconds())
+		})
 	}
-	summarize(&summary.lines, "- %d steps from seed %d on, each compared with the model, in %.0f s: nothing found.", l.steps, from, time.Since(begun).Seconds())
 }
 
 // check runs the simulator until it has taken so many steps.

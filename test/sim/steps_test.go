@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 )
 
 func (w *world) actions() map[string]func(*rapid.T) {
-	return map[string]func(*rapid.T){
+	all := map[string]func(*rapid.T){
 		"":           func(t *rapid.T) { w.t = t; w.look() },
 		"schedule":   w.schedule,
 		"repeat":     w.repeatSchedule,
@@ -43,6 +44,10 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"restart":    w.restart,
 		"trim":       w.trim,
 	}
+	if w.kind == moves {
+		maps.Copy(all, w.movesActions())
+	}
+	return all
 }
 
 func pick[T any](t *rapid.T, label string, of []T) T {
@@ -80,7 +85,7 @@ func (w *world) schedule(t *rapid.T) {
 	w.bodies++
 	r := store.Request{Key: key(k), Delay: drawWhen(t).delay(), Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}
 	r.OnDuplicate = []store.Duplicate{store.Reject, store.Keep, store.Replace}[rapid.IntRange(0, 2).Draw(t, "on duplicate")]
-	w.send(t, k, r, "schedules", drawFate(t))
+	w.send(t, w.any(t), k, r, "schedules", drawFate(t))
 }
 
 // repeatSchedule: a producer that got no reply makes its call again.
@@ -90,16 +95,16 @@ func (w *world) repeatSchedule(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.send(t, k, r, "schedules again", drawFate(t))
+	w.send(t, w.any(t), k, r, "schedules again", drawFate(t))
 }
 
-func (w *world) send(t *rapid.T, k int, r store.Request, what string, f fate) {
+func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what string, f fate) {
 	n := &w.notes[k]
 	body, _ := strconv.Atoi(string(r.Body))
 	x := map[time.Duration]when{0: now, short: soon, long: later}[r.Delay]
-	w.say("producer %s key %d, body %d, due %s (%s)%s", what, k, body, x, r.OnDuplicate, f)
+	w.say("producer %s key %d%s, body %d, due %s (%s)%s", what, k, w.by(in), body, x, r.OnDuplicate, f)
 	w.wire.lose(f)
-	out, err := w.store.Schedule(w.ctx, partition, []store.Request{r})
+	out, err := in.store.Schedule(w.ctx, at(in.route()), []store.Request{r})
 	answered := w.sent(f, err)
 	if f == requestLost {
 		w.again = append(w.again, r)
@@ -112,7 +117,7 @@ func (w *world) send(t *rapid.T, k int, r store.Request, what string, f fate) {
 			t.Fatalf("schedule on %s: %+v", n, got)
 		}
 		differs := !creates && r.OnDuplicate == store.Reject && n.body != body
-		if (len(got.Differs) > 0) != differs || !creates && (string(got.Body) != strconv.Itoa(n.body) || got.State != n.public()) {
+		if (len(got.Differs) > 0) != differs || !creates && (got.Route != n.under || string(got.Body) != strconv.Itoa(n.body) || got.State != n.public()) {
 			t.Fatalf("schedule on %s: state %s, body %s, differs %v", n, got.State, got.Body, got.Differs)
 		}
 		if creates && got.Made <= n.made {
@@ -122,7 +127,7 @@ func (w *world) send(t *rapid.T, k int, r store.Request, what string, f fate) {
 		w.again = append(w.again, r)
 	}
 	if creates {
-		*n = note{body: body, writes: n.writes}
+		*n = note{under: in.route(), body: body, writes: n.writes}
 		n.schedule(&w.scores, x)
 		n.made = w.madeOf(k)
 		if x == soon {
@@ -134,7 +139,7 @@ func (w *world) send(t *rapid.T, k int, r store.Request, what string, f fate) {
 
 // madeOf reads which notice has a key: a reply that was lost did not tell.
 func (w *world) madeOf(k int) notice.Made {
-	text, err := w.plain.HGet(w.ctx, w.store.Space().Records(partition), key(k)).Result()
+	text, err := w.plain.HGet(w.ctx, space.Records(at(w.notes[k].under)), key(k)).Result()
 	if err != nil {
 		w.t.Fatalf("read the record of key %d: %v", k, err)
 	}
@@ -155,19 +160,26 @@ func (w *world) amend(t *rapid.T) {
 	if x == now {
 		w.pass(w.claimedAt) // in the same ms it would have the score that the claim found
 	}
-	w.say("producer: %s key %d (%s), due %s%s", op, k, n, x, f)
-	w.wire.lose(f)
-	c, err := w.store.Amend(w.ctx, prefix, key(k), op, store.When{Delay: x.delay()})
+	in, others := w.any(t), 0
+	if w.kind == moves && f != arrives {
+		others = rapid.IntRange(0, 2).Draw(t, "after") // it is looked for elsewhere, and changed there
+	}
+	w.say("producer: %s key %d%s (%s), due %s%s%s", op, k, w.by(in), n, x, f, []string{"", " of the second script", " of the third script"}[others])
+	w.wire.loseAfter(others, f)
+	c, err := in.store.Amend(w.ctx, in.route(), key(k), op, store.When{Delay: x.delay()})
+	left, last := w.wire.lost()
 	if n.state == "" {
-		// The notice is looked for elsewhere: a second call, which is answered.
 		w.wire.lose(arrives)
 		if err == nil {
 			t.Fatalf("%s of nothing: %+v", op, c)
 		}
 		return
 	}
+	if left != arrives {
+		f = arrives // the call had fewer scripts
+	}
 	answered := w.sent(f, err)
-	if f == requestLost {
+	if last != space.Shadow(at(n.under)) {
 		return
 	}
 	before := n.public()
@@ -193,7 +205,11 @@ func (w *world) amend(t *rapid.T) {
 
 func (w *world) newCall(t *rapid.T, in *instance) call {
 	w.serial++
-	return call{token: fmt.Sprintf("%s-%d", in.id, w.serial), lasts: rapid.Bool().Draw(t, "lease lasts")}
+	c := call{under: in.own[0], token: fmt.Sprintf("%s-%d", in.id, w.serial), lasts: rapid.Bool().Draw(t, "lease lasts")}
+	if len(in.own) > 1 {
+		c.under = pick(t, "route", in.own)
+	}
+	return c
 }
 
 func (c call) lease() store.Lease {
@@ -240,14 +256,14 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	for i, k := range c.keys {
 		names[i] = key(k)
 	}
-	w.say("%s %s %v, lease %s, token %s%s", in.id, what, c.keys, c.leaseText(), c.token, f)
+	w.say("%s %s %v%s, lease %s, token %s%s", in.id, what, c.keys, w.where(c.under), c.leaseText(), c.token, f)
 	w.wire.lose(f)
 	var got store.Claimed
 	var err error
 	if c.keys != nil {
-		got, err = w.store.ClaimKeys(w.ctx, partition, c.lease(), names)
+		got, err = in.store.ClaimKeys(w.ctx, at(c.under), c.lease(), names)
 	} else {
-		got, err = w.store.Sweep(w.ctx, partition, c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0})
+		got, err = in.store.Sweep(w.ctx, at(c.under), c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0})
 	}
 	if !w.sent(f, err) {
 		in.called = append(in.called, c)
@@ -264,7 +280,7 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 		n := &w.notes[k]
 		asked := c.keys == nil || slices.Contains(c.keys, k)
 		own := n.held() && n.holder == c.token && c.keys != nil
-		may := asked && (n.claimable() || own)
+		may := asked && n.under == c.under && (n.claimable() || own)
 		_, is := won[k]
 		if c.keys == nil && len(won) == c.limit {
 			may = may && is // the sweep was cut off by its limit
@@ -305,9 +321,9 @@ func (w *world) won(got store.Claimed, answered bool) map[int]*store.Claim {
 func (w *world) whoWon(c call) map[int]*store.Claim {
 	won := map[int]*store.Claim{}
 	for k := range w.notes {
-		s, err := w.plain.ZScore(w.ctx, w.store.Space().Shadow(partition), key(k)).Result()
+		s, err := w.plain.ZScore(w.ctx, space.Shadow(at(c.under)), key(k)).Result()
 		n := &w.notes[k]
-		if part := s - float64(int64(s)); err == nil && n.claimable() && part*1024 == float64(min(n.lapses+1, 499)) {
+		if part := s - float64(int64(s)); err == nil && n.under == c.under && n.claimable() && part*1024 == float64(min(n.lapses+1, 499)) {
 			won[k] = nil
 		}
 	}
@@ -318,7 +334,7 @@ func (w *world) whoWon(c call) map[int]*store.Claim {
 // reply came.
 func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, own bool) {
 	n := &w.notes[k]
-	j := &job{key: k, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score, lapses: n.lapses, awaits: n.awaits}
+	j := &job{key: k, under: c.under, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score, lapses: n.lapses, awaits: n.awaits}
 	if own {
 		j.lapses--
 		j.before = n.dueIs
@@ -330,7 +346,7 @@ func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, 
 	if got == nil {
 		return
 	}
-	if got.Lapses != j.lapses || got.AttemptsMade != n.used || string(got.Body) != strconv.Itoa(n.body) || got.Made != n.made {
+	if got.Lapses != j.lapses || got.AttemptsMade != n.used || string(got.Body) != strconv.Itoa(n.body) || got.Made != n.made || got.Route != n.under {
 		t.Fatalf("key %d is %s after %d claims; won with %d lapses, %d attempts, body %s", k, n, n.lapses, got.Lapses, got.AttemptsMade, got.Body)
 	}
 	if is, err := w.plain.Time(w.ctx).Result(); err != nil || got.Due.After(is) {
@@ -346,9 +362,9 @@ func (w *world) recover(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := pick(t, "call", in.called)
 	f := drawFate(t)
-	w.say("%s looks for what %s has won, lease %s%s", in.id, c.token, c.leaseText(), f)
+	w.say("%s looks for what %s has won%s, lease %s%s", in.id, c.token, w.where(c.under), c.leaseText(), f)
 	w.wire.lose(f)
-	got, err := w.store.Recover(w.ctx, partition, c.lease(), keyCount, 10*time.Minute)
+	got, err := in.store.Recover(w.ctx, at(c.under), c.lease(), keyCount, 10*time.Minute)
 	if w.sent(f, err) {
 		in.called = slices.DeleteFunc(in.called, func(o call) bool { return o.token == c.token })
 	}
@@ -358,7 +374,7 @@ func (w *world) recover(t *rapid.T) {
 	won := w.won(got, f == arrives)
 	for k := range w.notes {
 		n := &w.notes[k]
-		own := n.held() && n.holder == c.token
+		own := n.held() && n.holder == c.token && n.under == c.under
 		if _, is := won[k]; f == arrives && is != own {
 			t.Fatalf("key %d is %s: recovered %v, want %v", k, n, is, own)
 		}
@@ -377,9 +393,9 @@ func (w *world) takeOver(t *rapid.T) {
 	c := w.newCall(t, in)
 	c.over, c.limit = pick(t, "dead", w.dead), keyCount
 	f := drawFate(t)
-	w.say("%s takes over what %s held, lease %s, token %s%s", in.id, c.over, c.leaseText(), c.token, f)
+	w.say("%s takes over what %s held%s, lease %s, token %s%s", in.id, c.over, w.where(c.under), c.leaseText(), c.token, f)
 	w.wire.lose(f)
-	got, err := w.store.TakeOver(w.ctx, partition, c.lease(), store.TakeOverOptions{Holder: c.over, Longest: 2 * long, Limit: c.limit})
+	got, err := in.store.TakeOver(w.ctx, at(c.under), c.lease(), store.TakeOverOptions{Holder: c.over, Longest: 2 * long, Limit: c.limit})
 	if !w.sent(f, err) {
 		in.called = append(in.called, c)
 	}
@@ -389,7 +405,7 @@ func (w *world) takeOver(t *rapid.T) {
 	won := w.won(got, f == arrives)
 	for k := range w.notes {
 		n := &w.notes[k]
-		may := n.held() && strings.HasPrefix(n.holder, c.over+"-")
+		may := n.under == c.under && n.held() && strings.HasPrefix(n.holder, c.over+"-")
 		if _, is := won[k]; f == arrives && is != may {
 			t.Fatalf("key %d is %s: taken over %v, want %v", k, n, is, may)
 		}
@@ -409,14 +425,18 @@ func (w *world) edge(t *rapid.T) {
 	if !n.claimable() {
 		t.SkipNow()
 	}
-	in, other := w.instances[0], w.instances[1]
+	serving := w.serving(n)
+	if len(serving) < 2 {
+		t.SkipNow()
+	}
+	in, other := serving[0], serving[1]
 	w.serial += 2
-	first, second := call{token: fmt.Sprintf("%s-%d", in.id, w.serial-1)}, call{token: fmt.Sprintf("%s-%d", other.id, w.serial), lasts: true}
+	first, second := call{under: n.under, token: fmt.Sprintf("%s-%d", in.id, w.serial-1)}, call{under: n.under, token: fmt.Sprintf("%s-%d", other.id, w.serial), lasts: true}
 	w.say("%s claims key %d, lease 2 ms, token %s; %s asks until it wins, lease 1 h, token %s", in.id, k, first.token, other.id, second.token)
 	var ends time.Time
 	for _, c := range []call{first, second} {
 		for begun := time.Now(); ; {
-			got, err := w.store.ClaimKeys(w.ctx, partition, c.lease(), []string{key(k)})
+			got, err := in.store.ClaimKeys(w.ctx, at(n.under), c.lease(), []string{key(k)})
 			if err != nil || time.Since(begun) > 30*time.Second {
 				t.Fatalf("claim: %v, %+v", err, got)
 			}
@@ -441,10 +461,10 @@ func (w *world) oneMillisecond(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	replace := func() {
 		w.bodies++
-		w.send(t, k, store.Request{Key: key(k), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+		w.send(t, in, k, store.Request{Key: key(k), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	}
 	c := w.newCall(t, in)
-	c.keys, c.lasts = []int{k}, true
+	c.under, c.keys, c.lasts = in.route(), []int{k}, true
 	replace()
 	w.makeClaim(t, in, c, "claims", arrives)
 	replace()
@@ -456,9 +476,9 @@ func (w *world) work(t *rapid.T) {
 	if !n.claimable() {
 		t.SkipNow()
 	}
-	in := pick(t, "instance", w.instances)
+	in := pick(t, "instance", w.serving(n))
 	c := w.newCall(t, in)
-	c.keys, c.lasts = []int{k}, true
+	c.under, c.keys, c.lasts = n.under, []int{k}, true
 	w.makeClaim(t, in, c, "claims", arrives)
 	j := in.jobs[len(in.jobs)-1]
 	switch {
@@ -479,11 +499,11 @@ func (w *world) work(t *rapid.T) {
 // new one over too.
 func (w *world) handAnew(t *rapid.T) {
 	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
-	w.bodies++
-	w.send(t, e.key, store.Request{Key: key(e.key), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	in := pick(t, "instance", w.instances)
+	w.bodies++
+	w.send(t, in, e.key, store.Request{Key: key(e.key), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	c := w.newCall(t, in)
-	c.keys, c.lasts = []int{e.key}, true
+	c.under, c.keys, c.lasts = in.route(), []int{e.key}, true
 	w.makeClaim(t, in, c, "claims", arrives)
 	w.handOver(t, in, in.jobs[len(in.jobs)-1], arrives)
 }

@@ -25,6 +25,7 @@ func (f fate) String() string {
 // mutation is one wrong line in a script.
 type mutation struct {
 	name, old, new string
+	kind           kind // of the world that finds it; "" = onePrefix
 }
 
 // wire stands between the store and Redis: it loses requests and replies, and
@@ -34,14 +35,52 @@ type wire struct {
 
 	mu      sync.Mutex
 	next    fate
-	changed bool // the line was found
+	skip    int      // how many scripts arrive before the one that next is about
+	ran     []string // the first keys of the scripts that Redis has carried out since
+	changed bool     // the line was found
 }
 
 // lose decides about the next script.
-func (w *wire) lose(f fate) {
+func (w *wire) lose(f fate) { w.loseAfter(0, f) }
+
+// loseAfter decides about the script that comes after n others.
+func (w *wire) loseAfter(n int, f fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.next = f
+	w.next, w.skip, w.ran = f, n, nil
+}
+
+// lost says what is still to be lost, and which script was the last that Redis has
+// carried out, by its first key.
+func (w *wire) lost() (left fate, last string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.ran) > 0 {
+		last = w.ran[len(w.ran)-1]
+	}
+	return w.next, last
+}
+
+// sent takes what becomes of a script.
+func (w *wire) sent() fate {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.skip > 0 {
+		return arrives
+	}
+	return w.next
+}
+
+// done takes a script that Redis has carried out.
+func (w *wire) done(f fate, first string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ran = append(w.ran, first); w.skip > 0 {
+		w.skip--
+	}
+	if f != arrives {
+		w.next = arrives
+	}
 }
 
 func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -77,25 +116,41 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 				w.mu.Unlock()
 			}
 		}
-		w.mu.Lock()
-		f := w.next
-		w.mu.Unlock()
+		f := w.sent()
 		if own, ok := ctx.Value(fateOf{}).(*fate); ok {
 			f = *own
 		}
 		if f == requestLost {
-			w.lose(arrives)
+			w.mu.Lock()
+			w.next = arrives
+			w.mu.Unlock()
 			cmd.SetErr(io.ErrUnexpectedEOF)
 			return io.ErrUnexpectedEOF
 		}
 		err := next(ctx, cmd)
-		if f == replyLost && !redis.HasErrorPrefix(err, "NOSCRIPT") && !redis.HasErrorPrefix(err, "LAYOUT") {
-			w.lose(arrives)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(err, "LAYOUT") {
+			return err
+		}
+		w.done(f, firstKey(args))
+		if f == replyLost {
 			cmd.SetErr(io.ErrUnexpectedEOF)
 			return io.ErrUnexpectedEOF
 		}
 		return err
 	}
+}
+
+// firstKey is that of a script's call.
+func firstKey(args []any) string {
+	if len(args) > 3 {
+		switch k := args[3].(type) {
+		case string:
+			return k
+		case *string:
+			return *k
+		}
+	}
+	return ""
 }
 
 // unchanged marks the context of what is not the store's.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,10 +27,34 @@ const (
 	list     = "simlist"
 )
 
-var partition = keys.Partition{Prefix: prefix}
+var (
+	partition = keys.Partition{Prefix: prefix}
+	space     = keys.Space{Namespace: "notifier", Shards: 1}
+)
+
+// kind says what happens in a world beside what happens in all.
+type kind string
+
+const (
+	onePrefix kind = "one prefix"
+	moves     kind = "moves" // instances of different configurations
+)
+
+// configurations are the prefixes of the routes that instances of a kind of world
+// may have, all of which cover the keys.
+func (k kind) configurations() [][]string {
+	if k == moves {
+		return [][]string{{prefix}, {prefix, prefix + ":a"}, {prefix + ":a:b"}}
+	}
+	return [][]string{{prefix}}
+}
 
 // lab is a Redis and a store on it, for all runs of a test.
 type lab struct {
+	kind   kind
+	client redis.UniversalClient // through the wire
+	under  []string              // the prefixes of all configurations
+
 	srv      *redistest.Server
 	plain    *redis.Client // past the wire
 	wire     *wire
@@ -38,18 +63,25 @@ type lab struct {
 	failedAt int // the steps taken when one failed first
 }
 
-func newLab(t *testing.T, m mutation) *lab {
+func newLab(t *testing.T, k kind, m mutation) *lab {
 	t.Helper()
 	srv := redistest.Start(t)
-	l := &lab{srv: srv, plain: srv.Client(), wire: &wire{mutation: m}}
+	l := &lab{kind: k, srv: srv, plain: srv.Client(), wire: &wire{mutation: m}}
+	for _, own := range k.configurations() {
+		for _, p := range own {
+			if !slices.Contains(l.under, p) {
+				l.under = append(l.under, p)
+			}
+		}
+	}
 	c, err := store.Open(store.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	c.AddHook(l.wire)
-	l.store = store.New(store.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix},
-		Retention: time.Hour, Retain: 1000})
+	l.client = c.UniversalClient
+	l.store = l.newStore([]string{prefix})
 	if err := l.store.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,15 +95,23 @@ func newLab(t *testing.T, m mutation) *lab {
 	return l
 }
 
+// newStore is what a process has that serves these prefixes. It knows nothing yet.
+func (l *lab) newStore(own []string) *store.Store {
+	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour, Retain: 1000})
+}
+
 // instance is a virtual process.
 type instance struct {
 	id     string
+	store  *store.Store
+	own    []string // the prefixes of its routes; the last one is of the keys' route
 	jobs   []*job
 	called []call // whose replies were lost
 }
 
 // call is a claim call.
 type call struct {
+	under string // the prefix
 	token string
 	keys  []int // nil of a sweep or a take-over
 	limit int
@@ -102,6 +142,7 @@ type world struct {
 	list      []entry  // as it must stand in Redis
 	taken     []*entry // in consumers' hands
 	reopen    []reopening
+	moving    []moving
 	disk      *disk
 	succeeded map[int]bool // bodies that were handled
 	claimedAt time.Time    // when the last claim was won
@@ -128,14 +169,41 @@ func newWorld(l *lab, t *rapid.T) *world {
 		t.Fatalf("empty Redis: %v", err)
 	}
 	l.wire.lose(arrives)
-	if err := l.store.Learn(w.ctx); err != nil {
-		t.Fatalf("learn the layout: %v", err)
+	if l.kind == onePrefix {
+		if err := l.store.Learn(w.ctx); err != nil {
+			t.Fatalf("learn the layout: %v", err)
+		}
 	}
 	for range 3 {
-		w.instances = append(w.instances, &instance{id: w.newID()})
+		w.instances = append(w.instances, w.newInstance(t))
 	}
 	return w
 }
+
+// newInstance is a process that begins, with one of the configurations.
+func (w *world) newInstance(t *rapid.T) *instance {
+	in := &instance{id: w.newID(), store: w.store, own: w.under[:1]}
+	if all := w.kind.configurations(); len(all) > 1 {
+		in.own = pick(t, "configuration", all)
+		in.store = w.newStore(in.own)
+		w.say("%s begins, with routes of %v", in.id, in.own)
+	}
+	return in
+}
+
+// route is the prefix of the route that the keys have there.
+func (in *instance) route() string { return in.own[len(in.own)-1] }
+
+// any is an instance that a call of the API or of a consumer comes to.
+func (w *world) any(t *rapid.T) *instance {
+	if len(w.kind.configurations()) == 1 {
+		return w.instances[0]
+	}
+	return pick(t, "asks", w.instances)
+}
+
+// at is where a notice lies.
+func at(under string) keys.Partition { return keys.Partition{Prefix: under} }
 
 func (w *world) newID() string { w.serial++; return "i" + strconv.Itoa(w.serial) }
 
@@ -164,26 +232,34 @@ func (w *world) passShort() {
 	w.pass(is.Add(short + time.Millisecond))
 }
 
-// audit reads all there is of the keys.
+// audit reads all there is of the keys, of each under the prefix where it must be.
 var audit = redis.NewScript(`
 local reply = {}
-for i = 6, #KEYS, 2 do
-  local key = string.gsub(KEYS[i], '^x', '')
-  reply[#reply + 1] = {redis.call('HGET', KEYS[2], key) or '', redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '',
-    redis.call('ZSCORE', KEYS[4], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key)}
+local places, entries, records = tonumber(ARGV[1]), 0, 0
+for k = 2, 4 * places, 4 do
+  entries = entries + redis.call('ZCARD', KEYS[k]) + redis.call('ZCARD', KEYS[k + 2]) + redis.call('ZCARD', KEYS[k + 3])
+  records = records + redis.call('HLEN', KEYS[k + 1])
 end
-return {redis.call('ZCARD', KEYS[1]) + redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4]), redis.call('HLEN', KEYS[2]),
-  redis.call('LRANGE', KEYS[5], 0, -1), reply}`)
+for i = 4 * places + 2, #KEYS, 2 do
+  local key = string.gsub(KEYS[i], '^x', '')
+  local k = 2 + 4 * ARGV[(i - 4 * places) / 2 + 1]
+  reply[#reply + 1] = {redis.call('HGET', KEYS[k + 1], key) or '', redis.call('ZSCORE', KEYS[k], key) or '', redis.call('ZSCORE', KEYS[k + 2], key) or '',
+    redis.call('ZSCORE', KEYS[k + 3], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key)}
+end
+return {entries, records, redis.call('LRANGE', KEYS[1], 0, -1), reply}`)
 
 // look compares Redis with the model.
 func (w *world) look() {
 	w.steps++
-	s := w.store.Space()
-	ks := []string{s.Shadow(partition), s.Records(partition), s.Dead(partition), s.Settled(partition), list}
-	for k := range w.notes {
-		ks = append(ks, "x"+key(k), s.Claim(key(k)))
+	ks, args := []string{list}, []any{len(w.under)}
+	for _, p := range w.under {
+		ks = append(ks, space.Shadow(at(p)), space.Records(at(p)), space.Dead(at(p)), space.Settled(at(p)))
 	}
-	v, err := audit.Run(w.ctx, w.plain, ks).Slice()
+	for k := range w.notes {
+		ks = append(ks, "x"+key(k), space.Claim(key(k)))
+		args = append(args, max(slices.Index(w.under, w.notes[k].under), 0))
+	}
+	v, err := audit.Run(w.ctx, w.plain, ks, args...).Slice()
 	if err != nil {
 		w.t.Fatalf("look: %v", err)
 	}
@@ -229,7 +305,7 @@ func (w *world) compare(k int, n *note, row []any) {
 	if n.state == notice.Delivered && strings.Contains(settled, ".") || n.state == notice.Cancelled && !strings.HasSuffix(settled, ".5") {
 		w.t.Fatalf("key %d must be %s; its score is %s", k, n, settled)
 	}
-	is, err := notice.Decode(key(k), prefix, record)
+	is, err := notice.Decode(key(k), n.under, record)
 	if err != nil {
 		w.t.Fatalf("key %d: %v", k, err)
 	}
