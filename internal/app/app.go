@@ -131,6 +131,9 @@ func New(o Options) (*Process, error) {
 		host, _, _ := net.SplitHostPort(c.Listen)
 		pages := ui.Options{Engine: p.Engine, Routes: table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
 			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine}), Probe: calls.Probe, Keys: ring}
+		if p.history != nil {
+			pages.History = p.history
+		}
 		if !o.Throwaway {
 			pages.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
 		}

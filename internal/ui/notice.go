@@ -32,6 +32,10 @@ type noticePage struct {
 	CSRF                                        string
 	May, MayCancel, MayFire, MayRedrive         bool
 	MayTest                                     bool
+	History                                     bool       // there is one to ask what ended under the key
+	Ended                                       bool       // it is from the history
+	Now                                         bool       // and there may be one that is kept
+	Endings                                     []endedRow // there, the latest first
 }
 
 // step is a point of the time line.
@@ -61,8 +65,16 @@ func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 }
 
 // showNotice serves one notice: what was, what is, what comes, what to press.
+// What Redis keeps no more, and with ?ended what ended under the key, is from the history.
 func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if r.URL.Query().Has("ended") {
+		return p.showEnded(w, r, v, failure{http.StatusNotFound, "The history has nothing that ended under this key."})
+	}
 	f, err := p.find(r, v)
+	var gone failure
+	if errors.As(err, &gone) {
+		return p.showEnded(w, r, v, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -74,7 +86,7 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeName(f.Route), Host: p.hostOf(f), URL: p.address(f.URL), Audience: f.Audience,
 		Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due), Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt),
 		Reason: string(f.Reason), Made1: f.AttemptsMade, Max: 1 + f.Redriven + len(f.Ladder), Earlier: f.AttemptsMade - len(f.Attempts),
-		Body: p.body(f), Headers: p.headers(f.Headers), CSRF: v.CSRF, May: !v.ReadOnly}
+		Body: p.body(f), Headers: p.headers(f.Headers), CSRF: v.CSRF, May: !v.ReadOnly, History: p.o.History != nil}
 	if f.Ladder == nil && rt != nil {
 		out.Max += len(rt.Ladder)
 	}
@@ -101,6 +113,8 @@ func (p *Pages) headline(f *store.Found) (level, string) {
 		return mind, fmt.Sprintf("Cancelled %s, after %s.", ago(now, f.SettledAt), tried)
 	case notice.Dead:
 		return wrong, fmt.Sprintf("Dead since %s (%s), after %s. Nothing is tried again unless it is redriven.", rough(now.Sub(f.SettledAt)), cmp.Or(string(f.Reason), "no reason is known"), tried)
+	case notice.State(notice.EndReplaced):
+		return mind, fmt.Sprintf("Replaced %s, after %s: another notice took its key.", ago(now, f.SettledAt), tried)
 	case notice.Claimed:
 		if f.AwaitsReport {
 			return mind, "Handed to its consumer, whose report is awaited."
@@ -137,6 +151,8 @@ func (p *Pages) steps(f *store.Found, rt *route.Route) []step {
 		return append(out, step{Title: "Delivered", At: p.stamp(f.SettledAt), Level: fine})
 	case notice.Cancelled:
 		return append(out, step{Title: "Cancelled", At: p.stamp(f.SettledAt), Level: mind})
+	case notice.State(notice.EndReplaced):
+		return append(out, step{Title: "Replaced by another notice", At: p.stamp(f.SettledAt), Level: mind})
 	case notice.Dead:
 		return append(out, step{Title: "Dead: " + cmp.Or(string(f.Reason), "no reason is known"), At: p.stamp(f.SettledAt), Level: wrong})
 	}

@@ -56,6 +56,11 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		if rows, err := p.endings(r.Context(), s.Text, v); err != nil {
+			return err
+		} else if len(rows) > 0 {
+			return back(w, Root+"notices/"+s.Text, nil)
+		}
 	}
 	q, wrong, err := p.query(r.Context(), s, v)
 	if err != nil {

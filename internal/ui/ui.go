@@ -43,6 +43,8 @@ type Options struct {
 	Probe func(context.Context, *route.Route, *notice.Notice) callback.Exchange
 	// Mask says what of bodies and answers is not shown. Nil: all is.
 	Mask *mask.Rules
+	// History answers what Redis keeps no more. Nil: nothing does.
+	History Historian
 	// Keys derives the key of cursors. Nil: one of this handler's own.
 	Keys *keyring.Ring
 	// Logger gets what went wrong in here. Nil means none.

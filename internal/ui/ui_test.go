@@ -18,6 +18,7 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/doctor"
 	"notifier/internal/keyring"
+	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/session"
@@ -59,6 +60,8 @@ type site struct {
 	csrf   string
 	// examine is what doctor says; nil = nothing.
 	examine func(context.Context) (*doctor.Report, error)
+	history ui.Historian
+	mask    *mask.Rules
 }
 
 func newSite(t testing.TB) *site {
@@ -85,7 +88,7 @@ func (s *site) as(v ui.Visitor) *site {
 		s.t.Fatal(err)
 	}
 	c.cookie, c.csrf = cookie, who.CSRF()
-	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine,
+	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Mask: c.mask,
 		Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>", Result: notice.DeliveredResult(200)}
 		}})

@@ -1,0 +1,114 @@
+package ui_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"notifier/internal/history"
+	"notifier/internal/mask"
+	"notifier/internal/notice"
+	"notifier/internal/ui"
+)
+
+// archive is a history in memory.
+type archive struct {
+	rows []history.Row // the latest first
+	err  error
+}
+
+func (a *archive) Find(_ context.Context, q history.Query) (history.Page, error) {
+	var p history.Page
+	for _, r := range a.rows {
+		if r.Key == q.Key {
+			p.Rows = append(p.Rows, r)
+		}
+	}
+	return p, a.err
+}
+
+func (a *archive) put(key string, outcome notice.Ending, change func(*history.Row)) {
+	at := time.Now().Add(-time.Duration(len(a.rows))*time.Hour - 90*time.Second).UTC()
+	r := history.Row{Outcome: outcome, Number: 1, Ended: at, Host: "shop.example", BodyKept: true, BodySize: 8, Notice: &notice.Notice{Key: key, Route: "app1:orders",
+		Made: notice.MadeAt(at), Due: at, AttemptsMade: 1, Content: notice.Content{URL: "https://shop.example/x", Body: []byte(`{"a": 1}`)},
+		Attempts: []notice.Attempt{{Number: 1, At: at, Status: 200, Response: "<b>thanks</b> 4111"}}}}
+	if outcome == notice.EndDead {
+		r.Reason, r.Attempts[0].Reason, r.Attempts[0].Status = notice.ReasonGone, notice.ReasonGone, 410
+	}
+	if change != nil {
+		change(&r)
+	}
+	a.rows = append(a.rows, r)
+}
+
+// A notice that only the history has is shown from there, and searched for by its
+// key; what ended before under the key of one that is kept, its page leads to.
+func TestWhatOnlyTheHistoryHasIsShown(t *testing.T) {
+	s, a := newSite(t), &archive{}
+	const old, both, one = "app1:orders:paid:old", "app1:orders:paid:both", "app1:orders:paid:one"
+	s.get("/ui/notices/" + old).is(404)
+	s.history = a
+	s = s.as(ui.Visitor{})
+	a.put(old, notice.EndDelivered, func(r *history.Row) { r.Number = 2 })
+	a.put(old, notice.EndDead, nil)
+	a.put(both, "replaced", nil)
+	a.put(one, notice.EndCancelled, func(r *history.Row) { r.BodyKept, r.Body, r.BodyHash = false, nil, []byte{0xab, 0xcd} })
+	page := s.get("/ui/notices/" + old).is(200)
+	page.says("This is from the history", "Redis keeps it no more", "Delivered 1m3", "<b>thanks</b> 4111", `"a": 1`, "What ended under this key", "(ending 2)", "dead", "410").
+		saysNot("What can be done", "Cancel it", "What is kept now")
+	if location := s.get("/ui/notices?q=" + old).is(303).Header.Get("Location"); location != "/ui/notices/"+old {
+		t.Error(location)
+	}
+	s.get("/ui/notices/"+one).is(200).says("Cancelled", "not kept but its SHA-256: abcd", "8 bytes")
+	s.keep(both, notice.Content{URL: "https://shop.example/x"}, time.Hour)
+	s.get("/ui/notices/"+both).is(200).says("Due in", "What ended under this key, in the history").saysNot("This is from the history")
+	s.get("/ui/notices/"+both+"?ended").is(200).says("This is from the history", "Replaced", "another notice took its key", "What is kept now")
+	s.get("/ui/notices/app1:orders:paid:none").is(404).says("No notice is kept under this key")
+	s.get("/ui/notices/app1:orders:paid:none?ended").is(404).says("The history has nothing")
+	s.get("/ui/notices?q=app1:orders:paid:none").is(200).says("Nothing is kept that fits")
+	a.err = fmt.Errorf("%w: x", history.ErrUnavailable)
+	s.get("/ui/notices/" + old).is(503).says("the history's database does not answer")
+	s.get("/ui/notices/" + both).is(200) // Redis has it
+	a.err = history.ErrNewer
+	s.get("/ui/notices/" + old).is(503).says("newer than this instance")
+}
+
+func TestTheHistoryIsShownWithinTheScope(t *testing.T) {
+	s, a := newSite(t), &archive{}
+	s.history = a
+	const key, other = "app1:orders:paid:1", "app2:x:paid:1"
+	a.put(key, notice.EndDelivered, nil)
+	a.put(key, notice.EndDead, func(r *history.Row) { r.Host, r.URL, r.Audience = "other.example", "https://other.example/", "m2" })
+	a.put(other, notice.EndDelivered, nil)
+	for _, path := range []string{"", "?ended"} {
+		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + other + path).is(404)
+		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + key + path).is(200).says("410")
+		s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"}).get("/ui/notices/"+key+path).is(200).saysNot("410", "other.example")
+		s.as(ui.Visitor{Prefix: "app1", Audience: "m2"}).get("/ui/notices/" + key + path).is(200).says("other.example").saysNot("Delivered")
+		s.as(ui.Visitor{Prefix: "app1", Audience: "m3"}).get("/ui/notices/" + key + path).is(404)
+	}
+}
+
+// What is masked is masked here too; and where what was sent is not known any more,
+// no answer is shown, as it may repeat that.
+func TestTheHistoryIsMasked(t *testing.T) {
+	rules, err := mask.New(false, "$.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, a := newSite(t), &archive{}
+	s.history, s.mask = a, rules
+	s = s.as(ui.Visitor{})
+	const kept, lost, secret = "app1:orders:paid:kept", "app1:orders:paid:lost", "app1:orders:paid:secret"
+	sum := func(r *history.Row) { r.Body = []byte(`{"a": 4111}`) }
+	a.put(kept, notice.EndDelivered, sum)
+	a.put(lost, notice.EndDelivered, func(r *history.Row) { r.Body, r.BodyKept = nil, false })
+	a.put(secret, notice.EndDelivered, func(r *history.Row) {
+		r.Body, r.Headers, r.Withheld = nil, []notice.Header{{Name: "X-Token"}}, []string{"X-Token"}
+	})
+	for _, key := range []string{kept, lost, secret} {
+		s.get("/ui/notices/" + key).is(200).saysNot("4111")
+	}
+	s.get("/ui/notices/"+lost).says("(masked)", "not kept (NOTIFIER_HISTORY_BODIES)")
+}
