@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,15 +32,15 @@ come as they are written, the oldest first, until it is interrupted.`,
 			if len(args) > 0 {
 				q.Key = args[0]
 			}
+			if follow {
+				return a.followHistory(cmd.Context(), q)
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			switch {
-			case follow:
-				return a.followHistory(cmd.Context(), c, q)
-			case a.json && !all:
+			if a.json && !all {
 				p, err := c.History(cmd.Context(), q)
 				if err != nil {
 					return err
@@ -113,6 +111,9 @@ func (a *command) ended(e *client.Ending) []cell {
 	if n := len(e.Attempts); n > 0 {
 		at := e.Attempts[n-1]
 		last = strings.TrimSpace(strings.TrimPrefix(fmt.Sprintf("%d %s", at.Status, cmp.Or(at.Reason, e.Reason)), "0 "))
+		if at.Status == 0 && strings.HasPrefix(at.Response, at.Reason+":") {
+			last = "" // an error that was none of the receiver's says it itself
+		}
 		if at.Response != "" {
 			last = strings.TrimSpace(last + " " + short(at.Response, 60))
 		}
@@ -126,87 +127,3 @@ func (a *command) ended(e *client.Ending) []cell {
 
 // endLooks are the colours of the outcomes.
 var endLooks = map[string]style{client.Delivered: green, client.Cancelled: faint, client.Replaced: faint, client.Dead: red}
-
-// settling is how long after a later one an ending may yet be written: several
-// shards, and instances, bring theirs side by side.
-const settling = 2 * time.Minute
-
-// followHistory prints what has ended within the last minutes, or since the time
-// that is asked for, and what is written after it until ctx ends.
-func (a *command) followHistory(ctx context.Context, c *client.Client, q client.HistoryQuery) error {
-	type identity struct {
-		id     string
-		ending int
-		at     time.Time
-	}
-	seen := map[identity]bool{}
-	since := q.Since
-	if since.IsZero() {
-		since = time.Now()
-	}
-	for first := true; ; first = false {
-		q.Since, q.Cursor = since, ""
-		var fresh []client.Ending
-		for {
-			p, err := c.History(ctx, q)
-			if err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
-			}
-			for i := range p.Items {
-				e := &p.Items[i]
-				who := identity{e.ID, e.Ending, e.EndedAt}
-				if !seen[who] {
-					seen[who] = true
-					fresh = append(fresh, *e)
-				}
-			}
-			if q.Cursor = p.Cursor; q.Cursor == "" {
-				break
-			}
-		}
-		slices.Reverse(fresh)
-		if err := a.sayEndings(fresh, first); err != nil {
-			return err
-		}
-		for who := range seen {
-			if late := who.at.Add(-settling); late.After(since) {
-				since = late
-			}
-		}
-		for who := range seen {
-			if who.at.Before(since) {
-				delete(seen, who)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(followEvery):
-		}
-	}
-}
-
-func (a *command) sayEndings(list []client.Ending, withHead bool) error {
-	if a.json {
-		for i := range list {
-			if err := a.sayLine(list[i].JSON, list[i].Body); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var rows [][]cell
-	if withHead {
-		rows = append(rows, endingsHead())
-	}
-	for i := range list {
-		rows = append(rows, a.ended(&list[i]))
-	}
-	if len(rows) > 0 {
-		a.screen.table(true, rows...)
-	}
-	return nil
-}

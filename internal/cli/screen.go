@@ -94,20 +94,27 @@ func head(names string) []cell {
 
 // table prints rows in columns. Where cut is true, a terminal's lines end at its
 // edge.
-func (s screen) table(cut bool, rows ...[]cell) {
-	var widths []int
-	var right []bool
+func (s screen) table(cut bool, rows ...[]cell) { (&layout{}).print(s, cut, rows...) }
+
+// layout are the columns of a table that comes bit by bit; they only grow.
+type layout struct {
+	widths []int
+	right  []bool
+}
+
+// print prints more rows.
+func (l *layout) print(s screen, cut bool, rows ...[]cell) {
 	for _, r := range rows {
 		for i, c := range r {
-			if i == len(widths) {
-				widths, right = append(widths, 0), append(right, false)
+			if i == len(l.widths) {
+				l.widths, l.right = append(l.widths, 0), append(l.right, false)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
-			right[i] = right[i] || c.right
+			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(c.text))
+			l.right[i] = l.right[i] || c.right
 		}
 	}
 	for _, r := range rows {
-		_, _ = fmt.Fprintln(s.w, s.line(r, widths, right, cut)) // see command.say
+		_, _ = fmt.Fprintln(s.w, s.line(r, l.widths, l.right, cut)) // see command.say
 	}
 }
 

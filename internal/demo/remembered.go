@@ -33,7 +33,7 @@ func remembered(ctx context.Context, out io.Writer, url string, list []order) er
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	say(out, "\nhistory   %d rows in SQLite, which outlive what Redis keeps; of them\n", len(rows))
+	say(out, "\nhistory   %d rows in SQLite, which outlive what Redis keeps; those that were tried more than once:\n", len(rows))
 	for i := len(rows) - 1; i >= 0; i-- {
 		r := &rows[i]
 		if len(r.Attempts) < 2 {

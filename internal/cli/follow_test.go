@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"notifier/internal/api"
+	"notifier/internal/history"
+)
+
+// shaky is a history that may be away.
+type shaky struct {
+	api.Historian
+	away atomic.Bool
+}
+
+func (s *shaky) Find(ctx context.Context, q history.Query) (history.Page, error) {
+	if s.away.Load() {
+		return history.Page{}, fmt.Errorf("%w: test", history.ErrUnavailable)
+	}
+	return s.Historian.Find(ctx, q)
+}
+
+// written is what was written, which may be read meanwhile.
+type written struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(b)
+}
+
+func (w *written) has(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Contains(w.b.String(), text)
+}
+
+// Without a time it begins behind the last ending that there is, whatever this
+// machine's clock says, and goes on when the service has been away.
+func TestWhoFollowsIsNotSentAway(t *testing.T) {
+	db, put := kept(t)
+	s := &shaky{Historian: db}
+	d := newTestCLI(t, func(o *api.Options) { o.History = s })
+	// As of a machine whose clock is an hour ahead.
+	then := time.Now().Add(-time.Hour)
+	put("before", then, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	done, errs := make(chan int, 1), &written{}
+	s.away.Store(true)
+	go func() {
+		code := Main(ctx, Process{Args: []string{"history", "--follow"}, Environ: d.env, Stdin: strings.NewReader(""), Stdout: w, Stderr: errs, Version: "1"}, d.deps)
+		_ = w.Close()
+		done <- code
+	}()
+	until := func(what string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !errs.has(what); time.Sleep(5 * time.Millisecond) { // sleep: a poll's step
+			if time.Now().After(end) {
+				t.Fatalf("it does not say %q: %s", what, errs.b.String())
+			}
+		}
+	}
+	until("it is asked again until it answers")
+	s.away.Store(false)
+	until("it answers again")
+	put("first", then.Add(time.Second), nil)
+	lines := bufio.NewScanner(r)
+	for _, want := range []string{"ENDED ", ":first "} {
+		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+			t.Errorf("%q, want %q", lines.Text(), want)
+		}
+	}
+	put("with-a-longer-name", then.Add(2*time.Second), nil)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "longer") {
+		t.Error(lines.Text())
+	}
+	column := strings.Index(lines.Text(), "delivered")
+	put("short", then.Add(3*time.Second), nil)
+	if !lines.Scan() || strings.Index(lines.Text(), "delivered") != column {
+		t.Errorf("%q: its columns are not those of before, %d", lines.Text(), column)
+	}
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, r) }() // what it prints still
+	if code := <-done; code != 0 {
+		t.Errorf("exits with %d", code)
+	}
+}
