@@ -22,15 +22,24 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	var watch sync.WaitGroup
 	watch.Go(func() { _ = nodes.Run(ctx) }) // nil, always
 	watch.Go(func() {
+		var again <-chan time.Time
+		var left []time.Duration
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-nodes.Back():
+				if e.begun.Load() {
+					e.dispatch.Awake()
+				}
+				left = looksAfterBack
+			case <-again:
 			}
 			if e.begun.Load() {
-				e.dispatch.Awake()
 				e.sweepAll()
+			}
+			if again = nil; len(left) > 0 {
+				again, left = time.After(left[0]), left[1:]
 			}
 		}
 	})
@@ -39,6 +48,13 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 		watch.Wait()
 	}
 }
+
+// looksAfterBack are the times between looks at all shards after a node has come
+// back, besides the first at once. Calls that their callers gave up are carried out
+// when it goes on, and what they tell of is heard by nobody whose connections ended
+// meanwhile, nor at other nodes to which its own are not made yet: without these looks
+// a notice that such a call has made, and that is due, waits for the next idle look.
+var looksAfterBack = []time.Duration{time.Second, 4 * time.Second}
 
 // reachTimeout is how long a node may take to say that it is there.
 const reachTimeout = 500 * time.Millisecond
