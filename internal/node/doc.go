@@ -17,6 +17,23 @@
 // or that is loading its data, is away at once. Errors are answers: what a node
 // refuses, as a slot that it does not have, says nothing about the node.
 //
+// # Failovers
+//
+// A master that is cut off from the other nodes, or that was stopped, goes on for a while
+// after another has taken its place, and what it confirms then is lost. Who reaches both
+// learns of it from the others: each askEvery one node is asked, in its turn, for the
+// cluster's epoch, and, where that has changed, for what it knows of the others. When a
+// node is seen without slots, and another has them with a higher epoch, it is replaced:
+// calls to it are refused, what is under way there fails whatever it answers, and the
+// client asks the others who serves what. It is well again when it says itself that
+// it has no slots, or when others see it with slots and a higher epoch still.
+//
+// With m nodes that do not know of the switch yet it is found within (m+1) askEvery of the
+// moment at which any other does. Nothing is known of a switch that no node within reach
+// knows of.
+//
+// # Away
+//
 // While a node is away, Run asks it again and again, by a PING of its own; the
 // first answer makes it well, and Back tells of it.
 //

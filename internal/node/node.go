@@ -41,8 +41,11 @@ func (e *AwayError) Is(target error) bool { return target == ErrAway }
 // concurrent use; on nil Nodes all are well.
 type Nodes struct {
 	running atomic.Bool
+	asking  atomic.Bool
 	back    chan struct{}
 	refused chan struct{}
+
+	onSwitch func() // nil = nobody hears of it
 
 	mu    sync.Mutex
 	gates map[string]*gate
@@ -83,6 +86,9 @@ func (n *Nodes) Refuse(addr string) error {
 	if g := n.gone(time.Now())[addr]; g != nil {
 		tell(n.refused)
 		return g.away
+	}
+	if n.Replaced(addr) != nil {
+		return &AwayError{addr} // nothing was sent
 	}
 	return nil
 }
@@ -135,6 +141,8 @@ func (n *Nodes) Run(ctx context.Context) error {
 	defer n.running.Store(false)
 	var probes sync.WaitGroup
 	defer probes.Wait()
+	ask := time.NewTicker(askEvery)
+	defer ask.Stop()
 	for ctx.Err() == nil {
 		var again <-chan time.Time
 		for addr, g := range n.gone(time.Now()) {
@@ -152,6 +160,13 @@ func (n *Nodes) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-n.refused:
 		case <-again:
+		case <-ask.C:
+			if n.asking.CompareAndSwap(false, true) {
+				probes.Go(func() {
+					defer n.asking.Store(false)
+					n.askNext(ctx)
+				})
+			}
 		}
 	}
 	return nil
@@ -180,6 +195,15 @@ type gate struct {
 	away    error
 	probing atomic.Bool
 
+	// replaced: other nodes say that another has its slots.
+	replaced atomic.Bool
+	// What follows is of the mutex of nodes.
+	asked time.Time
+	id    string // empty = not known yet
+	epoch int64  // of the cluster, as it said last
+	had   member // as others saw it while it had slots
+	heir  int64  // the epoch of who has them now
+
 	mu      sync.Mutex
 	waiting int
 	since   time.Time // while calls wait: how long the node has been silent
@@ -187,6 +211,9 @@ type gate struct {
 }
 
 func (g *gate) slow(now time.Time) bool {
+	if g.replaced.Load() {
+		return true
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.silent(now, MaxSilence)
@@ -207,6 +234,9 @@ func (g *gate) silent(now time.Time, d time.Duration) bool {
 // enter lets a call through, which leave ends, or refuses it.
 func (g *gate) enter() error {
 	now := time.Now()
+	if g.replaced.Load() {
+		return &AwayError{g.client.Options().Addr}
+	}
 	g.mu.Lock()
 	if g.nodes.running.Load() && (g.silent(now, limit) || g.waiting >= budget && g.silent(now, MaxSilence)) {
 		g.mu.Unlock()
@@ -292,13 +322,28 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if greets(cmd) {
 			return next(ctx, cmd)
 		}
+		if q, ok := cmd.(question); ok {
+			return next(ctx, q.Cmder)
+		}
 		if err := g.enter(); err != nil {
 			return err
 		}
 		err := next(ctx, cmd)
 		g.leave(err)
+		if g.replaced.Load() {
+			err = g.disown(cmd)
+		}
 		return err
 	}
+}
+
+// disown takes back what a node has answered that was replaced meanwhile.
+func (g *gate) disown(cmds ...redis.Cmder) error {
+	err := &ReplacedError{g.client.Options().Addr}
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+	return err
 }
 
 // ProcessPipelineHook implements redis.Hook.
@@ -312,6 +357,9 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		}
 		err := next(ctx, cmds)
 		g.leave(err)
+		if g.replaced.Load() {
+			err = g.disown(cmds...)
+		}
 		return err
 	}
 }

@@ -247,6 +247,11 @@ func (c *confirmer) flush(list []*confirming) {
 			short = c.confirm(ctx, node.Pipeline(), sent[i])
 		}
 	}
+	if n, ok := node.(*redis.Client); ok {
+		if gone := c.gates.Replaced(n.Options().Addr); gone != nil {
+			short = fmt.Errorf("%w: %w", ErrUnconfirmed, gone)
+		}
+	}
 	for _, p := range list {
 		for _, w := range p.list {
 			switch err := w.Err(); {

@@ -181,11 +181,22 @@ func openCluster(a Address) (*Conn, error) {
 	plain := *o
 	c, nodes := redis.NewClusterClient(o), node.New()
 	c.OnNewNode(nodes.Guard)
-	return &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, another: func(w waiting) redis.UniversalClient {
+	conn := &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, another: func(w waiting) redis.UniversalClient {
 		o := plain
 		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
 		return redis.NewClusterClient(&o)
-	}}, nil
+	}}
+	nodes.OnSwitch(conn.reload)
+	return conn, nil
+}
+
+// reload has all clients of a cluster ask who serves what.
+func (c *Conn) reload() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, client := range append([]redis.UniversalClient{c.UniversalClient}, c.others...) {
+		reload(context.Background(), client) // does not wait
+	}
 }
 
 func badURL(err error, url string) error {
