@@ -31,6 +31,7 @@ func (r *run) commands() []command {
 	list := []command{
 		{args: []any{"EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", 1, zset}}, {args: []any{"EVAL", "return 1", 1, zset}},
 		{args: []any{"TIME"}}, {args: []any{"EXISTS", member}}, {args: []any{"DEL", member}}, {args: []any{"SET", member, "1", "PXAT", "1"}},
+		{args: []any{"PEXPIRE", s.ClaimPrefix(0) + member, "1"}}, {args: []any{"ZPOPMIN", s.FleetEnded(), "1"}},
 		{args: []any{"PEXPIREAT", member, "1"}}, {args: []any{"SET", s.ClaimPrefix(0) + member, "t", "NX", "PX", "1"}}, {args: []any{"GET",
 			s.ClaimPrefix(0) + member}},
 		{args: []any{"ZADD", zset, "1", member}}, {args: []any{"ZREM", zset, member}}, {args: []any{"ZCARD", zset}}, {args: []any{"ZCOUNT",
@@ -53,6 +54,9 @@ func (r *run) commands() []command {
 		{args: []any{"SET", s.Link("x"), "x", "PX", "1"}, without: "no links to the pages can be made"},
 		{args: []any{"XADD", s.Audit(), "*", "k", "v"}, without: "who changes what is logged only, and not in the audit"},
 		{args: []any{"XREVRANGE", s.Audit(), "+", "-"}, without: "the audit cannot be read"},
+		{args: []any{"XRANGE", s.FleetMinutes(), "-", "+"}, without: "the charts of the pages stay empty"},
+		{args: []any{"MULTI"}}, {args: []any{"EXEC"}},
+		{args: []any{"SCRIPT", "LOAD", "return 1"}, without: "producers that use this user cannot load deploy/schedule.lua"},
 		{args: []any{"PUBLISH", s.Wake(), "x"}}, {args: []any{"SUBSCRIBE", s.Wake()}}, {args: []any{"SUBSCRIBE", keys.Expired(r.conn.DB)}},
 		{args: []any{"PUBLISH", s.FleetChannel(), "x"}}, {args: []any{"SUBSCRIBE", s.InstanceChannel("x"), s.FleetChannel()},
 			without: "an instance that dies is found by its leases only"},
@@ -64,8 +68,17 @@ func (r *run) commands() []command {
 			without: "the service cannot set the notify flags; set them in redis.conf"},
 	}
 	if r.conn.Masters != nil {
+		const late = "a master that another has replaced is found out late, and what it confirms meanwhile is lost"
 		list = append(list, command{args: []any{"CLUSTER", "SLOTS"}}, command{args: []any{"ASKING"},
-			without: "notices of a slot that is being moved to another node cannot be reached meanwhile"})
+			without: "notices of a slot that is being moved to another node cannot be reached meanwhile"},
+			command{args: []any{"CLUSTER", "INFO"}, without: late}, command{args: []any{"CLUSTER", "NODES"}, without: late},
+			command{args: []any{"COMMAND"}, without: "the client of the cluster guesses where commands go"})
+	}
+	if r.conn.DB > 0 {
+		list = append(list, command{args: []any{"SELECT", r.conn.DB}})
+	}
+	if strings.Contains(string(r.cfg.Redis.URL), "client_name=") {
+		list = append(list, command{args: []any{"CLIENT", "SETNAME", "x"}})
 	}
 	for _, d := range []notice.Durability{r.cfg.Durability, r.cfg.DurabilitySettle} {
 		switch {
@@ -125,7 +138,7 @@ func (r *run) rights(ctx context.Context) {
 			continue
 		}
 		name := fmt.Sprint(c.args[0])
-		if name == "CONFIG" || name == "CLUSTER" || name == "PUBSUB" || name == "SET" || strings.HasSuffix(name, "SUBSCRIBE") || name == "RPUSH" || name == "XADD" || name == "PUBLISH" || name == "PUBSUB" {
+		if name == "CONFIG" || name == "CLIENT" || name == "SCRIPT" || name == "CLUSTER" || name == "PUBSUB" || name == "SET" || strings.HasSuffix(name, "SUBSCRIBE") || name == "RPUSH" || name == "XADD" || name == "PUBLISH" || name == "PUBSUB" {
 			name += " " + fmt.Sprint(c.args[1])
 		}
 		if c.without == "" {

@@ -3,8 +3,10 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"notifier/internal/config"
 	"notifier/internal/notice"
@@ -31,6 +33,9 @@ func (n *node) durability(ctx context.Context) {
 		case d.Fsync:
 			n.fsync(ctx, d.name)
 		}
+	}
+	if n.cfg.Durability.Replicas+n.cfg.DurabilitySettle.Replicas > 0 {
+		n.priorities(ctx)
 	}
 	n.minReplicas(ctx)
 	if n.cfg.Redis.Mode == config.Cluster {
@@ -70,6 +75,54 @@ func (n *node) replicas(name string, want int) {
 	default:
 		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%d replicas, of which %s waits for %d: what was confirmed survives a failover "+
 			"if at most %d of them are cut off together with the master", have, name, want, want-1)})
+	}
+}
+
+// priorityTimeout is how long a replica may take to say its priority.
+const priorityTimeout = time.Second
+
+// priorities looks at whether the replicas are equal to who promotes one: the one with
+// the lowest priority is taken, whether or not it has all that was confirmed. In a
+// cluster the one that has received most is.
+func (n *node) priorities(ctx context.Context) {
+	const name = "replica-priority"
+	var said, unread []string
+	by := map[string]bool{}
+	for i := 0; ; i++ {
+		text, there := n.info["slave"+strconv.Itoa(i)]
+		if !there {
+			break
+		}
+		fields := map[string]string{}
+		for _, f := range strings.Split(text, ",") {
+			k, v, _ := strings.Cut(f, "=")
+			fields[k] = v
+		}
+		addr := net.JoinHostPort(fields["ip"], fields["port"])
+		c := n.conn.Server(addr)
+		if c == nil {
+			return
+		}
+		part, cancel := context.WithTimeout(ctx, priorityTimeout)
+		settings, err := c.ConfigGet(part, name).Result()
+		cancel()
+		_ = c.Close() // nothing is pending
+		if err != nil || settings[name] == "" {
+			unread = append(unread, addr)
+			continue
+		}
+		by[settings[name]] = true
+		said = append(said, addr+" has "+settings[name])
+	}
+	switch {
+	case len(by) > 1:
+		n.add(Finding{Check: durability, Severity: Warning, Message: fmt.Sprintf("the replicas differ in %s (%s): a failover takes the one with the lowest number above 0, "+
+			"although another may have what was confirmed and it may not", name, strings.Join(said, ", ")), Remedy: "the same " + name + " on all servers"})
+	case by["0"]:
+		n.add(Finding{Check: durability, Severity: Error, Message: name + " is 0 on all replicas: none is ever promoted", Remedy: name + " 100 in redis.conf"})
+	case len(unread) > 0:
+		n.add(Finding{Check: durability, Severity: Info, Message: fmt.Sprintf("%s of %s cannot be read", name, strings.Join(unread, ", ")),
+			Remedy: "look it up there: it must be the same on all servers"})
 	}
 }
 

@@ -41,6 +41,48 @@ func TestReplicasThatAreWaitedFor(t *testing.T) {
 	examine(t, durable(master.URL(), "memory", "memory"), Options{}).says(t, durability, Error, "Redis refuses all writes")
 }
 
+// Replicas that a failover would not choose by what they have received are told of.
+func TestReplicasOfDifferentPriority(t *testing.T) {
+	master := redistest.Start(t, redistest.WithConfig(append(good, "repl-diskless-sync-delay 0", "min-replicas-to-write 1")...))
+	var replicas []*redistest.Server
+	for range 2 {
+		replicas = append(replicas, redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " "))))
+	}
+	for strings.Count(master.Client().Info(t.Context(), "replication").Val(), "state=online") < 2 {
+		if t.Context().Err() != nil {
+			t.Fatal("the replicas do not come")
+		}
+		time.Sleep(10 * time.Millisecond) // sleep: polls until they are there
+	}
+	set := func(i int, priority string) {
+		t.Helper()
+		if err := replicas[i].Client().ConfigSet(t.Context(), "replica-priority", priority).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := durable(master.URL(), "replicas:1", "replicas:1")
+	if r := examine(t, cfg, Options{}); strings.Contains(r.text(), "differ in") {
+		t.Errorf("they are equal:\n%s", r.text())
+	}
+	set(1, "50")
+	r := examine(t, cfg, Options{})
+	r.says(t, durability, Warning, replicas[1].Addr()+" has 50")
+	if strings.Count(r.text(), "differ in replica-priority") != 1 {
+		t.Errorf("not said once:\n%s", r.text())
+	}
+	if r := examine(t, durable(master.URL(), "memory", "memory"), Options{}); strings.Contains(r.text(), "differ in") {
+		t.Errorf("nothing is waited for:\n%s", r.text())
+	}
+	set(0, "0")
+	set(1, "0")
+	examine(t, cfg, Options{}).says(t, durability, Error, "none is ever promoted")
+	if err := replicas[1].Client().Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err(); err != nil {
+		t.Fatal(err)
+	}
+	set(0, "100")
+	examine(t, cfg, Options{}).says(t, durability, Info, "replica-priority of "+replicas[1].Addr()+" cannot be read")
+}
+
 func TestFsyncThatIsNotBorne(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig(good...))
 	if r := examine(t, durable(srv.URL(), "fsync", "memory"), Options{}); r.Errors+r.Warnings > 0 {

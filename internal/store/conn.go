@@ -28,6 +28,7 @@ type Conn struct {
 	Nodes *node.Nodes
 
 	another func(waiting) redis.UniversalClient
+	server  func(addr string) *redis.Client // nil in a cluster
 	watch   *sentinel.Watch // nil without sentinels
 	mu      sync.Mutex
 	others  []redis.UniversalClient
@@ -49,6 +50,15 @@ func (c *Conn) waiters(w waiting) redis.UniversalClient {
 	defer c.mu.Unlock()
 	c.others = append(c.others, other)
 	return other
+}
+
+// Server is a client of one server by itself, such as a replica, with the log-in of the
+// others; nil in a cluster. Whoever asks for it closes it.
+func (c *Conn) Server(addr string) *redis.Client {
+	if c.server == nil {
+		return nil
+	}
+	return c.server(addr)
 }
 
 // Close closes all connections.
@@ -137,6 +147,10 @@ func openStandalone(a Address) (*Conn, error) {
 		o := plain
 		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
 		return redis.NewClient(&o)
+	}, server: func(addr string) *redis.Client {
+		o := plain
+		o.Network, o.Addr, o.PoolSize = "tcp", addr, 1
+		return redis.NewClient(&o)
 	}}, nil
 }
 
@@ -166,7 +180,12 @@ func openSentinel(a Address) (*Conn, error) {
 			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
 		})
 	}
-	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w}, nil
+	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w,
+		server: func(addr string) *redis.Client {
+			return redis.NewClient(&redis.Options{Addr: addr, Protocol: o.Protocol, Username: o.Username, Password: o.Password, TLSConfig: a.tls(o.TLSConfig, true),
+				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
+				PoolSize: 1, MaintNotificationsConfig: noMaintenance, DisableIdentity: true})
+		}}, nil
 }
 
 func openCluster(a Address) (*Conn, error) {

@@ -5,9 +5,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -169,11 +172,64 @@ func copies(want keys.Space) []string {
 	return names
 }
 
+// copiesOr yields names, and then those that are looked for only when none of them will
+// do.
+func copiesOr(names []string, more func() []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range names {
+			if !yield(name) {
+				return
+			}
+		}
+		for _, name := range more() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// searchTime is how long the nodes of a cluster are searched for a copy.
+const searchTime = 10 * time.Second
+
+// searched are the copies that nodes which answer have under whatever tag: the last
+// resort where tags are neither numbers nor those of a first start, as after a reshard.
+// It goes through all keys there.
+func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []string {
+	cluster, ok := c.(*redis.ClusterClient)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	first, last, _ := strings.Cut(keys.Space{Namespace: want.Namespace, Shards: 1, Tags: []string{"*"}}.Layout(0), "{*}")
+	var mu sync.Mutex
+	var names []string
+	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error {
+		for cursor := uint64(0); ; {
+			part, cancel := context.WithTimeout(ctx, apartTimeout)
+			some, next, err := m.Scan(part, cursor, first+"{*}"+last, searchStep).Result()
+			cancel()
+			mu.Lock()
+			names = append(names, some...)
+			enough := len(names) > 0
+			mu.Unlock()
+			if cursor = next; err != nil || enough || cursor == 0 {
+				return nil // others may have one
+			}
+		}
+	})
+	return names
+}
+
+// searchStep is how many keys one SCAN goes through: about a millisecond.
+const searchStep = 2000
+
 // copied is a shard's copy of what notifier:meta says, whose node is away for the
 // reason why. A copy does not know which counts have been replaced: where it says
 // another one than is wanted, notifier:meta has to be waited for.
 func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why error) (map[string]string, error) {
-	for _, name := range copies(want) {
+	for name := range copiesOr(copies(want), func() []string { return searched(ctx, c, want) }) {
 		meta, err := readMeta(ctx, c, name, true)
 		if err != nil || len(meta) == 0 {
 			continue

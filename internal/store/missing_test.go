@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
@@ -199,5 +200,26 @@ func TestOneRedisIsNeverMissing(t *testing.T) {
 	}
 	if missing, err := r.missing(t.Context()); missing != nil || err != nil {
 		t.Errorf("%v, %v", missing, err)
+	}
+}
+
+// Tags that are neither numbers nor those of a first start, as after a reshard, are found
+// without the node of notifier:meta too.
+func TestTagsOfAnyKindAreFoundWithoutMeta(t *testing.T) {
+	c, lose, _ := lacking(t)
+	ctx := t.Context()
+	space := keys.Space{Namespace: "notifier", Shards: 3, Tags: []string{"left", "mid-dle", "right"}}
+	s := New(Options{Client: c, Space: space, Cluster: true, Prefixes: []string{"app1"}, Retention: time.Hour, Retain: 100})
+	if err := s.Learn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	lose(space.Meta(), space.Base(0))
+	for _, want := range []int{0, 3} {
+		if found, _, err := Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); err != nil || !slices.Equal(found.Tags, space.Tags) {
+			t.Errorf("%+v, %v; want the tags %v", found, err, space.Tags)
+		}
+	}
+	if found, _, err := Discover(ctx, c, keys.Space{Namespace: "another"}, true); err != nil || found.Shards != 1 {
+		t.Errorf("%+v, %v: nothing is kept there", found, err)
 	}
 }
