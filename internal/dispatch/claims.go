@@ -33,6 +33,9 @@ type call struct {
 	send   func(ctx context.Context, c call) (store.Claimed, error)
 }
 
+// finds reports whether the call may find what one before it has claimed.
+func (c *call) finds() bool { return c.again || c.looks > 0 }
+
 func (q *routeQueue) partition(shard int) keys.Partition {
 	return keys.Partition{Prefix: q.r.Prefix, Shard: shard}
 }
@@ -50,6 +53,9 @@ func (q *routeQueue) recover(ctx context.Context, c call) (store.Claimed, error)
 // begin takes a call's slots and makes it. The caller holds mu.
 func (q *routeQueue) begin(c call) {
 	q.slots.begin(c.source, c.n)
+	if c.finds() {
+		q.inHand.look()
+	}
 	q.d.wg.Add(1)
 	go func() {
 		defer q.d.wg.Done()
@@ -114,6 +120,9 @@ func (q *routeQueue) claim(c call) {
 		q.answered(c, claimed)
 	}
 	had, idle := q.inHand.add(claimed.Won, j)
+	if c.finds() {
+		q.inHand.looked()
+	}
 	begin := won - len(had)
 	if f.lent {
 		q.shards[c.shard].stuck--

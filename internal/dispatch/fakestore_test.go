@@ -55,6 +55,7 @@ type fakeStore struct {
 	slow    chan struct{} // holds claim calls
 	hangs   int           // the shard whose claim calls slow holds, from 1; 0 = all
 	held    chan struct{} // holds settle calls
+	late    chan struct{} // holds what looks have found
 	refuse  string        // why pushes are refused
 	tokens  []string      // of claim calls in order
 }
@@ -191,6 +192,11 @@ func (s *fakeStore) Recover(_ context.Context, p keys.Partition, lease store.Lea
 		}
 	}
 	s.entries = append(others, found...)
+	if late := s.late; late != nil {
+		s.mu.Unlock()
+		<-late
+		s.mu.Lock()
+	}
 	return c, nil
 }
 
@@ -370,8 +376,8 @@ func quiet(t *testing.T, d *Dispatcher) {
 	}
 	for prefix, q := range d.queues {
 		q.mu.Lock()
-		if q.slots != newSlots(q.r.Slots()) || len(q.inHand) != 0 || q.share.held != 0 {
-			t.Errorf("%s: slots %+v, in hand %d, held %d", prefix, q.slots, len(q.inHand), q.share.held)
+		if q.slots != newSlots(q.r.Slots()) || len(q.inHand.held)+q.inHand.looking+len(q.inHand.ended) != 0 || q.share.held != 0 {
+			t.Errorf("%s: slots %+v, in hand %d, held %d", prefix, q.slots, len(q.inHand.held), q.share.held)
 		}
 		for _, l := range q.shards {
 			if len(l.unanswered.calls) != 0 || l.health.failing != 0 || l.stuck != 0 {

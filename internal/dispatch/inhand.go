@@ -22,19 +22,44 @@ type holding struct {
 
 // inHand are the notices of one route that this process has in hand. Its queue's
 // mutex guards it.
-type inHand map[identity]holding
+type inHand struct {
+	held map[identity]holding
+	// looking is how many calls are under way that may find what was claimed before,
+	// and ended is what has been settled meanwhile: such a call may have found it just
+	// before its settle, and be answered after that.
+	looking int
+	ended   map[identity]*store.Claim
+}
 
-// add notes what was won, and returns which of it this process has in hand
-// already, with how many slots are not needed for it. No second handler is
-// started for such a notice: where Redis lost the claim, or its clock went ahead,
-// what is under way will be settled by the later one.
-func (h inHand) add(won []store.Claim, j job) (had []int, idle int) {
+func newInHand() inHand { return inHand{held: map[identity]holding{}} }
+
+// look notes that such a call is under way, and looked that it was answered and that
+// add has been told of it.
+func (h *inHand) look() { h.looking++ }
+
+func (h *inHand) looked() {
+	if h.looking--; h.looking == 0 {
+		h.ended = nil
+	}
+}
+
+// add notes what was won, and returns which of it is not to be begun, with how many
+// slots are not needed for it. No second handler is started for a notice that this
+// process has in hand already: where Redis lost the claim, or its clock went ahead,
+// what is under way will be settled by the later one. Nor for a claim that has been
+// settled meanwhile.
+func (h *inHand) add(won []store.Claim, j job) (had []int, idle int) {
 	for i := range won {
 		id := identify(&won[i])
-		held, ok := h[id]
+		if e := h.ended[id]; e != nil && e.SameAs(&won[i]) {
+			idle++
+			had = append(had, i)
+			continue
+		}
+		held, ok := h.held[id]
 		switch {
 		case !ok:
-			h[id] = holding{claim: &won[i]}
+			h.held[id] = holding{claim: &won[i]}
 			continue
 		case held.claim.SameAs(&won[i]) || held.next != nil && held.next.claim.SameAs(&won[i]): // found again
 			idle++
@@ -46,7 +71,7 @@ func (h inHand) add(won []store.Claim, j job) (had []int, idle int) {
 				idle++
 			}
 			held.next = &later
-			h[id] = held
+			h.held[id] = held
 		}
 		had = append(had, i)
 	}
@@ -55,13 +80,19 @@ func (h inHand) add(won []store.Claim, j job) (had []int, idle int) {
 
 // settled notes that a claim's settle was answered, and returns the later claim
 // of the same notice, if there was one: it is in hand then.
-func (h inHand) settled(c *store.Claim) (next *job) {
+func (h *inHand) settled(c *store.Claim) (next *job) {
 	id := identify(c)
-	held := h[id]
+	if h.looking > 0 {
+		if h.ended == nil {
+			h.ended = map[identity]*store.Claim{}
+		}
+		h.ended[id] = c
+	}
+	held := h.held[id]
 	if held.next == nil {
-		delete(h, id)
+		delete(h.held, id)
 		return nil
 	}
-	h[id] = holding{claim: held.next.claim}
+	h.held[id] = holding{claim: held.next.claim}
 	return held.next
 }

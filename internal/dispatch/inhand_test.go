@@ -157,7 +157,7 @@ func TestLostHintsAreClaimedAgainByTheSameCall(t *testing.T) {
 // A later claim of what is in hand waits for its settle; one that is found again
 // waits for nothing, and neither does a third: there is a slot for it.
 func TestInHandKeepsOneLaterClaim(t *testing.T) {
-	h, n := inHand{}, &notice.Notice{Key: "a:b:c:d", Made: 1}
+	h, n := newInHand(), &notice.Notice{Key: "a:b:c:d", Made: 1}
 	claims := make([]store.Claim, 3)
 	for i := range claims {
 		claims[i] = store.Reported(store.Found{Notice: &notice.Notice{Key: n.Key, Made: 1, AttemptsMade: i}}, 0)
@@ -173,7 +173,37 @@ func TestInHandKeepsOneLaterClaim(t *testing.T) {
 	if next := h.settled(&claims[0]); next == nil || next.claim != &claims[2] || next.source != notice.SourceSweep {
 		t.Errorf("%+v, want the last claim", next)
 	}
-	if next := h.settled(&claims[2]); next != nil || len(h) != 0 {
-		t.Errorf("%+v, %d in hand", next, len(h))
+	if next := h.settled(&claims[2]); next != nil || len(h.held) != 0 {
+		t.Errorf("%+v, %d in hand", next, len(h.held))
 	}
+}
+
+// A look for what an unanswered call has won found a claim just before its settle, and
+// was answered after that: the notice was handled a second time.
+func TestALookUnderWayBeginsNothingThatIsSettledMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(recoveries[0]+20*time.Millisecond)
+		s.put("a", 0, 1)
+		s.claim = errUnanswered
+		d := begin(options(s, w, 100, testRoute("a", 8)))
+		synctest.Wait()
+		s.do(func() { s.claim = nil })
+		after(minBackoff + 100*time.Millisecond) // the first look has found it
+		late := make(chan struct{})
+		s.do(func() { s.late = late })
+		after(recoveries[0])
+		s.do(func() {
+			if len(s.ended) != 1 || w.calls != 1 {
+				t.Fatalf("settled %d times, handled %d times", len(s.ended), w.calls)
+			}
+			s.late = nil
+		})
+		close(late) // what the second look has found
+		after(time.Minute)
+		if w.count() != 1 {
+			t.Errorf("it was handled %d times; calls %v", w.count(), s.calls)
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
 }

@@ -37,7 +37,7 @@ type routeQueue struct {
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler(r), stop: make(chan struct{}),
-		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards), inHand: inHand{}}
+		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards), inHand: newInHand()}
 	q.share.wake = q.wake
 	for shard := range d.o.Shards {
 		q.shards = append(q.shards, newShardQueue(q, shard))
