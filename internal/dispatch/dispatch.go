@@ -65,8 +65,8 @@ const (
 // settleInterval is how long a settle may wait for others, so that the script calls
 // of a steady load carry several each. What a process that is killed had ended and
 // not settled comes again, so it is small beside the time of a callback. Of several
-// instances each has a part of the load, and waits for as many times as long, with no
-// more that waits; mostSettleIntervals bounds that.
+// instances, and of several shards, each has a part of the load and waits for as many
+// times as long, with no more that waits; mostSettleIntervals bounds that.
 const (
 	settleInterval      = 4 * time.Millisecond
 	mostSettleIntervals = 8

@@ -25,17 +25,19 @@ func endingApart() *work {
 // is a push, which consumers wait for, leaves at once.
 func TestSettlesOfASteadyLoadGather(t *testing.T) {
 	for _, c := range []struct {
-		kind            route.Kind
-		living, settles int
-	}{{route.KindLog, 1, 3}, {route.KindNotice, 1, 3}, {route.KindFixed, 1, 3}, {route.KindNotice, 2, 2}, {route.KindNotice, 1000, 2},
-		{route.KindList, 1, 8}, {route.KindStream, 8, 8}} {
-		t.Run(fmt.Sprintf("%s, %d instances", c.kind, c.living), func(t *testing.T) {
+		kind                    route.Kind
+		living, shards, settles int
+	}{{route.KindLog, 1, 1, 3}, {route.KindNotice, 1, 1, 3}, {route.KindFixed, 1, 1, 3}, {route.KindNotice, 2, 1, 2}, {route.KindNotice, 1, 6, 2},
+		{route.KindNotice, 1000, 1, 2}, {route.KindList, 1, 1, 8}, {route.KindStream, 8, 6, 8}} {
+		t.Run(fmt.Sprintf("%s, %d instances, %d shards", c.kind, c.living, c.shards), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeStore()
 				s.put("a", 0, 8)
 				r := testRoute("a", 16)
 				r.Target.Kind = c.kind
-				d := begin(options(s, endingApart(), 16, r))
+				o := options(s, endingApart(), 16, r)
+				o.Shards = c.shards
+				d := begin(o)
 				d.SetLiving(c.living)
 				time.Sleep(8*time.Millisecond + mostSettleIntervals*settleInterval)
 				synctest.Wait()

@@ -22,19 +22,19 @@ type shardQueue struct {
 
 func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	l := &shardQueue{shard: shard, health: newHealth(q.wake), paused: true}
-	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, 1)},
+	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, q.d.o.Shards)},
 		func(e []finished) { q.settle(l, e) })
 	return l
 }
 
-// settlesEvery is the least time between two settles of one partition, where that many
-// instances share the load: nobody waits for a settle, unless it is the push that its
-// consumers wait for.
-func settlesEvery(r *route.Route, living int) time.Duration {
+// settlesEvery is the least time between two settles of one partition, of which there
+// are so many at all instances together: nobody waits for a settle, unless it is the
+// push that its consumers wait for.
+func settlesEvery(r *route.Route, parts int) time.Duration {
 	if r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream {
 		return 0
 	}
-	return settleInterval * time.Duration(max(1, min(living, mostSettleIntervals)))
+	return settleInterval * time.Duration(max(1, min(parts, mostSettleIntervals)))
 }
 
 // setLiving takes over how many instances share the load.
@@ -45,7 +45,7 @@ func (q *routeQueue) setLiving(n int) {
 		return // what is settled now waits for nothing
 	}
 	for _, l := range q.shards {
-		l.settles.SetInterval(settlesEvery(q.r, n))
+		l.settles.SetInterval(settlesEvery(q.r, n*len(q.shards)))
 	}
 }
 

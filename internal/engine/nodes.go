@@ -54,7 +54,7 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 // when it goes on, and what they tell of is heard by nobody whose connections ended
 // meanwhile, nor at other nodes to which its own are not made yet: without these looks
 // a notice that such a call has made, and that is due, waits for the next idle look.
-var looksAfterBack = []time.Duration{time.Second, 4 * time.Second}
+var looksAfterBack = []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second}
 
 // reachTimeout is how long a node may take to say that it is there.
 const reachTimeout = 500 * time.Millisecond
