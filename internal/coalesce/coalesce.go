@@ -37,6 +37,7 @@ package coalesce
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,6 +61,8 @@ type Batcher[T any] struct {
 	o    Options
 	send func([]T)
 
+	waiting atomic.Int64 // how many are pending, for those who do not hold mu
+
 	mu      sync.Mutex
 	pending []T
 	senders int         // at work
@@ -82,6 +85,7 @@ func New[T any](o Options, send func([]T)) *Batcher[T] {
 func (b *Batcher[T]) Add(item T) {
 	b.mu.Lock()
 	b.pending = append(b.pending, item)
+	b.waiting.Store(int64(len(b.pending)))
 	if b.senders == 0 && !b.waits() || b.senders > 0 && b.senders < b.o.MaxSenders && len(b.pending) >= b.o.MinExtra {
 		b.senders++
 		go b.run()
@@ -135,6 +139,7 @@ func (b *Batcher[T]) run() {
 		} else {
 			b.pending = nil
 		}
+		b.waiting.Store(int64(len(b.pending)))
 		if b.o.Interval > 0 {
 			b.last = time.Now()
 		}
@@ -161,12 +166,8 @@ func (b *Batcher[T]) SetInterval(d time.Duration) {
 	b.mu.Unlock()
 }
 
-// Len is how many items wait for a sender.
-func (b *Batcher[T]) Len() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.pending)
-}
+// Len is how many items wait for a sender. It takes no lock.
+func (b *Batcher[T]) Len() int { return int(b.waiting.Load()) }
 
 // Wait returns when nothing waits and no sender is at work.
 func (b *Batcher[T]) Wait() {

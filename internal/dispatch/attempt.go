@@ -33,7 +33,7 @@ const settleReserve = time.Second
 // attempt makes one attempt of a won claim, unless so much of the lease has gone
 // by that another could claim the notice before the handler is done, or others may
 // have taken the claim over.
-func (q *routeQueue) attempt(j job) {
+func (q *routeQueue) attempt(ctx context.Context, j job) {
 	c, source := j.claim, j.source
 	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
 		q.giveBack(j, notice.ReasonLease, true)
@@ -58,7 +58,7 @@ func (q *routeQueue) attempt(j job) {
 	default:
 		q.d.o.OnLateness(q.r.Name, source, e.lateness)
 		from := time.Now()
-		e.result = q.handle(c.Notice)
+		e.result = q.handle(ctx, c.Notice)
 		e.took = time.Since(from)
 		q.d.o.OnHandled(q.r.Name, e.took)
 	}
@@ -88,8 +88,8 @@ func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
 		source: source, slot: slot})
 }
 
-func (q *routeQueue) handle(n *notice.Notice) (r notice.Result) {
-	ctx, cancel := context.WithTimeout(q.d.work, q.r.Timeout)
+func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {
+	ctx, cancel := context.WithTimeout(ctx, q.r.Timeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"time"
 
 	"notifier/internal/notice"
@@ -32,10 +33,14 @@ func (d *Dispatcher) start(j job) {
 }
 
 func (d *Dispatcher) workOn(j job) {
+	// Attempts derive their contexts from one of the worker's own: each takes the lock
+	// of what it derives from twice.
+	ctx, cancel := context.WithCancel(d.work)
+	defer cancel()
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for {
-		j.queue.attempt(j)
+		j.queue.attempt(ctx, j)
 		j = job{} // nothing is held while waiting
 		d.wg.Done()
 		idle.Reset(idleTime)
