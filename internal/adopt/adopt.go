@@ -48,7 +48,10 @@ type Options struct {
 	// Events reports whether events are known to come; where they are known not
 	// to, keys are looked at each second. Nil means that they come.
 	Events func() bool
-	Logger *zap.Logger
+	// Confirm is how long events are waited for that tell why a timer is gone;
+	// zero = 250 ms.
+	Confirm time.Duration
+	Logger  *zap.Logger
 }
 
 // Adopter follows plain timers. Event and Scan may be called from anywhere and
@@ -79,7 +82,6 @@ const (
 	maxPendingExpired = 1 << 18
 	batch             = 48 // so that no call holds Redis up for longer than about half a millisecond
 	scanBatch         = 500
-	confirm           = 250 * time.Millisecond
 	callLimit         = 5 * time.Second
 	callLimitApart    = time.Second // in a cluster: others wait meanwhile
 	everyBlind        = time.Second // between looks where no events come
@@ -92,6 +94,9 @@ const (
 func New(o Options) *Adopter {
 	if o.Every == 0 {
 		o.Every = time.Minute
+	}
+	if o.Confirm == 0 {
+		o.Confirm = 250 * time.Millisecond
 	}
 	if o.Events == nil {
 		o.Events = func() bool { return true }
@@ -171,14 +176,14 @@ func (a *Adopter) Run(ctx context.Context) error {
 	failures := 0
 	next := time.Now().Add(a.o.Every)
 	for ctx.Err() == nil {
-		err := a.drain(ctx)
+		err := a.Drain(ctx)
 		if err == nil {
 			err = a.compareDue(ctx)
 		}
 		if err == nil && a.scanDue(&next) {
 			from := time.Now()
 			a.waited = 0
-			if err = a.scanAll(ctx); err != nil && a.o.Masters == nil {
+			if err = a.Look(ctx); err != nil && a.o.Masters == nil {
 				a.Scan() // in a cluster the next turn, or the subscription at the node that is back, does
 			}
 			if later := time.Now().Add(scanShare * (time.Since(from) - a.waited)); later.After(next) {

@@ -57,7 +57,7 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 		a.Event(r, key, "expired")
 		a.Event(r, key, "expired")
 	}
-	if err := a.drain(ctx); err != nil {
+	if err := a.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for key, state := range want {

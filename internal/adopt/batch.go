@@ -51,6 +51,9 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 	failed, errs := map[string]error{}, []error{}
 	var all sync.WaitGroup
 	for _, places := range by {
+		if len(by) == 1 { // outside a cluster always
+			return a.followPlaces(ctx, places, some)
+		}
 		all.Go(func() {
 			fails, err := a.followPlaces(ctx, places, some)
 			mu.Lock()
@@ -200,7 +203,7 @@ func (a *Adopter) confirmCancels(ctx context.Context, p place, list []store.Adop
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(confirm):
+	case <-time.After(a.o.Confirm):
 	}
 	second, _, err := a.peek(ctx, p, doubtful, events)
 	return append(rest, second...), err

@@ -59,7 +59,7 @@ func (a *Adopter) compareAll(ctx context.Context) error {
 			if err := a.compareKeys(ctx, ks); err != nil {
 				return err
 			}
-			if err := a.drain(ctx); err != nil {
+			if err := a.Drain(ctx); err != nil {
 				return err
 			}
 			cursor = next
@@ -120,15 +120,15 @@ func (a *Adopter) compareKeys(ctx context.Context, ks []string) error {
 func (a *Adopter) awaitEvents(ctx context.Context) error {
 	defer a.signal() // what was asked for meanwhile is Run's to do
 	defer func(from time.Time) { a.waited += time.Since(from) }(time.Now())
-	enough := time.After(confirm)
+	enough := time.After(a.o.Confirm)
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-enough:
-			return a.drain(ctx)
+			return a.Drain(ctx)
 		case <-a.wake:
-			if err := a.drain(ctx); err != nil {
+			if err := a.Drain(ctx); err != nil {
 				return err
 			}
 		}

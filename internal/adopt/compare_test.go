@@ -115,7 +115,7 @@ func TestWhatWaitsIsBoundedHoweverLongRedisFails(t *testing.T) {
 			t.Fatalf("%d keys wait, %d at most have room", len(a.pending), maxPendingExpired)
 		}
 	}
-	if err := a.drain(t.Context()); err == nil || len(a.pending) == 0 {
+	if err := a.Drain(t.Context()); err == nil || len(a.pending) == 0 {
 		t.Errorf("%d keys wait, %v", len(a.pending), err)
 	}
 }

@@ -145,8 +145,8 @@ func (a *Adopter) release(turn time.Time) (time.Time, bool) {
 	return time.Now(), true
 }
 
-// drain looks at the keys that events named, until none is left.
-func (a *Adopter) drain(ctx context.Context) error {
+// Drain looks at the keys that events named, until none is left. Run does so too.
+func (a *Adopter) Drain(ctx context.Context) error {
 	var errs error
 	for ctx.Err() == nil {
 		a.mu.Lock()

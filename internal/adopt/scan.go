@@ -36,8 +36,8 @@ func (a *Adopter) scanDue(next *time.Time) bool {
 	return true
 }
 
-// scanAll looks at all keys, and meanwhile what events name.
-func (a *Adopter) scanAll(ctx context.Context) error {
+// Look looks at all keys, and meanwhile what events name. Run does so too.
+func (a *Adopter) Look(ctx context.Context) error {
 	for _, p := range a.prefixes {
 		err := a.o.Store.Timers(ctx, a.o.Masters, p+":*", scanBatch, func(ctx context.Context, ks []string) error {
 			some := make(map[string]eventSet, len(ks))
@@ -49,7 +49,7 @@ func (a *Adopter) scanAll(ctx context.Context) error {
 				return err
 			}
 			a.putAside(some, failed)
-			if err := a.drain(ctx); err != nil && a.o.Masters == nil {
+			if err := a.Drain(ctx); err != nil && a.o.Masters == nil {
 				return err
 			}
 			return a.compareDue(ctx)

@@ -147,6 +147,7 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 		n.settle(notice.Dead)
 	case store.EndRetry, store.EndDeferred:
 		n.schedule(&w.scores, e.after)
+		w.arm(j.key, e.after, overNothing, strconv.Itoa(n.used+1), true)
 	case store.EndHanded:
 		n.score, n.lapses, n.lasts, n.awaits = w.scores.fresh(), 1, e.after == later, true
 		n.holder = reportToken(n)
@@ -307,6 +308,7 @@ func (w *world) reopenRead(t *rapid.T) {
 		return
 	}
 	n.schedule(&w.scores, after)
+	w.arm(r.key, after, overNothing, "0", true)
 	if after == soon {
 		w.passShort()
 	}
@@ -317,7 +319,7 @@ func (w *world) touch(t *rapid.T) {
 	w.say("the timer of key %d is touched", k)
 	left, err := w.store.Touch(w.ctx, []string{key(k)})
 	want := 0
-	if n.state == notice.Scheduled && n.lapses == 0 && n.far && n.timer {
+	if w.kind == adoption && w.timers[k].there || w.kind != adoption && n.state == notice.Scheduled && n.lapses == 0 && n.far && n.timer {
 		want = 1
 	}
 	if err != nil || left.Left != want || left.Missed != 0 {

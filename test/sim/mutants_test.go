@@ -41,6 +41,17 @@ var mutations = []mutation{
 	{"a notice is not looked for under other prefixes before another is made", "for k = 5, #KEYS - 1, 4 do\n  local there", "for k = 5, 0, 4 do\n  local there", moves},
 	{"a replace leaves what lies under another prefix", "call('HDEL', KEYS[k + 1], key)\n        call('ZREM', KEYS[k], key)", "", moves},
 	{"an instance does not know where others put notices", "if redis.call('HGET', KEYS[#KEYS], 'state') ~= '", "if false and '' ~= '", moves},
+	{"an adoption does not look at the timer again", "if ARGV[4] ~= '0' then\n    local size", "if false then\n    local size", adoption},
+	{"an adoption does not ask which notice it takes the place of", "local ok, filled = (score or '') == seen and birth == made, false", "local ok, filled = true, false", adoption},
+	{"an adoption leaves the old notice's claim", "redis.call('DEL', ARGV[1] .. key)\n      local died", "local died", adoption},
+	{"an adopted notice is due before its timer has expired", "local due = expire + 1", "local due = expire", adoption},
+	{"a body is filled in over a claim", "score and\n    redis.call('EXISTS', ARGV[1] .. key) == 0 then", "score then", adoption},
+	{"a body that came late is not filled in", "ok, filled = true, true", "ok, filled = false, false", adoption},
+	{"a timer with another payload is passed over", "same = body == '\"json\":' .. value .. '}' or", "same = true or", adoption},
+	{"a retry overwrites what its producer has set", "own = call('SET', key, coming, 'NX', 'PXAT', due - 1)", "own = call('SET', key, coming, 'PXAT', due - 1)", adoption},
+	{"a redrive overwrites what its producer has set", "redis.call('SET', key, '0', 'NX', 'PXAT', at)", "redis.call('SET', key, '0', 'PXAT', at)", adoption},
+	{"a fire deletes what its producer has set", "own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.call('DEL', key)", "own then redis.call('DEL', key)", adoption},
+	{"a comparison passes over what is gone", "if left < 0 or ARGV[1] == 'd'", "if ARGV[1] == 'd'", adoption},
 }
 
 // recorder is a test whose failure is what is wanted.

@@ -24,6 +24,25 @@ type note struct {
 	lasts  bool // the holder's lease is an hour; else it has lapsed
 	writes int  // of its record
 	timer  bool // it was scheduled with one
+
+	// Of adoption.
+	adopted bool
+	lost    bool    // its body is not known
+	due     int64   // when it must be, Unix ms; 0 = not known
+	stands  float64 // its score, as it was when it was looked at last
+}
+
+func (n *note) pending() bool { return n.state == notice.Scheduled }
+
+// timed: it waits, and has a timer of its own.
+func (n *note) timed() bool { return n.pending() && n.lapses == 0 && n.timer }
+
+// text is its body.
+func (n *note) text() string {
+	if n.lost || n.state == "" {
+		return ""
+	}
+	return strconv.Itoa(n.body)
 }
 
 // claimable: a claim by another wins.
@@ -75,7 +94,7 @@ func (s *scores) fresh() int { *s++; return int(*s) }
 func (n *note) schedule(s *scores, w when) {
 	n.state, n.far, n.score, n.lapses, n.holder, n.lasts = notice.Scheduled, w == later, s.fresh(), 0, "", false
 	n.timer = w != now
-	n.dueIs = 0
+	n.dueIs, n.due = 0, 0
 	if n.timer {
 		n.dueIs = n.score
 	}

@@ -44,7 +44,7 @@ func (w *world) save(t *rapid.T) {
 		t.Fatal(err)
 	}
 	w.say("Redis has written all so far to its disk")
-	w.disk = &disk{dump: v, notes: w.notes, list: slices.Clone(w.list)}
+	w.disk = &disk{dump: v, notes: w.notes, timers: w.timers, list: slices.Clone(w.list)}
 }
 
 // restart: Redis comes back with what it had written, knows no scripts, and has
@@ -60,6 +60,12 @@ func (w *world) restart(t *rapid.T) {
 	if err := w.plain.ScriptFlush(w.ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w.notes, w.list = w.disk.notes, slices.Clone(w.disk.list)
+	if w.kind == adoption {
+		w.lab.events(w.ctx, t) // none of them was sent in truth
+		for _, in := range w.instances {
+			in.events = nil
+		}
+	}
+	w.notes, w.timers, w.list = w.disk.notes, w.disk.timers, slices.Clone(w.disk.list)
 	w.disk = nil
 }

@@ -60,7 +60,7 @@ const stepsOfARun = 200
 var shares = []struct {
 	kind    kind
 	percent int
-}{{onePrefix, 60}, {moves, 40}}
+}{{onePrefix, 60}, {moves, 25}, {adoption, 15}}
 
 func TestTheScriptsDoWhatTheModelSays(t *testing.T) {
 	from := seed(*seedFlag)

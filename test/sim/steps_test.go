@@ -44,8 +44,11 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"restart":    w.restart,
 		"trim":       w.trim,
 	}
-	if w.kind == moves {
+	switch w.kind {
+	case moves:
 		maps.Copy(all, w.movesActions())
+	case adoption:
+		maps.Copy(all, w.timersActions())
 	}
 	return all
 }
@@ -117,7 +120,7 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 			t.Fatalf("schedule on %s: %+v", n, got)
 		}
 		differs := !creates && r.OnDuplicate == store.Reject && n.body != body
-		if (len(got.Differs) > 0) != differs || !creates && (got.Route != n.under || string(got.Body) != strconv.Itoa(n.body) || got.State != n.public()) {
+		if (len(got.Differs) > 0) != differs || !creates && (got.Route != n.under || string(got.Body) != n.text() || got.State != n.public()) {
 			t.Fatalf("schedule on %s: state %s, body %s, differs %v", n, got.State, got.Body, got.Differs)
 		}
 		if creates && got.Made <= n.made {
@@ -127,8 +130,10 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 		w.again = append(w.again, r)
 	}
 	if creates {
-		*n = note{under: in.route(), body: body, writes: n.writes}
+		was := n.state != ""
+		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands}
 		n.schedule(&w.scores, x)
+		w.arm(k, x, overAll, "1", was)
 		n.made = w.madeOf(k)
 		if x == soon {
 			w.passShort()
@@ -151,12 +156,17 @@ func (w *world) madeOf(k int) notice.Made {
 }
 
 func (w *world) amend(t *rapid.T) {
-	k, n := w.draw(t)
+	k, _ := w.draw(t)
 	op := pick(t, "operation", []store.Amendment{store.Cancel, store.Reschedule, store.Fire, store.Redrive})
 	x, f := drawWhen(t), drawFate(t)
-	if op == store.Fire || op == store.Redrive {
+	if op == store.Fire || op == store.Redrive && w.kind != adoption {
 		x = now
 	}
+	w.amendTo(t, k, op, x, f)
+}
+
+func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
+	n := &w.notes[k]
 	if x == now {
 		w.pass(w.claimedAt) // in the same ms it would have the score that the claim found
 	}
@@ -192,12 +202,20 @@ func (w *world) amend(t *rapid.T) {
 		return
 	}
 	if op == store.Cancel {
+		if n.pending() {
+			w.disarm(k)
+		}
 		writes := n.writes // the record stays as it is
 		n.settle(notice.Cancelled)
 		n.writes = writes
 		return
 	}
+	how := moved
+	if op == store.Redrive {
+		how = overNothing
+	}
 	n.schedule(&w.scores, x)
+	w.arm(k, x, how, "0", true)
 	if x == soon {
 		w.passShort()
 	}
@@ -346,7 +364,7 @@ func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, 
 	if got == nil {
 		return
 	}
-	if got.Lapses != j.lapses || got.AttemptsMade != n.used || string(got.Body) != strconv.Itoa(n.body) || got.Made != n.made || got.Route != n.under {
+	if got.Lapses != j.lapses || got.AttemptsMade != n.used || string(got.Body) != n.text() || got.Made != n.made || got.Route != n.under {
 		t.Fatalf("key %d is %s after %d claims; won with %d lapses, %d attempts, body %s", k, n, n.lapses, got.Lapses, got.AttemptsMade, got.Body)
 	}
 	if is, err := w.plain.Time(w.ctx).Result(); err != nil || got.Due.After(is) {

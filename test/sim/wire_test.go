@@ -61,6 +61,20 @@ func (w *wire) lost() (left fate, last string) {
 	return w.next, last
 }
 
+// count is how many scripts Redis has carried out since.
+func (w *wire) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.ran)
+}
+
+// hold is what is still to be lost, and after how many scripts.
+func (w *wire) hold() (fate, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next, w.skip
+}
+
 // sent takes what becomes of a script.
 func (w *wire) sent() fate {
 	w.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"notifier/internal/adopt"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
@@ -37,7 +38,8 @@ type kind string
 
 const (
 	onePrefix kind = "one prefix"
-	moves     kind = "moves" // instances of different configurations
+	moves     kind = "moves"    // instances of different configurations
+	adoption  kind = "adoption" // producers set plain timers
 )
 
 // configurations are the prefixes of the routes that instances of a kind of world
@@ -57,6 +59,7 @@ type lab struct {
 
 	srv      *redistest.Server
 	plain    *redis.Client // past the wire
+	heard    *redis.PubSub // Redis's events, of adoption
 	wire     *wire
 	store    *store.Store
 	steps    int // of all runs
@@ -65,8 +68,11 @@ type lab struct {
 
 func newLab(t *testing.T, k kind, m mutation) *lab {
 	t.Helper()
-	srv := redistest.Start(t)
+	srv := redistest.Start(t, k.options()...)
 	l := &lab{kind: k, srv: srv, plain: srv.Client(), wire: &wire{mutation: m}}
+	if k == adoption {
+		l.listen(t)
+	}
 	for _, own := range k.configurations() {
 		for _, p := range own {
 			if !slices.Contains(l.under, p) {
@@ -97,16 +103,23 @@ func newLab(t *testing.T, k kind, m mutation) *lab {
 
 // newStore is what a process has that serves these prefixes. It knows nothing yet.
 func (l *lab) newStore(own []string) *store.Store {
-	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour, Retain: 1000})
+	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour, Retain: 1000,
+		Adopts: func(string) bool { return l.kind == adoption }})
 }
 
 // instance is a virtual process.
 type instance struct {
-	id     string
-	store  *store.Store
-	own    []string // the prefixes of its routes; the last one is of the keys' route
-	jobs   []*job
-	called []call // whose replies were lost
+	id    string
+	store *store.Store
+	own   []string // the prefixes of its routes; the last one is of the keys' route
+
+	// Of adoption: it, what the instance has still to hear, and what it was told of
+	// keys that it could not look at yet.
+	adopter *adopt.Adopter
+	events  []event
+	told    map[int]told
+	jobs    []*job
+	called  []call // whose replies were lost
 }
 
 // call is a claim call.
@@ -133,6 +146,10 @@ type world struct {
 	t         *rapid.T
 	ctx       context.Context
 	notes     [keyCount]note
+	timers    [keyCount]timer
+	following *following
+	amid      func() // what happens between the next two scripts of an adoption
+	nested    bool
 	scores    scores
 	bodies    int
 	serial    int
@@ -156,9 +173,10 @@ type reopening struct {
 
 // disk is what a restart leaves.
 type disk struct {
-	dump  []any
-	notes [keyCount]note
-	list  []entry
+	dump   []any
+	notes  [keyCount]note
+	timers [keyCount]timer
+	list   []entry
 }
 
 func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
@@ -169,7 +187,11 @@ func newWorld(l *lab, t *rapid.T) *world {
 		t.Fatalf("empty Redis: %v", err)
 	}
 	l.wire.lose(arrives)
-	if l.kind == onePrefix {
+	if l.kind == adoption {
+		w.bodies = 1000 // no body is the number of an attempt
+		l.events(w.ctx, t)
+	}
+	if l.kind != moves {
 		if err := l.store.Learn(w.ctx); err != nil {
 			t.Fatalf("learn the layout: %v", err)
 		}
@@ -187,6 +209,9 @@ func (w *world) newInstance(t *rapid.T) *instance {
 		in.own = pick(t, "configuration", all)
 		in.store = w.newStore(in.own)
 		w.say("%s begins, with routes of %v", in.id, in.own)
+	}
+	if w.kind == adoption {
+		in.adopter, in.told = newAdopter(w, in), map[int]told{}
 	}
 	return in
 }
@@ -244,7 +269,7 @@ for i = 4 * places + 2, #KEYS, 2 do
   local key = string.gsub(KEYS[i], '^x', '')
   local k = 2 + 4 * ARGV[(i - 4 * places) / 2 + 1]
   reply[#reply + 1] = {redis.call('HGET', KEYS[k + 1], key) or '', redis.call('ZSCORE', KEYS[k], key) or '', redis.call('ZSCORE', KEYS[k + 2], key) or '',
-    redis.call('ZSCORE', KEYS[k + 3], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key)}
+    redis.call('ZSCORE', KEYS[k + 3], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key), redis.call('GET', key) or ''}
 end
 return {entries, records, redis.call('LRANGE', KEYS[1], 0, -1), reply}`)
 
@@ -269,11 +294,16 @@ func (w *world) look() {
 		if n.state != "" {
 			kept++
 		}
-		w.compare(k, n, v[3].([]any)[k].([]any))
+		row := v[3].([]any)[k].([]any)
+		w.compare(k, n, row)
+		if w.kind == adoption {
+			w.compareTimer(k, row[6].(string), row[5].(int64))
+		}
 	}
 	if v[0] != int64(kept) || v[1] != int64(kept) {
 		w.t.Fatalf("%d entries and %d records stand in Redis, want %d", v[0], v[1], kept)
 	}
+	w.collect()
 	entries := v[2].([]any)
 	if len(entries) != len(w.list) {
 		w.t.Fatalf("%d entries in the list, want %d", len(entries), len(w.list))
@@ -309,7 +339,7 @@ func (w *world) compare(k int, n *note, row []any) {
 	if err != nil {
 		w.t.Fatalf("key %d: %v", k, err)
 	}
-	if string(is.Body) != strconv.Itoa(n.body) || is.AttemptsMade != n.used || is.Made != n.made || is.AwaitsReport != n.awaits {
+	if string(is.Body) != n.text() || is.Adopted != n.adopted || is.Lost != n.lost || is.AttemptsMade != n.used || is.Made != n.made || is.AwaitsReport != n.awaits {
 		w.t.Fatalf("key %d must be %s, made %d, awaits %v; its record is %s", k, n, n.made, n.awaits, record)
 	}
 	holder := row[4].(string)
@@ -326,7 +356,8 @@ func (w *world) compare(k int, n *note, row []any) {
 // millisecond before its notice is due.
 func (w *world) compareTimes(k int, n *note, pending string, expires int64) {
 	if n.state != notice.Scheduled {
-		if expires >= 0 {
+		n.stands = 0
+		if expires >= 0 && w.kind != adoption {
 			w.t.Fatalf("key %d is %s and has a timer", k, n)
 		}
 		return
@@ -336,8 +367,15 @@ func (w *world) compareTimes(k int, n *note, pending string, expires int64) {
 		w.t.Fatalf("key %d: score %q", k, pending)
 	}
 	part := score - float64(int64(score))
+	n.stands = score
+	if w.kind == adoption && (n.lapses == 0 && n.far && n.timer != (part == 0) || n.timed() && n.far && n.due != 0 && n.due != int64(score)) {
+		w.t.Fatalf("key %d must be %s, with a timer %v, due at %d; its score is %s", k, n, n.timer, n.due, pending)
+	}
 	if want := float64(min(n.lapses, 499)) / 1024; n.lapses > 0 && part != want || n.lapses == 0 && part != 0 && (part < 0.5 || part >= 0.99) {
 		w.t.Fatalf("key %d must be %s after %d claims; its score is %s", k, n, n.lapses, pending)
+	}
+	if w.kind == adoption {
+		return
 	}
 	if n.lapses == 0 && n.far && n.timer && expires != int64(score)-1 {
 		w.t.Fatalf("key %d is due at %s; its timer expires at %d", k, pending, expires)

@@ -1,0 +1,430 @@
+package sim
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+
+	"notifier/internal/adopt"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// In a world of adoption producers set plain timers under the keys, over those of
+// notices too, move and delete them, and each instance follows them as it hears of
+// it: by Redis's own events, which come late, in parts, or never.
+
+// timer is the reference model of the key itself.
+type timer struct {
+	there   bool
+	value   string
+	at      int64 // when it expires, Unix ms; 0 = as its notice's score says
+	eternal bool
+	short   bool // it has expired by the next step
+}
+
+// own is the timer that a script sets.
+func own(value string, x when) timer { return timer{there: true, value: value, short: x == soon} }
+
+// alive: it is there at an instant.
+func (tm timer) alive(ms int64) bool {
+	return tm.there && (tm.eternal || tm.at == 0 || ms <= tm.at)
+}
+
+// arming is what a script does about the timer of what it schedules.
+type arming int
+
+const (
+	overAll     arming = iota // a schedule sets its own
+	overNothing               // a settle, a redrive leaves what is there
+	moved                     // a reschedule moves what is there
+)
+
+// arm writes into the model what a script that has just made key k pending did
+// about its timer; old says whether there was a notice before.
+func (w *world) arm(k int, x when, how arming, value string, old bool) {
+	if w.kind != adoption {
+		return
+	}
+	n, tm := &w.notes[k], &w.timers[k]
+	switch {
+	case x == now && how == overAll && old, x == now && how == moved && w.aligned(k):
+		*tm = timer{}
+	case x == now:
+	case how == overNothing && tm.there:
+		n.timer, n.dueIs = false, 0
+	case how == moved && tm.there:
+		*tm = own(tm.value, x)
+	default:
+		*tm = own(value, x)
+	}
+}
+
+// aligned: the timer expires as its notice's score says.
+func (w *world) aligned(k int) bool {
+	tm := &w.timers[k]
+	if !tm.there || tm.eternal {
+		return false
+	}
+	off := float64(tm.at+1) - w.notes[k].stands
+	return tm.at == 0 || off >= -2 && off <= 2
+}
+
+// disarm says that a notice's timer goes with it.
+func (w *world) disarm(k int) {
+	if w.kind == adoption {
+		w.timers[k] = timer{}
+	}
+}
+
+// compareTimer compares the key itself with the model.
+func (w *world) compareTimer(k int, value string, expires int64) {
+	tm := &w.timers[k]
+	if tm.short {
+		*tm = timer{}
+	}
+	if !tm.there {
+		if expires != -2 {
+			w.t.Fatalf("key %d must have no timer; it has one, %q, that expires at %d", k, value, expires)
+		}
+		return
+	}
+	if tm.at == 0 && !tm.eternal { // its notice's, whose score has been looked at
+		tm.at = int64(w.notes[k].stands) - 1
+	}
+	if want := tm.at; value != tm.value || tm.eternal != (expires == -1) || !tm.eternal && expires != want {
+		w.t.Fatalf("key %d must have the timer %+v; it has %q that expires at %d", k, *tm, value, expires)
+	}
+}
+
+func (w *world) timersActions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"set timer":    w.setTimer,
+		"set twice":    func(t *rapid.T) { w.setTimer(t); w.setTimer(t) },
+		"set over":     w.setOver,
+		"touch timer":  w.changeTimer,
+		"hear":         func(t *rapid.T) { w.hear(t, pick(t, "instance", w.instances)) },
+		"hear all":     w.hearAll,
+		"hear nothing": w.hearNothing,
+		"follow":       w.follow,
+		"look all":     w.lookAll,
+		"expire amid":  w.expireAmid,
+	}
+}
+
+// unique is an instant far off that nothing else in this run has.
+func (w *world) unique() int64 {
+	w.serial++
+	return time.Now().Add(2*long).UnixMilli() + int64(w.serial)*10
+}
+
+// setTimer: a producer sets a plain timer.
+func (w *world) setTimer(t *rapid.T) {
+	k, _ := w.draw(t)
+	w.setTimerOf(t, k)
+}
+
+func (w *world) setTimerOf(t *rapid.T, k int) {
+	w.bodies++
+	tm := timer{there: true, value: strconv.Itoa(w.bodies), at: w.unique()}
+	x, args := "in 2 h", []any{"set", key(k), tm.value, "pxat", tm.at}
+	switch rapid.IntRange(0, 6).Draw(t, "life") {
+	case 0:
+		tm, x, args = timer{there: true, value: tm.value, short: true}, "in 2 ms", []any{"set", key(k), tm.value, "px", short.Milliseconds()}
+	case 1:
+		tm.eternal, tm.at, x, args = true, 0, "never", args[:3]
+	case 2, 3:
+		if is := w.timers[k]; is.there && is.at != 0 {
+			tm.at, x, args[4] = is.at, "as the one before it", is.at
+		}
+	}
+	w.say("producer sets timer %d to %s, which expires %s", k, tm.value, x)
+	w.command(args)
+	w.timers[k] = tm
+	if tm.short {
+		w.passShort()
+	}
+}
+
+// setOver: a notice dies, a producer sets a timer under its name, and the dead
+// letter is redriven before anybody has seen that.
+func (w *world) setOver(t *rapid.T) {
+	k, n := w.draw(t)
+	if !n.claimable() || n.awaits {
+		t.SkipNow()
+	}
+	in := pick(t, "instance", w.instances)
+	c := w.newCall(t, in)
+	c.keys, c.lasts = []int{k}, true
+	w.makeClaim(t, in, c, "claims", arrives)
+	j := in.jobs[len(in.jobs)-1]
+	j.stage = failed
+	e := w.outcome(t, j)
+	e.ending, e.notice.Reason = store.EndDead, notice.ReasonRejected
+	w.end(t, in, j, e, arrives)
+	w.setTimerOf(t, k)
+	w.look()
+	w.amendTo(t, k, store.Redrive, drawWhen(t), drawFate(t))
+}
+
+// changeTimer: a producer deletes a timer, or says how long it lives.
+func (w *world) changeTimer(t *rapid.T) {
+	k, _ := w.draw(t)
+	tm := &w.timers[k]
+	was := *tm
+	what, at := rapid.IntRange(0, 3).Draw(t, "change"), w.unique()
+	w.say("producer: %s timer %d", []string{"deletes", "makes eternal", "moves", "shortens"}[what], k)
+	args := [][]any{{"del", key(k)}, {"persist", key(k)}, {"pexpireat", key(k), at}, {"pexpire", key(k), short.Milliseconds()}}[what]
+	w.command(args)
+	if !was.there {
+		return
+	}
+	switch what {
+	case 0:
+		*tm = timer{}
+	case 1:
+		*tm = timer{there: true, value: was.value, eternal: true}
+	case 2:
+		*tm = timer{there: true, value: was.value, at: at}
+	case 3:
+		*tm = timer{there: true, value: was.value, short: true}
+		w.passShort()
+	}
+}
+
+func (w *world) command(args []any) {
+	if err := w.plain.Do(w.ctx, args...).Err(); err != nil {
+		w.t.Fatalf("%v: %v", args, err)
+	}
+}
+
+// event is one of Redis's own, of one of the keys.
+type event struct {
+	key  int
+	name string
+}
+
+// collect takes the events that Redis has sent; each instance hears them later.
+func (w *world) collect() {
+	if w.kind != adoption {
+		return
+	}
+	for _, e := range w.events(w.ctx, w.t) {
+		for _, in := range w.instances {
+			in.events = append(in.events, e)
+		}
+	}
+}
+
+// told is what events have told an instance of a key since it last looked at it.
+type told struct {
+	event, removed, expired bool
+	value                   string // "", set, set and expire, expire
+}
+
+func (h told) and(name string) told {
+	if name == "expired" {
+		h.expired = true
+		return h
+	}
+	h.event = true
+	switch {
+	case name == "del":
+		h.removed, h.value = true, ""
+	case name == "expire" && h.value == "set":
+		h.value = "set and expire"
+	case name == "set" || name == "expire":
+		h.value = name
+	default:
+		h.value = ""
+	}
+	return h
+}
+
+// hear: an instance hears some of what it has not heard yet, and does what follows.
+func (w *world) hear(t *rapid.T, in *instance) {
+	if len(in.events) == 0 && len(in.told) == 0 {
+		t.SkipNow()
+	}
+	w.hears(t, in, rapid.IntRange(0, len(in.events)).Draw(t, "events"))
+}
+
+func (w *world) hearAll(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	if len(in.events) == 0 && len(in.told) == 0 {
+		t.SkipNow()
+	}
+	w.hears(t, in, len(in.events))
+}
+
+func (w *world) hears(t *rapid.T, in *instance, n int) {
+	w.say("%s hears %v", in.id, in.events[:n])
+	for _, e := range in.events[:n] {
+		in.adopter.Event(nil, key(e.key), e.name)
+		if e.name != "evicted" {
+			in.told[e.key] = in.told[e.key].and(e.name)
+		}
+	}
+	in.events = in.events[n:]
+	w.follows(t, in, "", in.told, func() error { return in.adopter.Drain(w.ctx) })
+}
+
+// hearNothing: an instance's subscription breaks.
+func (w *world) hearNothing(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	if len(in.events) == 0 {
+		t.SkipNow()
+	}
+	w.say("%s never hears %v", in.id, in.events)
+	in.events = nil
+}
+
+// follow: a call of the API lets an instance look at a timer.
+func (w *world) follow(t *rapid.T) {
+	k, _ := w.draw(t)
+	in := pick(t, "instance", w.instances)
+	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error { return in.adopter.Follow(w.ctx, key(k)) })
+}
+
+// lookAll: an instance looks at all timers, and compares all notices with theirs.
+func (w *world) lookAll(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	if len(in.told) > 0 {
+		t.SkipNow()
+	}
+	all := map[int]told{}
+	for k := range w.notes {
+		all[k] = told{}
+	}
+	w.follows(t, in, " looks at all timers", all, func() error { return in.adopter.Look(w.ctx) })
+}
+
+// expireAmid: a timer expires, and another instance hears of it, between the two
+// scripts of its adoption.
+func (w *world) expireAmid(t *rapid.T) {
+	k, n := w.draw(t)
+	in, other := w.instances[0], w.instances[1]
+	w.bodies++
+	is, err := w.plain.Time(w.ctx).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm := timer{there: true, value: strconv.Itoa(w.bodies), at: is.UnixMilli() + 6}
+	claims := rapid.Bool().Draw(t, "is claimed")
+	w.say("producer sets timer %d to %s, which expires before it is adopted", k, tm.value)
+	w.command([]any{"set", key(k), tm.value, "pxat", tm.at})
+	w.timers[k] = tm
+	w.amid = func() {
+		w.pass(time.UnixMilli(tm.at))
+		w.timers[k].short = true
+		w.look()
+		w.hears(t, other, len(other.events))
+		if claims && n.claimable() {
+			c := w.newCall(t, other)
+			c.keys, c.lasts = []int{k}, true
+			w.makeClaim(t, other, c, "claims", arrives)
+		}
+	}
+	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error { return in.adopter.Follow(w.ctx, key(k)) })
+	if w.amid != nil { // the timer had expired before it was seen
+		w.amid = nil
+	}
+	w.pass(time.UnixMilli(tm.at))
+	if w.timers[k] == tm {
+		w.timers[k].short = true
+	}
+}
+
+// follows lets an instance's adopter do something, and compares what it does.
+func (w *world) follows(t *rapid.T, in *instance, what string, heard map[int]told, do func() error) {
+	f, after := drawFate(t), 0
+	if f != arrives {
+		after = rapid.IntRange(0, 2).Draw(t, "after")
+		w.say("%s%s%s of script %d", in.id, what, f, after+1)
+	} else if what != "" {
+		w.say("%s%s", in.id, what)
+	}
+	was := w.following
+	w.following = &following{t: t, heard: heard, ops: map[int]store.Operation{}}
+	w.wire.loseAfter(after, f)
+	err := do()
+	left, _ := w.wire.lost()
+	w.wire.lose(arrives)
+	is := w.following
+	w.following = was
+	if (err != nil) != (f != arrives && left == arrives) {
+		t.Fatalf("%s%s%s: %v", in.id, what, f, err)
+	}
+	if err != nil {
+		return // what was told is kept
+	}
+	if len(is.ops) > 0 {
+		t.Fatalf("%s has done nothing of %v", in.id, is.ops)
+	}
+	for k, h := range heard {
+		if h.expired && w.notes[k].state == "" && !w.timers[k].there {
+			t.Fatalf("the timer of key %d has expired, %s has heard of it, and there is no notice", k, in.id)
+		}
+	}
+	clear(heard)
+}
+
+// options are those of the Redis of a kind: where there are events, nothing expires
+// before it is looked at, so that they come when a step makes them come.
+func (k kind) options() []redistest.Option {
+	if k != adoption {
+		return nil
+	}
+	return []redistest.Option{redistest.WithConfig("enable-debug-command yes", "notify-keyspace-events Kg$x")}
+}
+
+// listen begins to hear Redis's events.
+func (l *lab) listen(t *testing.T) {
+	t.Helper()
+	if err := l.plain.Do(t.Context(), "debug", "set-active-expire", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.heard = l.plain.PSubscribe(t.Context(), keys.Keyspace(l.srv.DB(), prefix))
+	t.Cleanup(func() { _ = l.heard.Close() })
+	if _, err := l.heard.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// events are all that Redis has sent by now.
+func (l *lab) events(ctx context.Context, t *rapid.T) (list []event) {
+	if err := l.heard.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := l.heard.Receive(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m := m.(type) {
+		case *redis.Message:
+			if name, ok := keys.KeyspaceKey(m.Channel); ok {
+				list = append(list, event{int(name[len(name)-1] - '0'), m.Payload})
+			}
+		case *redis.Pong:
+			return list
+		}
+	}
+}
+
+func newAdopter(w *world, in *instance) *adopt.Adopter {
+	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: prefix, Adopt: true}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return adopt.New(adopt.Options{Store: &adoptStore{Store: in.store, w: w, in: in}, Routes: table, Space: space, MaxBody: 1 << 10,
+		OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Confirm: time.Nanosecond, Logger: zap.NewNop()})
+}
