@@ -141,7 +141,7 @@ func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []store.A
 		w.t.Fatalf("%s does nothing of %v", s.in.id, ops)
 	}
 	s.meanwhile()
-	want, at := map[int]bool{}, map[int]int64{}
+	want, filled, at := map[int]bool{}, map[int]bool{}, map[int]int64{}
 	for i := range list {
 		a := &list[i]
 		k := int(a.Key[len(a.Key)-1] - '0')
@@ -150,8 +150,10 @@ func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []store.A
 		gone := is.length == store.NoKey && seen[k].expire > 0 && now > seen[k].expire
 		timer := is.length == seen[k].length && is.value == seen[k].value && (is.expire == seen[k].expire || is.length == store.NoKey)
 		notice := is.score == seen[k].score && is.made == seen[k].made
-		want[k] = notice && (timer || gone && a.Op == store.OpAdopt) ||
-			a.Op == store.OpAdopt && gone && n.lost && n.pending() && !n.held() // its event was first
+		want[k] = notice && (timer || gone && a.Op == store.OpAdopt)
+		if !want[k] && a.Op == store.OpAdopt && gone && n.lost && n.pending() && !n.held() { // its event was first
+			want[k], filled[k] = true, true
+		}
 		at[k] = now
 	}
 	before := w.wire.count()
@@ -166,14 +168,14 @@ func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []store.A
 			w.t.Fatalf("key %d, %s: %s done %v, want %v", k, &w.notes[k], a.Op, done[i], want[k])
 		}
 		if want[k] {
-			w.adopted(k, a, at[k])
+			w.adopted(k, a, at[k], filled[k])
 		}
 	}
 	return done, err
 }
 
 // adopted writes a step of an adoption into the model.
-func (w *world) adopted(k int, a *store.Adoption, ms int64) {
+func (w *world) adopted(k int, a *store.Adoption, ms int64, filled bool) {
 	n := &w.notes[k]
 	due := later
 	if a.Expire+1 <= ms {
@@ -183,11 +185,15 @@ func (w *world) adopted(k int, a *store.Adoption, ms int64) {
 	switch a.Op {
 	case store.OpCancel:
 		writes := n.writes
+		w.ends(k, notice.EndCancelled)
 		n.settle(notice.Cancelled)
 		n.writes = writes
 		return
 	case store.OpAdopt:
 		body, _ := strconv.Atoi(string(a.Value))
+		if !filled {
+			w.replaced(k)
+		}
 		*n = note{under: prefix, body: body, adopted: true, made: n.made, writes: n.writes}
 		n.schedule(&w.scores, due)
 		made := w.madeOf(k)

@@ -9,7 +9,8 @@
 // or a delay is an hour, which never ends here, or 2 ms, which are over before
 // the next step.
 //
-// There are worlds of several kinds: see [kind].
+// There are worlds of several kinds ([kind]): of one prefix; of moves from one
+// prefix to another; of adopted timers, whose events Redis itself sends.
 //
 // What fails is shrunk to a short story by pgregory.net/rapid. The second part
 // runs instances at once, records what each call was asked and answered, and has

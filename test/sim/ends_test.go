@@ -142,8 +142,10 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 	n.used, n.awaits = e.used, false
 	switch e.ending {
 	case store.EndDelivered:
+		w.ends(j.key, notice.EndDelivered)
 		n.settle(notice.Delivered)
 	case store.EndDead:
+		w.ends(j.key, notice.EndDead)
 		n.settle(notice.Dead)
 	case store.EndRetry, store.EndDeferred:
 		n.schedule(&w.scores, e.after)
@@ -304,6 +306,7 @@ func (w *world) reopenRead(t *rapid.T) {
 		return
 	}
 	if ending == store.EndDead {
+		w.ends(r.key, notice.EndDead)
 		n.settle(notice.Dead)
 		return
 	}

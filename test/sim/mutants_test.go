@@ -52,6 +52,11 @@ var mutations = []mutation{
 	{"a redrive overwrites what its producer has set", "redis.call('SET', key, '0', 'NX', 'PXAT', at)", "redis.call('SET', key, '0', 'PXAT', at)", adoption},
 	{"a fire deletes what its producer has set", "own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.call('DEL', key)", "own then redis.call('DEL', key)", adoption},
 	{"a comparison passes over what is gone", "if left < 0 or ARGV[1] == 'd'", "if ARGV[1] == 'd'", adoption},
+	{"a settle hands nothing over to history", "if hand then hand(op, key, record) end", "", moves},
+	{"what had ended is handed over again when it is replaced", "if hand and ended == 0 then", "if hand then", moves},
+	{"what is replaced is handed over under the wrong prefix", "hand(died == 1 and 'R' or 'r', key, old, under)", "hand(died == 1 and 'R' or 'r', key, old)", moves},
+	{"endings are forgotten that history does not have", "redis.call('LINDEX', KEYS[1], n - 1) == ARGV[4]", "true", moves},
+	{"two bring endings to history", "if had[1] and had[1] ~= ARGV[1] and", "if false and", moves},
 }
 
 // recorder is a test whose failure is what is wanted.

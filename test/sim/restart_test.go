@@ -44,7 +44,7 @@ func (w *world) save(t *rapid.T) {
 		t.Fatal(err)
 	}
 	w.say("Redis has written all so far to its disk")
-	w.disk = &disk{dump: v, notes: w.notes, timers: w.timers, list: slices.Clone(w.list)}
+	w.disk = &disk{dump: v, notes: w.notes, timers: w.timers, list: slices.Clone(w.list), endings: slices.Clone(w.endings), held: w.held}
 }
 
 // restart: Redis comes back with what it had written, knows no scripts, and has
@@ -67,5 +67,6 @@ func (w *world) restart(t *rapid.T) {
 		}
 	}
 	w.notes, w.timers, w.list = w.disk.notes, w.disk.timers, slices.Clone(w.disk.list)
+	w.endings, w.held = slices.Clone(w.disk.endings), w.disk.held
 	w.disk = nil
 }

@@ -50,6 +50,9 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	case adoption:
 		maps.Copy(all, w.timersActions())
 	}
+	if w.kind != onePrefix {
+		maps.Copy(all, w.endingsActions())
+	}
 	return all
 }
 
@@ -131,6 +134,7 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 	}
 	if creates {
 		was := n.state != ""
+		w.replaced(k)
 		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands}
 		n.schedule(&w.scores, x)
 		w.arm(k, x, overAll, "1", was)
@@ -205,6 +209,7 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 		if n.pending() {
 			w.disarm(k)
 		}
+		w.ends(k, notice.EndCancelled)
 		writes := n.writes // the record stays as it is
 		n.settle(notice.Cancelled)
 		n.writes = writes

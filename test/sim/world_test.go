@@ -104,7 +104,7 @@ func newLab(t *testing.T, k kind, m mutation) *lab {
 // newStore is what a process has that serves these prefixes. It knows nothing yet.
 func (l *lab) newStore(own []string) *store.Store {
 	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour, Retain: 1000,
-		Adopts: func(string) bool { return l.kind == adoption }})
+		Adopts: func(string) bool { return l.kind == adoption }, History: map[bool]int{true: 10_000}[l.kind != onePrefix]})
 }
 
 // instance is a virtual process.
@@ -150,6 +150,10 @@ type world struct {
 	following *following
 	amid      func() // what happens between the next two scripts of an adoption
 	nested    bool
+	endings   []ending // that wait for history
+	texts     []string // as they were looked at last
+	brought   []brought
+	held      hold
 	scores    scores
 	bodies    int
 	serial    int
@@ -177,6 +181,9 @@ type disk struct {
 	notes  [keyCount]note
 	timers [keyCount]timer
 	list   []entry
+
+	endings []ending
+	held    hold
 }
 
 func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
@@ -304,6 +311,7 @@ func (w *world) look() {
 		w.t.Fatalf("%d entries and %d records stand in Redis, want %d", v[0], v[1], kept)
 	}
 	w.collect()
+	w.compareEndings()
 	entries := v[2].([]any)
 	if len(entries) != len(w.list) {
 		w.t.Fatalf("%d entries in the list, want %d", len(entries), len(w.list))
