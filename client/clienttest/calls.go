@@ -42,6 +42,11 @@ func (s *Service) handler() http.Handler {
 		"GET /v1/stats":                  s.stats,
 		"GET /v1/instances":              s.instances,
 		"GET /v1/audit":                  s.audit,
+		"POST /v1/replays":               s.replay,
+		"GET /v1/replays":                s.listReplays,
+		"GET /v1/replays/{id}":           s.aReplay("", "", ""),
+		"DELETE /v1/replays/{id}":        s.aReplay("replay-stop", client.ReplayRunning, client.ReplayStopped),
+		"POST /v1/replays/{id}/resume":   s.aReplay("replay-resume", client.ReplayStopped, client.ReplayRunning),
 		"POST /v1/portal-links":          s.portalLink,
 		"DELETE /v1/portal-links/{id}":   s.revokeLink,
 		"GET /healthz":                   says(map[string]any{"status": "ok"}),
@@ -129,12 +134,20 @@ func (s *Service) keep(data []byte, at string) (n *notice, status int, replaced 
 		}
 		return old, http.StatusOK, false, nil
 	}
-	s.made++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%d", r.key, s.made))
-	n = &notice{content: r.content, key: r.key, id: "msg_" + hex.EncodeToString(sum[:13]), serial: s.made, route: s.routeOf(r.key),
-		state: client.Scheduled, due: r.due, createdAt: s.now}
+	if old != nil && (old.state == client.Scheduled || old.state == client.Claimed || old.state == client.Dead) {
+		s.over(old, client.Replaced)
+	}
+	n = s.fresh(&notice{content: r.content, key: r.key, route: s.routeOf(r.key), state: client.Scheduled, due: r.due, createdAt: s.now})
 	s.kept[r.key] = n
 	return n, http.StatusCreated, old != nil, nil
+}
+
+// fresh gives a notice an id that no other has.
+func (s *Service) fresh(n *notice) *notice {
+	s.made++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%d", n.key, s.made))
+	n.id, n.serial = "msg_"+hex.EncodeToString(sum[:13]), s.made
+	return n
 }
 
 // batch takes an array, or one object a line.
@@ -257,6 +270,7 @@ func (s *Service) reschedule(r *http.Request, body []byte) (int, any, *problem) 
 func (s *Service) cancel(r *http.Request, _ []byte) (int, any, *problem) {
 	return s.change(r, client.Cancelled, func(n *notice) {
 		n.state, n.settledAt, n.handed = client.Cancelled, s.now, false
+		s.over(n, client.Cancelled)
 	}, client.Scheduled, client.Claimed, client.Dead)
 }
 

@@ -18,6 +18,7 @@
 // The calls that are served, their statuses, the states and what is kept of
 // attempts are those of the real API; this module's tests make the same calls to
 // both and compare the answers. What it does not have: tokens, limits of rate and
-// concurrency, durability, the texts of problems to the letter, and the calls
-// about instances, audit, history, replays and links. Those answer 404.
+// concurrency, durability, the texts of problems to the letter, and the history's
+// own calls, which answer 404. Replays send what has ended in here: as with all
+// else, Advance sends them.
 package clienttest

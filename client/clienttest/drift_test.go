@@ -44,6 +44,7 @@ type world struct {
 	ids     map[string]string                                 // by key, of what was taken last
 	pass    func(key string, until func(*client.Notice) bool) // until a notice is so
 	takeOne func(route string) clienttest.Entry
+	wait    func(what string, until func() bool) // until something is so that takes no time in the fake
 }
 
 // receiver answers as its path says, whoever calls, and refuses what is not signed.
@@ -79,7 +80,8 @@ func receiver(t *testing.T) http.Handler {
 
 func realWorld(t *testing.T) *world {
 	server := redistest.Start(t)
-	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "hook,push,jobs"}
+	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "hook,push,jobs",
+		"NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
 	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h", "HOOK_SECRET": secret,
 		"HOOK_ALLOW": "127.0.0.1", "PUSH_PREFIX": "cmp:push", "PUSH_TARGET": "list:pushed", "PUSH_RETRY": "1h", "JOBS_PREFIX": "cmp:jobs",
 		"JOBS_TARGET": "list:jobs", "JOBS_RETRY": "1h", "JOBS_ACK": "report", "JOBS_TIMEOUT": "5m"} {
@@ -113,6 +115,7 @@ func realWorld(t *testing.T) *world {
 	w.pass = func(key string, until func(*client.Notice) bool) {
 		await(t, key, func() bool { n, err := w.c.Get(t.Context(), key); return err == nil && until(n) })
 	}
+	w.wait = func(what string, until func() bool) { await(t, what, until) }
 	r := redis.NewClient(&redis.Options{Addr: server.Addr(), DisableIdentity: true})
 	t.Cleanup(func() { _ = r.Close() })
 	w.takeOne = func(route string) clienttest.Entry {
@@ -159,6 +162,11 @@ func fakeWorld(t *testing.T) *world {
 		s.Advance(time.Second)
 		if n, err := w.c.Get(t.Context(), key); err != nil || !until(n) {
 			t.Errorf("%s: %+v, %v", key, n, err)
+		}
+	}
+	w.wait = func(what string, until func() bool) {
+		if s.Advance(2 * time.Second); !until() {
+			t.Errorf("not so: %s", what)
 		}
 	}
 	w.takeOne = func(route string) clienttest.Entry {
@@ -273,7 +281,7 @@ func settled(state string, attempts int) func(*client.Notice) bool {
 // calls in the same order.
 func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
-	for _, part := range []func(*world){scheduling, changing, delivering, reporting, listing, linking, auditing} {
+	for _, part := range []func(*world){scheduling, changing, delivering, reporting, listing, linking, replaying, auditing} {
 		part(fake)
 		part(service)
 	}

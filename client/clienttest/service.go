@@ -55,6 +55,7 @@ type Entry struct {
 	Due         time.Time
 	ContentType string
 	Body        []byte
+	Replay      string // the id of the replay that sent it again
 }
 
 // Service is the fake. It may be used by many goroutines at once.
@@ -75,6 +76,8 @@ type Service struct {
 	made    int
 	links   int
 	linked  map[string]string // the prefixes of links, by id
+	ended   []*notice         // what has ended, in the order of its first end
+	replays []*replayed       // the oldest first
 	audited []auditEntry      // who changed what, the oldest first
 	failing int               // calls that are still answered with status
 	status  int
@@ -225,6 +228,13 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 	end := s.now.Add(d)
 	for {
 		n := s.next(end)
+		if x := s.nextReplay(end); x != nil && (n == nil || !x.at().After(n.due)) {
+			if x.at().After(s.now) {
+				s.now = x.at()
+			}
+			s.again(x)
+			continue
+		}
 		if n == nil {
 			break
 		}

@@ -86,7 +86,7 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 		v["attempts"] = []attempt{}
 	}
 	for name, s := range map[string]string{"url": n.url, "audience": n.audience, "method": n.method, "content_type": n.contentType,
-		"reason": n.reason} {
+		"reason": n.reason, "replay": n.replay} {
 		if s != "" {
 			v[name] = s
 		}

@@ -183,7 +183,7 @@ func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error 
 		return p
 	}
 	if len(x.Outcomes) == 0 {
-		x.Outcomes = []notice.Ending{notice.EndDelivered, notice.EndDead}
+		x.Outcomes = []notice.Ending{notice.EndDead, notice.EndDelivered} // in the order of those that are given
 	}
 	if a.replayer == nil {
 		return noHistory()
