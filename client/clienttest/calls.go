@@ -55,7 +55,8 @@ func (s *Service) handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, do) })
 	}
-	mux.HandleFunc("POST /v1/notices/batch", s.batch)
+	mux.HandleFunc("POST /v1/notices/batch", s.batch(s.keep))
+	mux.HandleFunc("POST /v1/notices/restore", s.batch(s.restore))
 	return mux
 }
 
@@ -150,8 +151,15 @@ func (s *Service) fresh(n *notice) *notice {
 	return n
 }
 
-// batch takes an array, or one object a line.
-func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
+// taker takes one item of a batch.
+type taker func(item []byte, at string) (n *notice, status int, replaced bool, p *problem)
+
+// batch gives each item of an array, or one object a line, to take.
+func (s *Service) batch(take taker) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { s.takeAll(w, r, take) }
+}
+
+func (s *Service) takeAll(w http.ResponseWriter, r *http.Request, take taker) {
 	body, ok := s.begin(w, r)
 	if !ok {
 		return
@@ -175,7 +183,7 @@ func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 	answers := make([]any, len(items))
 	tally := map[int]int{}
 	for i, item := range items {
-		n, status, replaced, p := s.keep(item, "body["+strconv.Itoa(i)+"].")
+		n, status, replaced, p := take(item, "body["+strconv.Itoa(i)+"].")
 		if p != nil {
 			var given struct{ Key string }
 			_ = json.Unmarshal(item, &given) // a wrong item may have no key
@@ -191,6 +199,9 @@ func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 		if tally[all] == len(items) {
 			status = all
 		}
+	}
+	if back := tally[http.StatusCreated]; back > 0 && strings.HasSuffix(r.URL.Path, "/restore") {
+		s.enter(r, "restore", "", map[string]any{"detail": fmt.Sprintf("%d notices", back)})
 	}
 	if !lines {
 		write(w, status, answers)

@@ -281,7 +281,7 @@ func settled(state string, attempts int) func(*client.Notice) bool {
 // calls in the same order.
 func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
-	for _, part := range []func(*world){scheduling, changing, delivering, reporting, listing, linking, replaying, auditing} {
+	for _, part := range []func(*world){scheduling, changing, delivering, reporting, listing, linking, replaying, restoring, auditing} {
 		part(fake)
 		part(service)
 	}
