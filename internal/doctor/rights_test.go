@@ -52,7 +52,9 @@ func (k taking) without(change func([]string) []string) *Report {
 // names reports whether something that is not well names a right.
 func names(r *Report, right string) bool {
 	word := regexp.MustCompile(`(?i)(^|[ ('])` + regexp.QuoteMeta(right) + `($|[ ,:)*'])`)
-	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity != OK && word.MatchString(strings.ReplaceAll(f.Message, "|", " ")) })
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.Severity != OK && word.MatchString(strings.ReplaceAll(f.Message, "|", " "))
+	})
 }
 
 // Each right of deploy/users.acl, taken away alone, is named, by a Redis alone or by a

@@ -29,7 +29,7 @@ type Conn struct {
 
 	another func(waiting) redis.UniversalClient
 	server  func(addr string) *redis.Client // nil in a cluster
-	watch   *sentinel.Watch // nil without sentinels
+	watch   *sentinel.Watch                 // nil without sentinels
 	mu      sync.Mutex
 	others  []redis.UniversalClient
 }
