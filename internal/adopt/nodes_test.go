@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -77,72 +78,73 @@ func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Co
 // While a node hangs, timers that need it wait, those that do not are adopted as ever,
 // also those that are set meanwhile; when it is back, none is forgotten.
 func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
-	s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, adopted: map[string]bool{}, news: make(chan string, 1000), hangs: true}
-	a := New(Options{Store: s, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Node: s.node,
-		Masters:   func(context.Context, func(context.Context, *redis.Client) error) error { return nil },
-		OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Logger: zap.NewNop()})
-	r := a.o.Routes.All()[0]
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = a.Run(ctx)
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
-	set := map[string]bool{} // keys, and whether they need b
-	put := func(round int) (healthy int) {
-		for i := range 40 {
-			at := []string{"at-a", "at-b"}[i%2]
-			k := fmt.Sprintf("app1:%s:x:%d-%d", at, round, i)
-			if set[k] = at == "at-b" || s.space.Shard(k) == 1; !set[k] {
-				healthy++
-			}
-			a.Event(r, k, "set")
-		}
-		return healthy
-	}
-	await := func(n int, limit time.Duration) {
-		t.Helper()
-		end := time.After(limit)
-		for i := range n {
-			select {
-			case k := <-s.news:
-				s.mu.Lock()
-				if s.hangs && set[k] {
-					t.Errorf("%s was adopted without its node", k)
+	synctest.Test(t, func(t *testing.T) {
+		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, adopted: map[string]bool{}, news: make(chan string, 1000), hangs: true}
+		a := New(Options{Store: s, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Node: s.node,
+			Masters:   func(context.Context, func(context.Context, *redis.Client) error) error { return nil },
+			OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Logger: zap.NewNop()})
+		r := a.o.Routes.All()[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = a.Run(ctx)
+		}()
+		defer func() {
+			cancel()
+			<-ended
+		}()
+		set := map[string]bool{} // keys, and whether they need b
+		put := func(round int) (healthy int) {
+			for i := range 40 {
+				at := []string{"at-a", "at-b"}[i%2]
+				k := fmt.Sprintf("app1:%s:x:%d-%d", at, round, i)
+				if set[k] = at == "at-b" || s.space.Shard(k) == 1; !set[k] {
+					healthy++
 				}
-				s.mu.Unlock()
-			case <-end:
-				t.Fatalf("%d of %d adopted after %s", i, n, limit)
+				a.Event(r, k, "set")
+			}
+			return healthy
+		}
+		await := func(n int, limit time.Duration) {
+			t.Helper()
+			end := time.After(limit)
+			for i := range n {
+				select {
+				case k := <-s.news:
+					s.mu.Lock()
+					if s.hangs && set[k] {
+						t.Errorf("%s was adopted without its node", k)
+					}
+					s.mu.Unlock()
+				case <-end:
+					t.Fatalf("%d of %d adopted after %s", i, n, limit)
+				}
 			}
 		}
-	}
-	await(put(0), callLimitApart/2) // beside those that wait for b
-	for round := range 3 {
-		await(put(1+round), 3*callLimitApart)
-	}
-	why := a.FollowEach(ctx, []string{"app1:at-b:x:1", "app1:at-a:x:2"})
-	if err := why["app1:at-b:x:1"]; !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("%v: of a timer at b", why)
-	}
-	s.hang(false)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // sleep: polls until the limit
-		s.mu.Lock()
-		missing := 0
-		for k := range set {
-			if !s.adopted[k] {
-				missing++
+		for round := range 4 { // the first of them may be looked at with some that wait for b, the rest after that
+			await(put(round), 3*callLimitApart)
+		}
+		why := a.FollowEach(ctx, []string{"app1:at-b:x:1", "app1:at-a:x:2"})
+		if err := why["app1:at-b:x:1"]; !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%v: of a timer at b", why)
+		}
+		s.hang(false)
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // sleep: polls until the limit
+			s.mu.Lock()
+			missing := 0
+			for k := range set {
+				if !s.adopted[k] {
+					missing++
+				}
+			}
+			s.mu.Unlock()
+			if missing == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d timers were forgotten", missing)
 			}
 		}
-		s.mu.Unlock()
-		if missing == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d timers were forgotten", missing)
-		}
-	}
+	})
 }
