@@ -94,7 +94,7 @@ history-load: deps ## Measures what a history costs, how fast it catches up, and
 	$(GO) test -tags measure -run TestMeasureHistory -count 1 -v -timeout 3h ./internal/engine
 
 sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes docs/reliability.md
-	$(GO) test -count 1 -timeout 60m -v ./test/sim -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=100 -sim.shrink=1500ms | grep -v 'rapid\] draw\|rapid\] OK'
+	$(GO) test -count 1 -timeout 60m -v ./test/sim -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=100 -sim.shrink=1s | grep -v 'rapid\] draw\|rapid\] OK'
 
 cover: deps ## Shows the test coverage, by function and in total
 	$(GO) test -coverpkg ./internal/... -coverprofile cover.out -timeout $(TIMEOUT) ./...

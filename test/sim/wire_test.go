@@ -131,8 +131,9 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			}
 		}
 		f := w.sent()
-		if own, ok := ctx.Value(fateOf{}).(*fate); ok {
-			f = *own
+		alone, ok := ctx.Value(fateOf{}).(*fate)
+		if ok {
+			f = *alone
 		}
 		if f == requestLost {
 			w.mu.Lock()
@@ -145,7 +146,9 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(err, "LAYOUT") {
 			return err
 		}
-		w.done(f, firstKey(args))
+		if !ok {
+			w.done(f, firstKey(args))
+		}
 		if f == replyLost {
 			cmd.SetErr(io.ErrUnexpectedEOF)
 			return io.ErrUnexpectedEOF
