@@ -247,7 +247,10 @@ func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Reques
 			delete(all, p)
 		}
 	}
-	s.send(ctx, batches, func(b, j int, r store.Reply) { out[places[b][j]] = r })
+	tell := func(b, j int, r store.Reply) { out[places[b][j]] = r }
+	for _, b := range s.send(ctx, batches, tell) { // the caller waits for all of them
+		_ = s.send(ctx, batches[b:b+1], func(_, j int, r store.Reply) { tell(b, j, r) })
+	}
 }
 
 // batcher gathers what callers bring for a node.
@@ -284,18 +287,35 @@ func (s *Scheduler) flush(all []waiting) {
 		}
 		batches[b].Requests, callers[b] = append(batches[b].Requests, w.req), append(callers[b], w)
 	}
-	if len(batches) > 0 {
-		s.send(s.life, batches, func(b, j int, r store.Reply) { callers[b][j].reply <- r })
+	if len(batches) == 0 {
+		return
+	}
+	tell := func(b, j int, r store.Reply) { callers[b][j].reply <- r }
+	for _, b := range s.send(s.life, batches, tell) {
+		if !s.enter() { // nothing may be added any more
+			_ = s.send(s.life, batches[b:b+1], func(_, j int, r store.Reply) { tell(b, j, r) })
+			continue
+		}
+		apart := s.batcher(s.o.Store.Node(s.life, batches[b].Partition))
+		for _, w := range callers[b] {
+			apart.Add(w)
+		}
+		s.callers.Done()
 	}
 }
 
 // send makes script calls to one node, and tells the reply to each request of each
-// batch.
-func (s *Scheduler) send(ctx context.Context, batches []store.Batch, tell func(batch, request int, r store.Reply)) {
+// batch but those that are to be sent apart, each alone; of one batch alone there is
+// none.
+func (s *Scheduler) send(ctx context.Context, batches []store.Batch, tell func(batch, request int, r store.Reply)) (apart []int) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
 	defer cancel()
 	for b, got := range s.o.Store.ScheduleAll(ctx, batches) {
 		reqs := batches[b].Requests
+		if errors.Is(got.Err, store.ErrApart) && len(batches) > 1 {
+			apart = append(apart, b)
+			continue
+		}
 		if err := got.Err; err != nil {
 			if errors.Is(err, context.Canceled) {
 				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -310,6 +330,7 @@ func (s *Scheduler) send(ctx context.Context, batches []store.Batch, tell func(b
 			tell(b, j, got.Replies[j])
 		}
 	}
+	return apart
 }
 
 // count says what is new, and what is due at once.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,11 +45,14 @@ type fakeStore struct {
 	err   error
 	node  func(keys.Partition) string // nil = all have one
 	away  chan struct{}               // holds the trips to the node "away"
+	apart bool                        // shard 1 is to be sent apart, and is at a node of its own, "away", once that was said
 
 	answered [2]int // callers, by shard
 }
 
 func (s *fakeStore) Node(_ context.Context, p keys.Partition) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.node == nil {
 		return ""
 	}
@@ -83,6 +87,13 @@ func (s *fakeStore) ScheduleAll(ctx context.Context, batches []store.Batch) []st
 	for i, b := range batches {
 		if err != nil {
 			out[i].Err = err
+			continue
+		}
+		if s.apart && b.Shard == 1 && len(batches) > 1 {
+			out[i].Err = store.ErrApart
+			s.mu.Lock()
+			s.node = func(p keys.Partition) string { return []string{"", "away"}[p.Shard] }
+			s.mu.Unlock()
 			continue
 		}
 		now := time.Now().Truncate(time.Millisecond)
@@ -318,6 +329,68 @@ func TestACrowdIsSentAway(t *testing.T) {
 		if n := len(st.trips); n > 3 {
 			t.Errorf("%d round trips, most for callers who had gone", n)
 		}
+	})
+}
+
+// A shard that is to be sent apart holds up nobody: those that it came with are
+// answered, as are those that come later, and its own callers when it can be written.
+func TestWhatIsToBeSentApartHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		space := keys.Space{Namespace: "n", Shards: 2}
+		var by [2][]string
+		for i := 0; len(by[0]) < 4 || len(by[1]) < 4; i++ {
+			k := fmt.Sprintf("app1:m:t:%d", i)
+			by[space.Shard(k)] = append(by[space.Shard(k)], k)
+		}
+		st := &fakeStore{hold: make(chan struct{}), apart: true, away: make(chan struct{})}
+		s := New(Options{Store: st, Routes: table(t), Space: space})
+		var answered [2]atomic.Int32
+		var all sync.WaitGroup
+		put := func(shard, i int) {
+			all.Go(func() {
+				if _, err := s.Schedule(t.Context(), store.Request{Key: by[shard][i]}); err != nil {
+					t.Errorf("%s: %v", by[shard][i], err)
+				}
+				answered[shard].Add(1)
+			})
+			synctest.Wait()
+		}
+		for i := range 3 { // two trips are under way, and the rest gathers
+			put(0, i)
+		}
+		put(1, 0)
+		close(st.hold)
+		st.mu.Lock()
+		st.hold = nil
+		st.mu.Unlock()
+		synctest.Wait()
+		put(1, 1)
+		put(0, 3)
+		if a, b := answered[0].Load(), answered[1].Load(); a != 4 || b != 0 {
+			t.Errorf("%d of 4 of the other shard were answered, %d of those that are apart", a, b)
+		}
+		all.Go(func() {
+			for i, r := range s.Many(t.Context(), []store.Request{{Key: by[0][0]}, {Key: by[1][2]}, {Key: by[1][3]}}) {
+				if r.Err != nil || !r.Created {
+					t.Errorf("%d of many: %v", i, r.Err)
+				}
+			}
+		})
+		synctest.Wait()
+		close(st.away)
+		all.Wait()
+		if b := answered[1].Load(); b != 2 {
+			t.Errorf("%d of 2 that are apart were answered", b)
+		}
+		st.mu.Lock()
+		st.node = nil // many come together once more
+		st.mu.Unlock()
+		for i, r := range s.Many(t.Context(), []store.Request{{Key: by[0][0]}, {Key: by[1][2]}}) {
+			if r.Err != nil || !r.Created {
+				t.Errorf("%d of many, together: %v", i, r.Err)
+			}
+		}
+		s.Close(t.Context())
 	})
 }
 

@@ -45,8 +45,9 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 
 // ScheduleAll stores batches, with one answer each. Those of shards of one node,
 // which Node tells, go and are answered together, in one round trip; others should
-// not be among them, because they would be waited for too. Nothing is said of the
-// order of two batches of one partition.
+// not be among them, because they would be waited for too. What is answered with
+// ErrApart would hold the others up as well. Nothing is said of the order of two
+// batches of one partition.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	calls := make([]creation, len(batches))
 	for i := range batches {
@@ -58,18 +59,22 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	s.create(ctx, calls)
 	out := make([]Batched, len(batches))
 	for i := range batches {
+		if err := calls[i].apart; err != nil {
+			out[i].Err = fmt.Errorf("schedule: %w: %w", ErrApart, err)
+			continue
+		}
 		out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
 	}
 	return out
 }
 
-// Node names the node that has a partition's shard; there is one alone outside a
-// cluster.
+// Node names the node that has a partition's shard, or the shard itself while it is
+// kept apart; there is one alone outside a cluster.
 func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 	if !s.o.Cluster {
 		return ""
 	}
-	return s.master(ctx, s.space.Base(p.Shard))
+	return s.aparts.name(s.master(ctx, s.space.Base(p.Shard)), p.Shard)
 }
 
 // creating are the script's arguments for a batch.
@@ -96,6 +101,7 @@ type creation struct {
 	args   []any
 	others []string // the prefixes of the last call
 	cmd    *redis.Cmd
+	apart  error // why it is to be sent apart from the others
 }
 
 // keys are those of a call while v is known.
@@ -119,11 +125,17 @@ func (s *Store) create(ctx context.Context, calls []creation) {
 		c.cmd = s.knowing(ctx, s.space.Base(c.Shard), func(v *view) *redis.Cmd {
 			return s.send(ctx, v, scheduleScript, c.keys(s, v), c.args)
 		})
+		if s.o.Cluster {
+			s.aparts.note(c.Partition, c.cmd.Err())
+		}
 	}
 	for i := range calls {
 		switch c := &calls[i]; {
 		case len(calls) == 1:
 			alone(c)
+		case s.o.Cluster && c.cmd != nil && again(c.cmd.Err()) && notNow(c.cmd.Err()):
+			s.aparts.note(c.Partition, c.cmd.Err())
+			c.apart = c.cmd.Err()
 		case c.cmd == nil || again(c.cmd.Err()):
 			wg.Go(func() { alone(c) })
 		}

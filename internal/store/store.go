@@ -66,6 +66,7 @@ type Store struct {
 	view     atomic.Pointer[view] // nil until the layout is known
 	learning chan struct{}        // one at a time
 	timers   timers               // to be set, in a cluster
+	aparts   aparts               // in a cluster
 	wrong    atomic.Bool          // the layout is another one
 
 	key atomic.Pointer[[]byte] // the service's own, as it was read last
