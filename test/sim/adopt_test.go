@@ -48,6 +48,10 @@ func (s *adoptStore) Strays(ctx context.Context, p keys.Partition, cursor string
 	return ks, next, nil
 }
 
+// expiredSince is within how many ms a script that began before a key expired has
+// ended, also on a busy machine.
+const expiredSince = 1000
+
 // Peek looks, and says what must follow from it.
 func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (time.Time, []store.Seen, int, error) {
 	w := s.w
@@ -60,7 +64,13 @@ func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, mo
 	}
 	for _, name := range ks[:looked] {
 		k := int(name[len(name)-1] - '0')
-		if op := w.decide(k, w.following.heard[k], w.timers[k].alive(now.UnixMilli())); op != "" {
+		alive := w.timers[k].alive(now.UnixMilli())
+		if !alive && w.timers[k].there { // keys expire by the time at which the script began, and it tells the one when it asked
+			alive = slices.ContainsFunc(seen, func(is store.Seen) bool {
+				return is.Key == name && is.Length != store.NoKey && now.UnixMilli()-is.Expire < expiredSince
+			})
+		}
+		if op := w.decide(k, w.following.heard[k], alive); op != "" {
 			w.following.ops[k] = op
 		}
 	}
