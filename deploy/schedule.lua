@@ -7,9 +7,15 @@
 --   EXEC
 --
 -- Load it once with SCRIPT LOAD, and again when Redis answers NOSCRIPT. It writes what a call of the API writes, byte for
--- byte; a test holds the two together. It is for NOTIFIER_SHARDS=1.
+-- byte; a test holds the two together.
 --
--- KEYS  1 <namespace>:{0}:shadow:<prefix>   2 …:records:<prefix>   3 …:dead:<prefix>   4 …:settled:<prefix>
+-- {0} is the hash tag of the shard: with one shard, and no notifier reshard since the first start, it is that. Else the tags
+-- are HGET notifier:meta tags, comma-separated ("" = 0, 1, 2, …), as many as HGET notifier:meta shards says, and which of them
+-- a key belongs to, from the first on, is FNV-1a of the key, h, and then (h ^ h>>16 ^ h>>8) mod that number, all in 32 bits.
+-- Whoever names another is refused and told which it is: a producer may as well take that one and try again. After a reshard
+-- a producer is refused until all notices have been moved ("is being moved"): meanwhile schedule through the API.
+--
+-- KEYS  1 <namespace>:{<tag>}:shadow:<prefix>   2 …:records:<prefix>   3 …:dead:<prefix>   4 …:settled:<prefix>
 --       namespace is NOTIFIER_NAMESPACE, prefix that of the route with the longest match
 --       5 the notice's key; leave it out in a cluster, where the timer would lie in another slot: the notice is then up to
 --         NOTIFIER_GRACE later
@@ -21,7 +27,7 @@
 --       7 audience, whom the notice is for, if the route signs for each audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): there
 --         a notice without one is dead with the reason "invalid" when it falls due; "" or absent otherwise
 -- Reply the due time in Unix ms, or 0 if the key was kept already and nothing was written
---       an error, and nothing written, if something is wrong with the arguments, if no configuration of the service ever had a
+--       an error, and nothing written, if something is wrong with the arguments, if the shard is not the key's, if no configuration of the service ever had a
 --       route with the prefix, if no instance has begun on this Redis, or if Redis's clock is years behind: in a transaction the
 --       other commands are carried out
 -- Bound one notice. The body is read some times over: keep it below 64 KiB, a longer one holds Redis up for milliseconds.
@@ -31,13 +37,12 @@
 local function refuse(text) return redis.error_reply('NOTIFIER ' .. text) end
 
 if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 7 then return refuse('wants 4 or 5 keys and 4 to 7 arguments') end
-local space, shard, prefix = string.match(KEYS[1], '^(.-):{(%d+)}:shadow:(.+)$')
-if not space then return refuse('the first key is not <namespace>:{0}:shadow:<prefix>') end
-local base = space .. ':{' .. shard .. '}:'
+local space, tag, prefix = string.match(KEYS[1], '^(.-):{([%w_.~-]+)}:shadow:(.+)$')
+if not space then return refuse('the first key is not <namespace>:{<tag of the shard>}:shadow:<prefix>') end
+local base = space .. ':{' .. tag .. '}:'
 for i, kind in ipairs({'shadow', 'records', 'dead', 'settled'}) do
   if KEYS[i] ~= base .. kind .. ':' .. prefix then return refuse('key ' .. i .. ' is not ' .. base .. kind .. ':' .. prefix) end
 end
-if shard ~= '0' then return refuse('is for NOTIFIER_SHARDS=1') end
 
 local key, when, mode, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local kind, url, audience = ARGV[5] or '', ARGV[6] or '', ARGV[7] or ''
@@ -174,10 +179,34 @@ end
 tail = tail .. '}'
 
 -- What the instances of the service know: nothing is written that none of them would find.
-local layout = redis.call('HMGET', base .. 'layout', 'layout', 'shards', 'history')
-if not layout[1] then return refuse('no instance of the service has begun on this Redis') end
-if layout[1] ~= '1' or layout[2] ~= '1' then
-  return refuse('is for layout 1 and NOTIFIER_SHARDS=1, here they are ' .. layout[1] .. ' and ' .. tostring(layout[2]))
+local layout = redis.call('HMGET', base .. 'layout', 'layout', 'shards', 'history', 'tags', 'places', 'whole')
+if not layout[1] then
+  return refuse('no instance of the service has begun on this Redis, or it has no shard {' .. tag .. '}: HGETALL ' .. space .. ':meta')
+end
+if layout[1] ~= '1' then return refuse('is for layout 1, here it is ' .. layout[1]) end
+
+-- Which shard the key belongs to.
+local count, tags, at, want = tonumber(layout[2]), {}, nil, 0
+for t in string.gmatch(layout[4] or '', '[^,]+') do tags[#tags + 1] = t end
+for i = 1, count do
+  tags[i] = tags[i] or tostring(i - 1)
+  if tags[i] == tag then at = i - 1 end
+end
+if count > 1 then
+  local h = 2166136261
+  for i = 1, #key do
+    h = bit.bxor(h, string.byte(key, i)) % 4294967296
+    h = (h % 256 * 16777216 + h * 403) % 4294967296 -- times 16777619
+  end
+  want = bit.bxor(h, bit.rshift(h, 16), bit.rshift(h, 8)) % 4294967296 % count
+end
+if at ~= want then
+  return refuse((at and 'the key does not belong to' or 'others have taken the place of') .. ' the shard {' .. tag .. '}: name {' .. tags[want + 1] ..
+    '} in the keys; HGET ' .. space .. ':meta tags has the tags of all ' .. count)
+end
+local shard = string.format('%.0f', (tonumber(layout[5]) or count) - count + want)
+if layout[5] and layout[6] ~= layout[5] then
+  return refuse('what former shards hold is being moved: until that is done, schedule through the API')
 end
 if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
   return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')

@@ -31,21 +31,34 @@ type nodes struct{ shard, timer string }
 // needs the same nodes of a cluster goes one after the other, and beside what needs
 // others. It is an error for each key that could not be looked at, and why.
 func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map[string]error, error) {
-	by := map[nodes]map[place][]string{}
+	var ks []string
 	for k := range some {
 		if !keys.Valid(k) {
 			continue
 		}
 		if r := a.o.Routes.Match(k); r != nil && r.Adopt {
-			p, n := place{r, a.o.Space.Partition(r.Prefix, k)}, nodes{}
-			if a.o.Node != nil {
-				n = nodes{a.o.Node(ctx, a.o.Space.Base(p.at.Shard)), a.o.Node(ctx, k)}
-			}
-			if by[n] == nil {
-				by[n] = map[place][]string{}
-			}
-			by[n][p] = append(by[n][p], k)
+			ks = append(ks, k)
 		}
+	}
+	shards, err := a.o.Store.Where(ctx, ks)
+	if err != nil {
+		failed := make(map[string]error, len(ks))
+		for _, k := range ks {
+			failed[k] = err
+		}
+		return failed, err
+	}
+	by := map[nodes]map[place][]string{}
+	for i, k := range ks {
+		r := a.o.Routes.Match(k)
+		p, n := place{r, keys.Partition{Prefix: r.Prefix, Shard: shards[i]}}, nodes{}
+		if a.o.Node != nil {
+			n = nodes{a.o.Node(ctx, a.o.Space.Base(p.at.Shard)), a.o.Node(ctx, k)}
+		}
+		if by[n] == nil {
+			by[n] = map[place][]string{}
+		}
+		by[n][p] = append(by[n][p], k)
 	}
 	var mu sync.Mutex
 	failed, errs := map[string]error{}, []error{}

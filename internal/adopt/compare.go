@@ -23,7 +23,7 @@ func (a *Adopter) eachPartition(f func(p place) error) error {
 		if !r.Adopt {
 			continue
 		}
-		for shard := range max(a.o.Space.Shards, 1) {
+		for shard := range a.o.Space.Places() {
 			if err := f(place{r, keys.Partition{Prefix: r.Prefix, Shard: shard}}); err != nil {
 				return err
 			}

@@ -89,6 +89,8 @@ func (away) Peek(context.Context, keys.Partition, []string, int64) (time.Time, [
 	return time.Time{}, nil, 0, errors.New("away")
 }
 
+func (away) Where(_ context.Context, ks []string) ([]int, error) { return make([]int, len(ks)), nil }
+
 func (away) Unknown(context.Context, keys.Partition, []string, time.Duration) (none, old []string, err error) {
 	return nil, nil, errors.New("away")
 }

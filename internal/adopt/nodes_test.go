@@ -42,6 +42,14 @@ func (s *twoNodes) hang(on bool) {
 	s.hangs = on
 }
 
+func (s *twoNodes) Where(_ context.Context, ks []string) ([]int, error) {
+	at := make([]int, len(ks))
+	for i, k := range ks {
+		at[i] = s.space.Shard(k)
+	}
+	return at, nil
+}
+
 func (s *twoNodes) Peek(ctx context.Context, p keys.Partition, ks []string, _ int64) (time.Time, []store.Seen, int, error) {
 	needsB := s.node(ctx, s.space.Base(p.Shard)) == "b"
 	var seen []store.Seen

@@ -63,7 +63,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		q.d.o.OnHandled(q.r.Name, e.took)
 	}
 	e.Settlement = End(q.r, c, e.result, e.at, e.took)
-	settles := q.shards[c.Shard].settles
+	settles := q.shards.at(c.Shard).settles
 	if settles.Len() < maxUnsettled {
 		// The slot is for handlers; it need not wait until all is written down.
 		e.slot = false
@@ -84,7 +84,7 @@ func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
 	countLapses(q.r, c, j.now.Add(time.Since(j.at)))
 	r := notice.DeferredResult(why, 0, "")
 	q.d.wg.Add(1)
-	q.shards[c.Shard].settles.Add(finished{Settlement: End(q.r, c, r, time.Time{}, 0), result: r, attempt: c.NextAttempt(),
+	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, time.Time{}, 0), result: r, attempt: c.NextAttempt(),
 		source: source, slot: slot})
 }
 

@@ -21,6 +21,13 @@ func newBacklog(shards int) backlog {
 	return backlog{wants: make([]want, shards), newest: make([]bool, shards)}
 }
 
+// grow makes room for more shards.
+func (b *backlog) grow(shards int) {
+	for len(b.wants) < shards {
+		b.wants, b.newest = append(b.wants, wantNone), append(b.newest, false)
+	}
+}
+
 // ask asks for a sweep of a shard. A call for more outweighs one for less.
 func (b *backlog) ask(shard int, w want) { b.wants[shard] = max(b.wants[shard], w) }
 

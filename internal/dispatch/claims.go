@@ -79,7 +79,7 @@ func (q *routeQueue) lend(c call, f *flight) {
 		return
 	}
 	f.lent = true
-	q.shards[c.shard].stuck++
+	q.shards.at(c.shard).stuck++
 	q.slots.answered(c.source)
 	q.mu.Unlock()
 	q.release(freed{slots: c.n, running: c.n, swept: swept(c.source, c.n)})
@@ -102,7 +102,7 @@ func (q *routeQueue) claim(c call) {
 	ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
 	c.sent = time.Now()
 	var f flight
-	if len(q.shards) > 1 {
+	if len(q.shards.all()) > 1 {
 		defer time.AfterFunc(slotsHeld, func() { q.lend(c, &f) }).Stop()
 	}
 	claimed, err := c.send(ctx, c)
@@ -125,7 +125,7 @@ func (q *routeQueue) claim(c call) {
 	}
 	begin := won - len(had)
 	if f.lent {
-		q.shards[c.shard].stuck--
+		q.shards.at(c.shard).stuck--
 		begin, idle = q.regain(c.source, len(had)-idle, begin), 0
 	} else {
 		q.slots.answered(c.source)
@@ -167,7 +167,7 @@ func (q *routeQueue) claim(c call) {
 // failed notes a call without an answer, and reports whether the one before it
 // had succeeded. The caller holds mu.
 func (q *routeQueue) failed(c call, err error) (first bool) {
-	l := q.shards[c.shard]
+	l := q.shards.at(c.shard)
 	q.backlog.ask(c.shard, wantDue)
 	if c.over.holder != "" && c.looks == 0 {
 		q.remember(c.over)
@@ -186,7 +186,7 @@ func (q *routeQueue) failed(c call, err error) (first bool) {
 // answered notes a call that was answered, and what it has left. The caller
 // holds mu.
 func (q *routeQueue) answered(c call, claimed store.Claimed) {
-	l := q.shards[c.shard]
+	l := q.shards.at(c.shard)
 	l.health.claimed()
 	if claimed.More {
 		q.backlog.ask(c.shard, c.want)

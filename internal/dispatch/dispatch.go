@@ -229,6 +229,14 @@ func (d *Dispatcher) SetLiving(n int) {
 	}
 }
 
+// Grow makes room for more shards; it is called before their first notice comes.
+// Nothing is claimed of them until SetPaused has been called.
+func (d *Dispatcher) Grow(shards int) {
+	for _, q := range d.queues {
+		q.grow(shards)
+	}
+}
+
 // SetPaused says of which partitions nothing is claimed.
 func (d *Dispatcher) SetPaused(paused func(p keys.Partition) bool) {
 	for _, q := range d.queues {
@@ -252,7 +260,7 @@ func (d *Dispatcher) InFlight(prefix string) int {
 func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 	for _, q := range d.queues {
 		q.close()
-		for _, l := range q.shards {
+		for _, l := range q.shards.all() {
 			l.settles.SetInterval(0)
 		}
 	}
@@ -280,7 +288,7 @@ func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 		<-done
 		d.workers.Wait()
 		for _, q := range d.queues {
-			for _, l := range q.shards {
+			for _, l := range q.shards.all() {
 				l.settles.Wait()
 			}
 		}

@@ -379,7 +379,7 @@ func quiet(t *testing.T, d *Dispatcher) {
 		if q.slots != newSlots(q.r.Slots()) || len(q.inHand.held)+q.inHand.looking+len(q.inHand.ended) != 0 || q.share.held != 0 {
 			t.Errorf("%s: slots %+v, in hand %d, held %d", prefix, q.slots, len(q.inHand.held), q.share.held)
 		}
-		for _, l := range q.shards {
+		for _, l := range q.shards.all() {
 			if len(l.unanswered.calls) != 0 || l.health.failing != 0 || l.stuck != 0 {
 				t.Errorf("%s, shard %d: unanswered %d, failing %d, stuck %d", prefix, l.shard, len(l.unanswered.calls), l.health.failing, l.stuck)
 			}

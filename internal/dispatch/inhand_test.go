@@ -160,7 +160,7 @@ func TestInHandKeepsOneLaterClaim(t *testing.T) {
 	h, n := newInHand(), &notice.Notice{Key: "a:b:c:d", Made: 1}
 	claims := make([]store.Claim, 3)
 	for i := range claims {
-		claims[i] = store.Reported(store.Found{Notice: &notice.Notice{Key: n.Key, Made: 1, AttemptsMade: i}}, 0)
+		claims[i] = store.Reported(store.Found{Notice: &notice.Notice{Key: n.Key, Made: 1, AttemptsMade: i}})
 	}
 	for i, want := range []struct{ had, idle int }{{0, 0}, {1, 0}, {1, 1}} {
 		if had, idle := h.add(claims[i:i+1], job{source: notice.SourceSweep}); len(had) != want.had || idle != want.idle {

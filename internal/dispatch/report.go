@@ -31,7 +31,6 @@ type ReportStore interface {
 // speaks of a notice that another has replaced, changes nothing and says so.
 type Reports struct {
 	Store ReportStore
-	Shard func(key string) int
 	// Find reads a notice, wherever it is kept.
 	Find   func(ctx context.Context, key string) (store.Found, error)
 	Logger *zap.Logger
@@ -163,7 +162,7 @@ func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finis
 	if n := len(f.Attempts); n > 0 {
 		e.took = max(time.Since(f.Attempts[n-1].At), 0)
 	}
-	claim := store.Reported(f, p.Shard(f.Key))
+	claim := store.Reported(f)
 	f.AwaitsReport = true // also of one that counts as delivered: the report ends the attempt that was counted
 	e.Settlement = End(r, &claim, e.result, time.Now(), 0)
 	return e

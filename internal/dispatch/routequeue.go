@@ -25,8 +25,8 @@ type routeQueue struct {
 	stop    chan struct{} // closed when settles are given up
 
 	mu        sync.Mutex
-	shards    []*shardQueue // by shard
-	turn      int           // the shard whose unanswered calls come first
+	shards    shardQueues
+	turn      int // the shard whose unanswered calls come first
 	slots     slots
 	hints     hints
 	backlog   backlog
@@ -39,10 +39,20 @@ func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler(r), stop: make(chan struct{}),
 		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards), inHand: newInHand()}
 	q.share.wake = q.wake
-	for shard := range d.o.Shards {
-		q.shards = append(q.shards, newShardQueue(q, shard))
-	}
+	q.grow(d.o.Shards)
 	return q
+}
+
+// grow makes queues for more shards.
+func (q *routeQueue) grow(shards int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := slices.Clone(q.shards.all())
+	for shard := len(list); shard < shards; shard++ {
+		list = append(list, newShardQueue(q, shard))
+	}
+	q.backlog.grow(len(list))
+	q.shards.p.Store(&list)
 }
 
 func (q *routeQueue) hint(key string) bool {
@@ -50,7 +60,7 @@ func (q *routeQueue) hint(key string) bool {
 	defer q.mu.Unlock()
 	q.hints.last = time.Now()
 	shard := q.d.o.Shard(key)
-	if q.shards[shard].paused || q.closed || !q.hints.add(key, q.slots.free) {
+	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, q.slots.free) {
 		// Its event is spent: the next free slot need not wait for the grace.
 		q.backlog.ask(shard, wantDue)
 		return q.slots.all == 0 // all slots are other instances', who have heard it too: nothing is dropped
@@ -76,7 +86,7 @@ func (q *routeQueue) setSlots(n int) {
 func (q *routeQueue) room(shard int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.shards[shard].paused || q.closed {
+	if q.shards.at(shard).paused || q.closed {
 		return 0
 	}
 	return max(q.slots.free-len(q.hints.waiting), 0)
@@ -85,7 +95,7 @@ func (q *routeQueue) room(shard int) int {
 func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range q.shards {
+	for _, l := range q.shards.all() {
 		p := paused(q.partition(l.shard))
 		if l.paused && !p {
 			q.backlog.ask(l.shard, wantDue)
@@ -97,7 +107,7 @@ func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 
 // awake ends the rests of all shards.
 func (q *routeQueue) awake() {
-	for _, l := range q.shards {
+	for _, l := range q.shards.all() {
 		l.health.awake()
 	}
 }
@@ -110,7 +120,7 @@ func (q *routeQueue) running() int {
 }
 
 func (q *routeQueue) close() {
-	for _, l := range q.shards {
+	for _, l := range q.shards.all() {
 		l.health.stop()
 	}
 	q.mu.Lock()
@@ -175,7 +185,7 @@ func (q *routeQueue) claimSome() (begun bool) {
 
 func (q *routeQueue) claimHinted() bool {
 	shards := q.d.o.Shard
-	if q.d.o.Shards == 1 {
+	if len(q.shards.all()) == 1 {
 		shards = nil
 	}
 	hinted, shard := q.hints.take(min(q.slots.free, maxBatch), shards)

@@ -108,7 +108,7 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 		e.Claim.AwaitsReport = true
 		e.result = notice.RetryResult(notice.ReasonQueue, done[i].Refused)
 		e.Settlement = End(q.r, &e.Claim, e.result, e.at, e.took)
-		q.shards[e.Claim.Shard].settles.Add(e)
+		q.shards.at(e.Claim.Shard).settles.Add(e)
 	}
 	return rest, settled
 }
@@ -145,7 +145,7 @@ func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]fin
 		}
 	}
 	for _, e := range again {
-		q.shards[e.Claim.Shard].settles.Add(e)
+		q.shards.at(e.Claim.Shard).settles.Add(e)
 	}
 	return list[:kept], done[:kept]
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"sync/atomic"
 	"time"
 
 	"notifier/internal/coalesce"
@@ -19,6 +20,21 @@ type shardQueue struct {
 	paused     bool // until SetPaused is called for the first time, too
 	open       bool // claims may be made: see openShards
 }
+
+// shardQueues are those of all shards, by their number. There may come more at any
+// time.
+type shardQueues struct {
+	p atomic.Pointer[[]*shardQueue]
+}
+
+func (l *shardQueues) all() []*shardQueue {
+	if list := l.p.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+func (l *shardQueues) at(shard int) *shardQueue { return l.all()[shard] }
 
 func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	l := &shardQueue{shard: shard, health: newHealth(q.wake), paused: true}
@@ -44,8 +60,8 @@ func (q *routeQueue) setLiving(n int) {
 	if q.closed {
 		return // what is settled now waits for nothing
 	}
-	for _, l := range q.shards {
-		l.settles.SetInterval(settlesEvery(q.r, n*len(q.shards)))
+	for _, l := range q.shards.all() {
+		l.settles.SetInterval(settlesEvery(q.r, n*len(q.shards.all())))
 	}
 }
 
@@ -54,7 +70,7 @@ func (q *routeQueue) setLiving(n int) {
 // caller holds mu.
 func (q *routeQueue) openShards() (some bool) {
 	all := true
-	for _, l := range q.shards {
+	for _, l := range q.shards.all() {
 		l.open = !l.paused && l.stuck == 0 && l.health.ready()
 		some, all = some || l.open, all && l.open
 	}
@@ -62,7 +78,7 @@ func (q *routeQueue) openShards() (some bool) {
 		return some
 	}
 	q.hints.leave(func(key string) bool {
-		l := q.shards[q.d.o.Shard(key)]
+		l := q.shards.at(q.d.o.Shard(key))
 		leave := l.paused || some && !l.open
 		if leave {
 			q.backlog.ask(l.shard, wantDue)
@@ -73,12 +89,12 @@ func (q *routeQueue) openShards() (some bool) {
 }
 
 // isOpen reports what openShards noted of a shard.
-func (q *routeQueue) isOpen(shard int) bool { return q.shards[shard].open }
+func (q *routeQueue) isOpen(shard int) bool { return q.shards.at(shard).open }
 
 // owed is the shard whose unanswered call is to be made again; nil = there is none.
 func (q *routeQueue) owed() *shardQueue {
-	for i := range q.shards {
-		l := q.shards[(q.turn+i)%len(q.shards)]
+	for i := range q.shards.all() {
+		l := q.shards.at((q.turn + i) % len(q.shards.all()))
 		if l.open && l.unanswered.wants() > 0 {
 			q.turn = l.shard + 1
 			return l

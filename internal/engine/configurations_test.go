@@ -43,7 +43,7 @@ func startWith(t *testing.T, srv *redistest.Server, s *sink, prefixes ...string)
 // tidy makes a round as the instance's Janitor does every half minute.
 func (w *world) tidy(t *testing.T) {
 	t.Helper()
-	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: w.store, Routes: w.o.Routes, Shards: 1, OnPaused: func(func(keys.Partition) bool) {},
+	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: w.store, Routes: w.o.Routes, OnPaused: func(func(keys.Partition) bool) {},
 		OnMoved: func(p keys.Partition) { w.wake(p, time.Time{}) }, Logger: zap.NewNop()})
 	if _, err := k.Announce(t.Context()); err != nil {
 		t.Fatal(err)

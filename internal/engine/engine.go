@@ -115,7 +115,9 @@ type Engine struct {
 	mail      chan message
 	away      away
 	coming    atomic.Int64
-	sweepers  map[string][]*reconcile.Sweeper // by prefix, then shard
+	sweepers  sweepers
+	places    chan struct{} // asks tendPlaces to look
+	looks     *reconcile.Looks
 
 	unconfirmed *unconfirmed
 
@@ -133,7 +135,7 @@ func New(o Options) *Engine {
 	if o.MaxBody == 0 {
 		o.MaxBody = 256 << 10
 	}
-	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), since: time.Now(), mail: make(chan message, mailRoom)}
+	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), places: make(chan struct{}, 1), since: time.Now(), mail: make(chan message, mailRoom)}
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
 	e.events.Store(true)
 	e.keyspace.Store(true)
@@ -172,7 +174,7 @@ func (e *Engine) build(space keys.Space) error {
 	}
 	e.store = store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
 		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
-		Retention: o.Retention, Retain: o.Retain, OnError: e.failing, OnLayout: e.setLayout,
+		Retention: o.Retention, Retain: o.Retain, OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow,
 		History: o.History.most(), Host: e.host, OnEnded: e.ended,
 		Adopts: func(prefix string) bool {
 			if r := o.Routes.Prefix(prefix); r != nil {
@@ -183,11 +185,13 @@ func (e *Engine) build(space keys.Space) error {
 				return r.Adopt && (keys.HasPrefix(prefix, r.Prefix) || keys.HasPrefix(r.Prefix, prefix))
 			})
 		}})
-	e.shipper, e.replays = e.newShipper(space.Shards), e.newDriver()
+	e.sweepers.clear()
+	space = e.store.Space() // which grows
+	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
 	if err := e.newFleet(); err != nil {
 		return err
 	}
-	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space.Shards, Shard: space.Shard,
+	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space.Places(), Shard: space.Shard,
 		Handler: o.Handler, Total: o.Concurrency, Fleet: e.Fleet(), Grace: o.Grace,
 		OnClaims: o.Metrics.Claim, OnAttempt: o.Metrics.Attempt, OnLateness: o.Metrics.Lateness, OnHandled: o.Metrics.Handler,
 		OnUnsettled: o.Metrics.Unsettled, SettleWait: o.ConfirmSettle.Wait(), Logger: o.Logger,
@@ -198,7 +202,7 @@ func (e *Engine) build(space keys.Space) error {
 			}
 		}})
 	e.unadopted = newUnadopted(e.Find, o.Logger)
-	e.reports = &dispatch.Reports{Store: e.store, Shard: space.Shard, Find: e.Find, OnAttempt: o.Metrics.Attempt, Logger: o.Logger,
+	e.reports = &dispatch.Reports{Store: e.store, Find: e.Find, OnAttempt: o.Metrics.Attempt, Logger: o.Logger,
 		Ahead: o.Conn.Masters != nil}
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Wait: o.Confirm.Wait(),
 		OnDue:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
@@ -207,30 +211,21 @@ func (e *Engine) build(space keys.Space) error {
 		OnAdopted: o.Metrics.Scheduled, OnBodyLost: o.Metrics.BodiesLost, Events: func() bool { return e.events.Load() && e.keyspace.Load() }, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, OnWake: e.wake,
-		OnPaused: func() { e.janitor.Check() }, OnSubscribed: e.catchUp, OnKeyspace: e.adopter.Event, OnAdopting: e.setKeyspace,
+		OnPaused: func() { e.janitor.Check() }, OnPlaces: e.lookForPlaces, OnSubscribed: e.catchUp, OnKeyspace: e.adopter.Event, OnAdopting: e.setKeyspace,
 		OnEvents: e.setEvents, Observer: o.Metrics, Logger: o.Logger})
-	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space.Shards,
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space.Places,
 		OnPaused: e.dispatch.SetPaused, OnMoved: func(p keys.Partition) { e.wake(p, time.Time{}) },
 		Preferred: func(p keys.Partition) bool {
 			v, r := e.Fleet().View(), o.Routes.Prefix(p.Prefix)
 			return r == nil || !v.Even(r.Name) || v.PrefersWork(p.Prefix, p.Shard)
 		}, Logger: o.Logger})
-	e.few, e.sweepers = map[*route.Route]*few{}, map[string][]*reconcile.Sweeper{}
-	looks := reconcile.NewLooks(e.store, space.Shards, o.Conn.Masters != nil)
+	e.few, e.looks = map[*route.Route]*few{}, reconcile.NewLooks(e.store, o.Conn.Masters != nil)
 	for _, r := range o.Routes.All() {
 		if o.Few != nil && o.Few(r) > 0 {
 			e.few[r] = &few{few: o.Few(r)}
 		}
-		for shard := range space.Shards {
-			e.sweepers[r.Prefix] = append(e.sweepers[r.Prefix], reconcile.NewSweeper(reconcile.SweeperOptions{Store: looks, Begun: e.since, Dispatch: e.dispatch,
-				Partition: keys.Partition{Prefix: r.Prefix, Shard: shard}, Grace: o.Grace,
-				Rank:       func() int { return e.rank(r, shard) },
-				Group:      func() int { return e.group(r) },
-				Owner:      func(key string) string { return e.workers(r).Preferred(key) },
-				Living:     func() int { return e.Fleet().View().Living() },
-				Subscribed: func() bool { return e.listener.Alive() > 0 }, Events: e.events.Load, Alarm: o.Alarm, Logger: o.Logger}))
-		}
 	}
+	e.sweepMore()
 	return nil
 }
 
@@ -247,7 +242,7 @@ func (e *Engine) setLayout(err error) {
 
 // wake hears that a notice of a partition is due at an instant.
 func (e *Engine) wake(p keys.Partition, due time.Time) {
-	s, mine := e.sweepers[p.Prefix]
+	s, mine := e.sweepers.all()[p.Prefix]
 	switch {
 	case p.Shard < len(s):
 		s[p.Shard].Wake(due)
@@ -267,7 +262,7 @@ func (e *Engine) catchUp() {
 }
 
 func (e *Engine) sweepAll() {
-	for _, shards := range e.sweepers {
+	for _, shards := range e.sweepers.all() {
 		for _, s := range shards {
 			s.Now()
 		}
@@ -326,11 +321,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.keepMinutes(loops) })
 	g.Go(func() error { return e.keepHistory(loops) })
 	g.Go(func() error { return e.driveReplays(loops) })
-	for _, shards := range e.sweepers {
-		for _, s := range shards {
-			g.Go(func() error { return s.Run(loops) })
-		}
-	}
+	g.Go(func() error { return e.tendPlaces(loops) })
+	noMore := e.sweepers.run(func(s *reconcile.Sweeper) { g.Go(func() error { return s.Run(loops) }) })
 	select {
 	case <-ctx.Done():
 	case <-loops.Done(): // a loop failed
@@ -341,6 +333,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if left := e.dispatch.Drain(drain, 3*time.Second); left > 0 {
 		e.o.Logger.Error("stopped with attempts unsettled; they are made again when their lease has lapsed", zap.Int("attempts", left))
 	}
+	noMore()
 	stop()
 	return g.Wait()
 }
@@ -400,7 +393,7 @@ func (e *Engine) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.store == nil || e.store.Space().Shards != space.Shards || !slices.Equal(e.store.Space().Tags, space.Tags) {
+	if e.store == nil || !e.store.Space().Same(space) {
 		if err := e.build(space); err != nil {
 			return err
 		}

@@ -94,9 +94,13 @@ func (e *Engine) hostOf(n *notice.Notice) string {
 
 // forget forgets what it can of keys under one prefix.
 func (e *Engine) forget(ctx context.Context, prefix string, ks []string, done *history.Erased) error {
+	shards, err := e.store.Where(ctx, ks)
+	if err != nil {
+		return err
+	}
 	by := map[keys.Partition][]string{}
-	for _, k := range ks {
-		p := e.store.Space().Partition(prefix, k)
+	for i, k := range ks {
+		p := keys.Partition{Prefix: prefix, Shard: shards[i]}
 		by[p] = append(by[p], k)
 	}
 	for p, some := range by {

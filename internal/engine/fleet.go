@@ -171,7 +171,7 @@ const takeOverLater = time.Second
 // takeOver has the claims of an instance that is gone claimed anew.
 func (e *Engine) takeOver(id string) {
 	var later []keys.Partition
-	for prefix, shards := range e.sweepers {
+	for prefix, shards := range e.sweepers.all() {
 		v := e.workers(e.o.Routes.Prefix(prefix))
 		for shard := range shards {
 			p := keys.Partition{Prefix: prefix, Shard: shard}

@@ -93,7 +93,7 @@ func (e *Engine) historyGauges(ctx context.Context, missing []store.Lost) (*metr
 		return nil, nil
 	}
 	g := &metrics.HistoryGauges{Bound: int64(e.o.History.most())}
-	for shard := range max(e.store.Space().Shards, 1) {
+	for shard := range e.store.Space().Places() {
 		if slices.ContainsFunc(missing, func(l store.Lost) bool { return slices.Contains(l.Shards, shard) }) {
 			continue
 		}

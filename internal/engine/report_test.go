@@ -146,7 +146,7 @@ func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := 0
-	reports := dispatch.Reports{Store: s, Shard: space.Shard, Logger: zap.NewNop(),
+	reports := dispatch.Reports{Store: s, Logger: zap.NewNop(),
 		Find: func(ctx context.Context, key string) (store.Found, error) {
 			f, err := s.Find(ctx, now, key)
 			if moved == 0 {

@@ -18,6 +18,8 @@ type Figures struct {
 	Hosts  []HostFigures           `json:"hosts,omitempty"`
 	// ClockMS is how far its clock is ahead of Redis's, in ms.
 	ClockMS int64 `json:"clock_ms,omitempty"`
+	// Places is of how many shards it knows, former ones included.
+	Places int `json:"places,omitempty"`
 	// Cut: there was no room for all of it.
 	Cut bool `json:"cut,omitempty"`
 }
@@ -57,7 +59,8 @@ func (f Figures) Encode() []byte {
 			f.Hosts = f.Hosts[:len(f.Hosts)/2]
 		case f.spare():
 		default:
-			return []byte(`{"cut":true}`)
+			text, _ = json.Marshal(Figures{Places: f.Places, Cut: true}) // no text is in it
+			return text
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,13 +67,19 @@ const (
 type Shipper struct {
 	o      ShipperOptions
 	token  string
-	wake   []chan struct{}
-	ends   []atomic.Int64 // what has ended here since the start, by shard
-	writes chan struct{}  // how many batches are written at a time
-	down   atomic.Int64   // until when (Unix ns) the database is left alone
-	wait   atomic.Int64   // how long that was, in ns
-	each   atomic.Int64   // bytes of an entry, as last seen
+	shards atomic.Pointer[[]*waits] // by shard
+	more   chan struct{}            // there are more of them
+	writes chan struct{}            // how many batches are written at a time
+	down   atomic.Int64             // until when (Unix ns) the database is left alone
+	wait   atomic.Int64             // how long that was, in ns
+	each   atomic.Int64             // bytes of an entry, as last seen
 	told   sometimes
+}
+
+// waits are what a Shipper knows of a shard.
+type waits struct {
+	wake chan struct{}
+	ends atomic.Int64 // what has ended here since the start
 }
 
 // How a Shipper goes about it.
@@ -99,22 +106,36 @@ const (
 
 // NewShipper makes a Shipper. Run starts it.
 func NewShipper(o ShipperOptions) *Shipper {
-	s := &Shipper{o: o, token: rand.Text(), wake: make([]chan struct{}, max(o.Shards, 1)), ends: make([]atomic.Int64, max(o.Shards, 1)),
-		writes: make(chan struct{}, parallel)}
-	for i := range s.wake {
-		s.wake[i] = make(chan struct{}, 1)
-	}
+	s := &Shipper{o: o, token: rand.Text(), more: make(chan struct{}, 1), writes: make(chan struct{}, parallel)}
+	s.Grow(max(o.Shards, 1))
 	return s
+}
+
+// Grow makes room for more shards. It is not called by two at a time.
+func (s *Shipper) Grow(shards int) {
+	var list []*waits
+	if had := s.shards.Load(); had != nil {
+		list = slices.Clone(*had)
+	}
+	for len(list) < shards {
+		list = append(list, &waits{wake: make(chan struct{}, 1)})
+	}
+	s.shards.Store(&list)
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
 }
 
 // Wake says that n endings were handed over in a shard. It does not block.
 func (s *Shipper) Wake(shard, n int) {
-	if shard < 0 || shard >= len(s.wake) {
+	shards := *s.shards.Load()
+	if shard < 0 || shard >= len(shards) {
 		return
 	}
-	s.ends[shard].Add(int64(n))
+	shards[shard].ends.Add(int64(n))
 	select {
-	case s.wake[shard] <- struct{}{}:
+	case shards[shard].wake <- struct{}{}:
 	default:
 	}
 }
@@ -123,9 +144,19 @@ func (s *Shipper) Wake(shard, n int) {
 // for another instance, or for the next start.
 func (s *Shipper) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for shard := range s.wake {
-		wg.Go(func() { s.serve(ctx, shard) })
-	}
+	wg.Go(func() {
+		for served := 0; ; {
+			for shards := *s.shards.Load(); served < len(shards); served++ {
+				shard := served
+				wg.Go(func() { s.serve(ctx, shard, shards[shard]) })
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.more:
+			}
+		}
+	})
 	wg.Go(func() { s.expire(ctx) })
 	s.watch(ctx)
 	wg.Wait()
@@ -168,19 +199,19 @@ func watchAfter(near bool) time.Duration {
 	return watchEvery + mathrand.N(watchEvery/4)
 }
 
-func (s *Shipper) serve(ctx context.Context, shard int) {
+func (s *Shipper) serve(ctx context.Context, shard int, l *waits) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.wake[shard]:
+		case <-l.wake:
 		}
 		if left := time.Until(time.Unix(0, s.down.Load())); left > 0 {
 			if !pause(ctx, left) {
 				return
 			}
 		}
-		if !s.calm(ctx, shard) {
+		if !l.calm(ctx) {
 			return
 		}
 		if err := s.Ship(ctx, shard); err != nil && ctx.Err() == nil {
@@ -191,13 +222,13 @@ func (s *Shipper) serve(ctx context.Context, shard int) {
 
 // calm waits for more to write at once, and while so much ends here that it would
 // take processor time from deliveries; it returns false if ctx ends.
-func (s *Shipper) calm(ctx context.Context, shard int) bool {
+func (l *waits) calm(ctx context.Context) bool {
 	for until := time.Now().Add(mostCalm); ; {
-		before := s.ends[shard].Load()
+		before := l.ends.Load()
 		if !pause(ctx, gather) {
 			return false
 		}
-		if s.ends[shard].Load()-before < burst || time.Now().After(until) {
+		if l.ends.Load()-before < burst || time.Now().After(until) {
 			return true
 		}
 	}

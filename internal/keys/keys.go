@@ -127,20 +127,25 @@ func HasPrefix(key, prefix string) bool {
 	return len(key) > len(prefix) && key[len(prefix)] == ':' && key[:len(prefix)] == prefix
 }
 
-// Space names every Redis key of one namespace.
+// Space names every Redis key of one namespace. What is called a shard in its methods
+// is a place: see places.go.
 type Space struct {
 	Namespace string
 	Shards    int
 	// Tags are the shards' hash tags; none = each shard's number.
 	Tags []string
+	// Former are the tags of shards that others have replaced, and Replaced how many of
+	// them there were at a time, both in their order.
+	Former   []string
+	Replaced []int
+
+	live *live
 }
 
 // Tag is the hash tag of a shard.
 func (s Space) Tag(shard int) string {
-	if shard < len(s.Tags) {
-		return s.Tags[shard]
-	}
-	return strconv.Itoa(shard)
+	l := s.at()
+	return l.tag(shard)
 }
 
 // ParseTags reads the tags of n shards, comma-separated; the empty text is none.
@@ -166,16 +171,21 @@ func ParseTags(text string, n int) ([]string, error) {
 }
 
 // Shard is the shard a notice key lives in: FNV-1a of the key, its halves
-// folded together because its low bits alone spread badly, modulo Shards.
+// folded together because its low bits alone spread badly, modulo how many there are.
 func (s Space) Shard(key string) int {
-	if s.Shards <= 1 {
+	l := s.at()
+	return len(l.former) + spread(key, l.shards)
+}
+
+func spread(key string, n int) int {
+	if n <= 1 {
 		return 0
 	}
 	h := uint32(2166136261)
 	for i := 0; i < len(key); i++ {
 		h = (h ^ uint32(key[i])) * 16777619
 	}
-	return int((h ^ h>>16 ^ h>>8) % uint32(s.Shards))
+	return int((h ^ h>>16 ^ h>>8) % uint32(n))
 }
 
 // Partition is what most of the service works on at a time: the notices of one
@@ -238,6 +248,13 @@ func (s Space) EndedSession(id string) string { return s.Namespace + ":{pages}:e
 
 // Link stands for a link that is good.
 func (s Space) Link(id string) string { return s.Namespace + ":{pages}:link:" + id }
+
+// Moving is the hash of notices that are on their way from a former shard to another:
+// see package move.
+func (s Space) Moving(shard int) string { return s.Base(shard) + "moving" }
+
+// Resharding is held by whoever runs a reshard.
+func (s Space) Resharding() string { return s.Namespace + ":resharding" }
 
 // Layout is a shard's copy of Meta, and the state of all that scripts compare.
 func (s Space) Layout(shard int) string { return s.Base(shard) + "layout" }

@@ -48,6 +48,8 @@ type Options struct {
 	OnWake func(p keys.Partition, due time.Time)
 	// OnPaused hears that the set of paused routes has changed.
 	OnPaused func()
+	// OnPlaces, if not nil, hears that there are other shards.
+	OnPlaces func()
 	// OnKeyspace, if not nil, hears of events on keys of routes that adopt.
 	OnKeyspace func(r *route.Route, key, event string)
 	// OnAdopting, if not nil, hears whether those events come from now on (true: they
@@ -388,12 +390,18 @@ func (l *Listener) leaves(r *route.Route, key string, next *group) bool {
 	return l.o.Leaves != nil && l.o.Leaves(r, key)
 }
 
-// wake reads "<due ms> <shard> <prefix>" and "paused <prefix>". Others are
+// wake reads "<due ms> <shard> <prefix>", "paused <prefix>" and "places <n>". Others are
 // other instances' beats, or nobody's.
 func (l *Listener) wake(text string) {
 	first, rest, _ := strings.Cut(text, " ")
-	if first == "paused" {
+	switch first {
+	case "paused":
 		l.o.OnPaused()
+		return
+	case "places":
+		if l.o.OnPlaces != nil {
+			l.o.OnPlaces()
+		}
 		return
 	}
 	ms, err := strconv.ParseInt(first, 10, 64)
@@ -402,7 +410,7 @@ func (l *Listener) wake(text string) {
 	}
 	shard, prefix, _ := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(shard)
-	if err != nil || n < 0 || n >= max(l.o.Space.Shards, 1) {
+	if err != nil || n < 0 || n >= l.o.Space.Places() {
 		return
 	}
 	l.o.OnWake(keys.Partition{Prefix: prefix, Shard: n}, time.UnixMilli(ms))

@@ -39,7 +39,9 @@ type JanitorStore interface {
 type JanitorOptions struct {
 	Store  JanitorStore
 	Routes *route.Table
-	Shards int
+	// Shards is how many there are now, former ones included; nil = one. There may
+	// come more at any time.
+	Shards func() int
 	// OnPaused hears which routes are paused, again and again.
 	OnPaused func(paused func(p keys.Partition) bool)
 	// OnMoved hears of partitions that notices were moved to.
@@ -65,7 +67,10 @@ type Janitor struct {
 
 // NewJanitor makes a Janitor. Run starts it.
 func NewJanitor(o JanitorOptions) *Janitor {
-	return &Janitor{o: o, mover: newMover(o), serving: newServing(o.Store, o.Routes), paused: make([][]string, o.Shards), check: make(chan struct{}, 1)}
+	if o.Shards == nil {
+		o.Shards = func() int { return 1 }
+	}
+	return &Janitor{o: o, mover: newMover(o), serving: newServing(o.Store, o.Routes), check: make(chan struct{}, 1)}
 }
 
 // Check lets it ask at once which routes are paused and which prefixes are
@@ -167,13 +172,18 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 		return err
 	}
 	now := slices.Clone(j.paused) // who was told of the last one may use it still
+	for len(now) < len(p.Shards) {
+		now = append(now, nil)
+	}
 	for shard, list := range p.Shards {
 		if list != nil {
 			now[shard] = list
 		}
 	}
 	j.paused = now
-	j.o.OnPaused(func(at keys.Partition) bool { return now[at.Shard] == nil || slices.Contains(now[at.Shard], at.Prefix) })
+	j.o.OnPaused(func(at keys.Partition) bool {
+		return at.Shard >= len(now) || now[at.Shard] == nil || slices.Contains(now[at.Shard], at.Prefix)
+	})
 	if p.Stale {
 		if err := j.o.Store.CopyPaused(ctx); err != nil {
 			return err
@@ -189,7 +199,7 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 // prefixes that nobody serves, or that a longer prefix covers.
 func (j *Janitor) Tidy(ctx context.Context) error {
 	var failed []error // of one shard is no reason to leave out others
-	for shard := range j.o.Shards {
+	for shard := range j.o.Shards() {
 		var list []store.Trim
 		for _, r := range j.o.Routes.All() {
 			if j.o.Preferred != nil && !j.o.Preferred(keys.Partition{Prefix: r.Prefix, Shard: shard}) {

@@ -181,7 +181,7 @@ func table(t *testing.T, prefixes ...string) *route.Table {
 func keep(s *fakeStore, rs *route.Table) (*Janitor, *observer.ObservedLogs, *[]string) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	var moved []string
-	k := NewJanitor(JanitorOptions{Store: s, Routes: rs, Shards: 2, OnPaused: func(func(keys.Partition) bool) {},
+	k := NewJanitor(JanitorOptions{Store: s, Routes: rs, Shards: func() int { return 2 }, OnPaused: func(func(keys.Partition) bool) {},
 		OnMoved: func(p keys.Partition) { moved = append(moved, fmt.Sprintf("%s/%d", p.Prefix, p.Shard)) }, Logger: zap.New(core)})
 	return k, logs, &moved
 }
@@ -425,7 +425,7 @@ func TestFollowsWhatIsPaused(t *testing.T) {
 		s.down = errDown
 		core, logs := observer.New(zapcore.WarnLevel)
 		var told []string
-		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: 2, OnPaused: func(paused func(keys.Partition) bool) {
+		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: func() int { return 2 }, OnPaused: func(paused func(keys.Partition) bool) {
 			said := ""
 			for _, p := range []string{"a", "b"} {
 				if paused(keys.Partition{Prefix: p}) {
@@ -479,7 +479,7 @@ func TestAShardWhosePausesAreUnknownIsPaused(t *testing.T) {
 		s := newFakeStore()
 		s.unread, s.paused, s.stale = 1, []string{"b"}, true
 		var paused func(keys.Partition) bool
-		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: 2, OnPaused: func(p func(keys.Partition) bool) { paused = p },
+		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: func() int { return 2 }, OnPaused: func(p func(keys.Partition) bool) { paused = p },
 			OnMoved: func(keys.Partition) {}, Logger: zap.NewNop()})
 		expect := func(when string, want string) {
 			t.Helper()

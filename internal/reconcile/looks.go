@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"sync"
 
 	"notifier/internal/coalesce"
 	"notifier/internal/keys"
@@ -20,8 +21,10 @@ type ManyLooker interface {
 // up to store.MaxLooks of them. It is safe for concurrent use.
 type Looks struct {
 	ManyLooker
-	groups []*coalesce.Batcher[*shared]
-	group  func(keys.Partition) int
+	cluster bool
+
+	mu     sync.Mutex
+	groups map[int]*coalesce.Batcher[*shared] // by shard in a cluster
 }
 
 // shared is a look that waits for others.
@@ -33,21 +36,25 @@ type shared struct {
 	done chan struct{}
 }
 
-// NewLooks makes the Looks of a number of shards. In a cluster the partitions of
-// one call must be of one shard.
-func NewLooks(s ManyLooker, shards int, cluster bool) *Looks {
-	l := &Looks{ManyLooker: s, group: func(keys.Partition) int { return 0 }}
-	if cluster {
-		l.group = func(p keys.Partition) int { return p.Shard }
-	} else {
-		shards = 1
+// NewLooks makes Looks. In a cluster the partitions of one call must be of one shard.
+func NewLooks(s ManyLooker, cluster bool) *Looks {
+	return &Looks{ManyLooker: s, cluster: cluster, groups: map[int]*coalesce.Batcher[*shared]{}}
+}
+
+// group gathers the looks that may share a call with one at a partition.
+func (l *Looks) group(p keys.Partition) *coalesce.Batcher[*shared] {
+	shard := 0
+	if l.cluster {
+		shard = p.Shard
 	}
-	for range shards {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.groups[shard] == nil {
 		// A single sender: what is asked for while a call is under way goes
 		// together with the next.
-		l.groups = append(l.groups, coalesce.New(coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: store.MaxLooks}, l.send))
+		l.groups[shard] = coalesce.New(coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: store.MaxLooks}, l.send)
 	}
-	return l
+	return l.groups[shard]
 }
 
 // Look implements Looker.
@@ -60,7 +67,7 @@ func (l *Looks) Look(ctx context.Context, look store.Look, patient bool) (store.
 		return v[0], v[0].Err
 	}
 	a := &shared{ctx: ctx, look: look, done: make(chan struct{})}
-	l.groups[l.group(look.Partition)].Add(a)
+	l.group(look.Partition).Add(a)
 	<-a.done // at the end of a ctx at the latest: that of the first of its call, which began before this one
 	return a.view, a.err
 }

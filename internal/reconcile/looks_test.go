@@ -59,7 +59,7 @@ func (*many) TouchGroups(context.Context, string, []store.TouchGroup) (int, erro
 func sharing(t *testing.T, m *many, routes, shards int, cluster bool, f func(all []*Sweeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		looks, begun := NewLooks(m, shards, cluster), time.Now()
+		looks, begun := NewLooks(m, cluster), time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		var all []*Sweeper

@@ -36,7 +36,7 @@ const (
 type mover struct {
 	store   Rehomer
 	routes  *route.Table
-	shards  int
+	shards  func() int
 	onMoved func(p keys.Partition)
 	logger  *zap.Logger
 
@@ -57,7 +57,7 @@ func newMover(o JanitorOptions) *mover {
 func (m *mover) empty(ctx context.Context, unserved []string) error {
 	orphans := int64(0)
 	var failed []error
-	for shard := range m.shards {
+	for shard := range m.shards() {
 		if len(unserved) == 0 {
 			break
 		}
@@ -120,7 +120,7 @@ func (m *mover) separate(ctx context.Context, prefix string) error {
 	}
 	from := time.Now()
 	left := int64(0)
-	for shard := range m.shards {
+	for shard := range m.shards() {
 		n, err := m.rehome(ctx, keys.Partition{Prefix: prefix, Shard: shard})
 		if err != nil {
 			return err

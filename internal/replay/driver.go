@@ -144,13 +144,15 @@ type drive struct {
 
 func (d *drive) run(ctx context.Context) {
 	log := d.o.Logger.With(zap.String("replay", d.r.ID))
-	if want := max(d.o.Space.Shards, 1); d.r.Shards != want {
-		d.fail(ctx, fmt.Sprintf("it was made for %d shards and there are %d now; what it has not sent by now needs a new replay", d.r.Shards, want))
+	if d.outdated(ctx) {
 		return
 	}
 	log.Info("replaying", zap.Int64("done", d.r.Done), zap.Int64("total", d.r.Total))
 	next := time.Now()
 	for {
+		if d.outdated(ctx) {
+			return
+		}
 		n, err := d.batch(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -186,6 +188,16 @@ func (d *drive) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// outdated ends a replay that was made for other shards: how far it is, each of those
+// knows for itself.
+func (d *drive) outdated(ctx context.Context) bool {
+	now := d.o.Space.Places()
+	if d.r.Shards != now {
+		d.fail(ctx, fmt.Sprintf("the shards have changed since it was made (%d, and %d now, former ones included); what it has not sent by now needs a new replay", d.r.Shards, now))
+	}
+	return d.r.Shards != now
 }
 
 // rest waits, and keeps the hold meanwhile; it reports false if that is lost.

@@ -89,7 +89,7 @@ func (m Maker) known(ctx context.Context, r *history.Replay) (*Plan, error) {
 // choose finds what a replay sends; in a dry run it only counts.
 func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, []history.Choice, error) {
 	p := &Plan{Replay: r}
-	r.Shards, r.Refused, r.Total = max(m.Space.Shards, 1), map[string]int64{}, 0
+	r.Shards, r.Refused, r.Total = m.Space.Places(), map[string]int64{}, 0
 	var list []history.Choice
 	elsewhere := map[Differs]int64{}
 	err := m.DB.Choose(ctx, r, func(row *history.Row, c history.Choice) error {

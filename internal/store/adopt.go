@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -81,6 +82,9 @@ func (s *Store) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([
 		args = append(args, a.Key, string(a.Op), digest, a.Expire, a.score, int64(made), tail)
 	}
 	v, err := s.knowing(ctx, s.space.Base(p.Shard), func(at *view) *redis.Cmd {
+		if p.Shard < at.first && slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil }) {
+			return replaced(ctx)
+		}
 		ks := s.keysOf(p)
 		for _, other := range at.others(p.Prefix, nil) {
 			ks = append(ks, s.space.Records(p.Under(other)))

@@ -27,8 +27,9 @@ const (
 	Reschedule Amendment = "reschedule"
 	Fire       Amendment = "fire"
 	Redrive    Amendment = "redrive"
-	Purge      Amendment = "purge"  // a Cancel of dead letters alone
-	reopen     Amendment = "reopen" // see Store.Reopen
+	Purge      Amendment = "purge"   // a Cancel of dead letters alone
+	reopen     Amendment = "reopen"  // see Store.Reopen
+	replace    Amendment = "replace" // see scheduleAmid
 )
 
 // When is the time that a Reschedule or Redrive gives: the instant Due if it is
@@ -43,8 +44,24 @@ type When struct {
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
 	a := []amended{{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}}
 	for range maxMoves {
+		shard, err := s.where(ctx, key)
+		if err != nil {
+			return Change{}, err
+		}
+		c, err := s.amendIn(ctx, shard, prefix, op, a)
+		if !errors.Is(err, ErrNotFound) || !s.IsFormer(shard) {
+			return c, err
+		}
+	}
+	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
+// amendIn is Amend in one shard.
+func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendment, a []amended) (Change, error) {
+	key := a[0].key
+	for range maxMoves {
 		if prefix != "" {
-			c, err := s.amend(ctx, s.space.Partition(prefix, key), op, a)
+			c, err := s.amend(ctx, keys.Partition{Prefix: prefix, Shard: shard}, op, a)
 			if err != nil && !errors.Is(err, ErrUnconfirmed) {
 				return Change{}, err
 			}
@@ -52,14 +69,14 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 				return c[0], err
 			}
 		}
-		all, err := s.elsewhere(ctx, prefix, key)
+		all, err := s.elsewhere(ctx, shard, prefix, key)
 		if err != nil {
 			return Change{}, err
 		}
 		if len(all) == 0 {
 			break
 		}
-		at, err := s.locate(ctx, s.space.Shard(key), all, []string{key})
+		at, err := s.locate(ctx, shard, all, []string{key})
 		if err != nil {
 			return Change{}, err
 		}
@@ -86,28 +103,57 @@ type Amended struct {
 func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []Lost, err error) {
 	r := s.newRound()
 	r.timeout += s.o.Confirm.Wait()
-	by := map[keys.Partition][]amended{}
-	for _, a := range list {
-		at := s.space.Partition(a.Prefix, a.Key)
-		by[at] = append(by[at], amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))})
-	}
-	for at, all := range by {
-		for step := range slices.Chunk(all, amendAtOnce) {
-			if _, err := r.do(ctx, at.Shard, func(ctx context.Context) error {
-				changes, err := s.amend(ctx, at, op, step)
-				for _, c := range changes { // also of what is not confirmed
-					if c.Done {
-						done++
-					}
+	for range maxMoves {
+		ks := make([]string, len(list))
+		for i := range list {
+			ks[i] = list[i].Key
+		}
+		shards, err := s.Where(ctx, ks)
+		if err != nil {
+			return done, nil, err
+		}
+		by := map[keys.Partition][]Amended{}
+		for i, a := range list {
+			at := keys.Partition{Prefix: a.Prefix, Shard: shards[i]}
+			by[at] = append(by[at], a)
+		}
+		list = list[:0:0]
+		for at, all := range by {
+			for step := range slices.Chunk(all, amendAtOnce) {
+				if _, err := r.do(ctx, at.Shard, func(ctx context.Context) error {
+					n, moved, err := s.amendStep(ctx, at, op, step)
+					done, list = done+n, append(list, moved...)
+					return err
+				}); err != nil {
+					return done, nil, err
 				}
-				return err
-			}); err != nil {
-				return done, nil, err
 			}
+		}
+		if len(list) == 0 {
+			break
 		}
 	}
 	missing, err = r.missing(ctx)
 	return done, missing, err
+}
+
+// amendStep changes notices of one partition, and says which have been moved to another
+// shard meanwhile.
+func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step []Amended) (done int, moved []Amended, err error) {
+	list := make([]amended, len(step))
+	for i, a := range step {
+		list[i] = amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))}
+	}
+	changes, err := s.amend(ctx, at, op, list)
+	for i, c := range changes { // also of what is not confirmed
+		switch {
+		case c.Done:
+			done++
+		case c.Before == "" && s.IsFormer(at.Shard):
+			moved = append(moved, step[i])
+		}
+	}
+	return done, moved, err
 }
 
 // Reopen undoes a delivery: the notice that Find read as f, and that has been
@@ -123,7 +169,7 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 	if t.Ending != EndDead {
 		a.when = string(appendWhen(nil, time.Time{}, t.After))
 	}
-	c, err := s.amend(ctx, s.space.Partition(n.Route, n.Key), reopen, []amended{a})
+	c, err := s.amend(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, reopen, []amended{a})
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {
 		return Change{}, err
 	}
@@ -133,7 +179,7 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 // amended is one notice's part of an amendment.
 type amended struct {
 	key, when   string
-	record, was string // of reopen: as it shall be, and as it was read
+	record, was string // of reopen: as it shall be, and as it was read; of replace the new one's tail
 }
 
 func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]Change, error) {
@@ -168,6 +214,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 			if c.Found, err = found(k, p.Prefix, []any{a[3], a[4], claimed, a[5], a[6]}); err != nil {
 				return nil, err
 			}
+			c.Found.Shard = p.Shard
 			if c.Done && c.Found.State == "" { // kept no longer: retention is off
 				c.Found.State, c.Found.SettledAt = notice.Cancelled, micros(v[0])
 			}

@@ -204,7 +204,7 @@ func attention(score string) time.Time {
 // Reported is the claim of a notice that awaits its consumer's report. Its
 // token names the making and the attempt, as settle.lua wrote them when the
 // entry was pushed: a notice that has taken this one's place has another.
-func Reported(f Found, shard int) Claim {
+func Reported(f Found) Claim {
 	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
-	return Claim{Notice: f.Notice, Shard: shard, token: token, score: "0", before: "0"}
+	return Claim{Notice: f.Notice, Shard: f.Shard, token: token, score: "0", before: "0"}
 }

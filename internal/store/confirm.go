@@ -373,7 +373,7 @@ func version(info string) (major, minor int) {
 func (s *Store) through(sc *script) func(ctx context.Context, w once) *redis.Cmd {
 	var c *confirmer
 	switch sc {
-	case scheduleScript, amendScript, restoreScript, replayScript:
+	case scheduleScript, amendScript, restoreScript, replayScript, moveInScript:
 		c = s.calls
 	case settleScript:
 		c = s.settles

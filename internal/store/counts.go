@@ -26,7 +26,7 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 	out, r := make([]Counts, len(prefixes)), s.newRound()
 	for i, prefix := range prefixes {
 		out[i].Prefix = prefix
-		for shard := range s.space.Shards {
+		for shard := range s.space.Places() {
 			if _, err := r.do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
 				return nil, nil, err
 			}

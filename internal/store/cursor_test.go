@@ -11,7 +11,7 @@ import (
 )
 
 func FuzzReadCursor(f *testing.F) {
-	for _, s := range []string{"", "{}", cursor{"app1", 1, 2, "1763785200000.5", "app1:a:b:c"}.String(), `{"p":"a","v":"nan","k":"b"}`,
+	for _, s := range []string{"", "{}", cursor{"app1", 1, 2, "1763785200000.5", "app1:a:b:c", 0}.String(), `{"p":"a","v":"nan","k":"b"}`,
 		`{"v":"0x_1p-2","k":"b"}`, `{"v":"1e400","k":"b"}`, `{"s":-1}`, `{"z":99}`, `[]`, `null`} {
 		f.Add(s)
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,6 +18,8 @@ type Found struct {
 	State notice.State
 	// SettledAt is when it was delivered or cancelled, or when it died.
 	SettledAt time.Time
+	// Shard is the place it lies in.
+	Shard int
 	// record is the text it was read from: see Store.Reopen.
 	record string
 }
@@ -30,8 +33,23 @@ var findScript = newScript("find", findSource, false)
 // none), or under another that covers its key. The notice's Route says where it
 // lies.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
+	for range maxMoves {
+		at, err := s.where(ctx, key)
+		if err != nil {
+			return Found{}, err
+		}
+		f, err := s.findIn(ctx, at, prefix, key)
+		if !errors.Is(err, ErrNotFound) || !s.IsFormer(at) {
+			return f, err
+		}
+	}
+	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
+// findIn is Find in one shard.
+func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Found, error) {
 	if prefix != "" {
-		f, err := s.FindMany(ctx, s.space.Partition(prefix, key), []string{key})
+		f, err := s.FindMany(ctx, keys.Partition{Prefix: prefix, Shard: shard}, []string{key})
 		if err != nil {
 			return Found{}, err
 		}
@@ -39,7 +57,7 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 			return f[0], nil
 		}
 	}
-	all, err := s.elsewhere(ctx, prefix, key)
+	all, err := s.elsewhere(ctx, shard, prefix, key)
 	if err != nil {
 		return Found{}, err
 	}
@@ -47,14 +65,16 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		// All in one script: it may be on its way from one to another.
 		var ks []string
 		for _, p := range all {
-			ks = append(ks, s.keysOf(s.space.Partition(p, key))...)
+			ks = append(ks, s.keysOf(keys.Partition{Prefix: p, Shard: shard})...)
 		}
-		v, err := s.parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(s.space.Shard(key)), key})
+		v, err := s.parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(shard), key})
 		if err != nil {
 			return Found{}, err
 		}
 		if a, under := splitPrefix(v[0], all[0], all[1:]); len(a) > 0 && a[0] != "" {
-			return found(key, under, a)
+			f, err := found(key, under, a)
+			f.Shard = shard
+			return f, err
 		}
 	}
 	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
@@ -79,6 +99,7 @@ func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]
 		if out[i], err = found(k, p.Prefix, v[i]); err != nil {
 			return nil, err
 		}
+		out[i].Shard = p.Shard
 	}
 	return out, nil
 }

@@ -250,7 +250,7 @@ func (s *Store) Backlog(ctx context.Context, shard int) (left int64, oldest stri
 // Waiting says of each shard how many endings are not confirmed.
 func (s *Store) Waiting(ctx context.Context) ([]int64, error) {
 	p := s.c.Pipeline()
-	lens := make([]*redis.IntCmd, max(s.space.Shards, 1))
+	lens := make([]*redis.IntCmd, s.space.Places())
 	for shard := range lens {
 		lens[shard] = p.LLen(ctx, s.space.Ended(shard))
 	}
@@ -280,7 +280,7 @@ func (s *Store) EndHistory(ctx context.Context) (ended bool, err error) {
 	if err != nil || len(shards) == 0 {
 		return false, err
 	}
-	for shard := range max(s.space.Shards, 1) {
+	for shard := range s.space.Places() {
 		name := s.space.History(shard)
 		p := s.c.Pipeline()
 		clock, seen := p.Time(ctx), p.HGet(ctx, name, "seen")
@@ -309,7 +309,7 @@ func (s *Store) EndHistory(ctx context.Context) (ended bool, err error) {
 // handing are the shards in which what ends is handed over.
 func (s *Store) handing(ctx context.Context) (list []int, err error) {
 	p := s.c.Pipeline()
-	says := make([]*redis.StringCmd, max(s.space.Shards, 1))
+	says := make([]*redis.StringCmd, s.space.Places())
 	for shard := range says {
 		says[shard] = p.HGet(ctx, s.space.Layout(shard), "history")
 	}

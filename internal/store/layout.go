@@ -52,6 +52,7 @@ type view struct {
 	forms    map[*script]forms
 	beside   map[string][]string // by own prefix: see others
 	history  int                 // endings that a shard holds at most for history; 0 = there is none
+	first    int                 // the first place that is a shard: see keys.Space
 }
 
 var guardCode = stripped(guardSource)
@@ -113,13 +114,8 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 	if err := checkVersion(name, meta); err != nil {
 		return found, "", err
 	}
-	found.Shards, err = strconv.Atoi(meta["shards"])
-	if err != nil || found.Shards < 1 {
-		return found, "", fmt.Errorf("%w: %s says %q shards, which is no count; another program may use that key: choose another NOTIFIER_NAMESPACE",
-			ErrLayout, name, meta["shards"])
-	}
-	if found.Tags, err = keys.ParseTags(meta["tags"], found.Shards); err != nil {
-		return found, "", fmt.Errorf("%w: the tags of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
+	if found, err = spaceOf(want.Namespace, meta); err != nil {
+		return found, "", err
 	}
 	switch {
 	case want.Shards == 0 || want.Shards == found.Shards:
@@ -129,6 +125,33 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 			"set NOTIFIER_SHARDS=%d, or remove the variable", want.Shards, name, found.Shards, found.Shards), nil
 	}
 	return found, "", checkMeta(meta, want)
+}
+
+// spaceOf reads what notifier:meta says.
+func spaceOf(namespace string, meta map[string]string) (found keys.Space, err error) {
+	found.Namespace = namespace
+	name := found.Meta()
+	found.Shards, err = strconv.Atoi(meta["shards"])
+	if err != nil || found.Shards < 1 {
+		return found, fmt.Errorf("%w: %s says %q shards, which is no count; another program may use that key: choose another NOTIFIER_NAMESPACE",
+			ErrLayout, name, meta["shards"])
+	}
+	if found.Tags, err = keys.ParseTags(meta["tags"], found.Shards); err != nil {
+		return found, fmt.Errorf("%w: the tags of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
+	}
+	if meta["former"] == "" {
+		return found, nil
+	}
+	replaced, ok := keys.ParseCounts(meta["replaced"])
+	total := 0
+	for _, n := range replaced {
+		total += n
+	}
+	if found.Former, err = keys.ParseTags(meta["former"], total); err != nil || !ok {
+		return found, fmt.Errorf("%w: the former shards of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
+	}
+	found.Replaced = replaced
+	return found, nil
 }
 
 // readMeta reads notifier:meta, or a shard's copy of it. In a cluster it does not wait
@@ -252,8 +275,11 @@ func checkMeta(meta map[string]string, s keys.Space) error {
 		return fmt.Errorf("%w: %s says %s shards, NOTIFIER_SHARDS is %d; set NOTIFIER_SHARDS=%s, or use another NOTIFIER_NAMESPACE",
 			ErrLayout, s.Meta(), meta["shards"], s.Shards, meta["shards"])
 	}
-	if meta["tags"] != strings.Join(s.Tags, ",") {
-		return fmt.Errorf("%w: %s says the tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["tags"], strings.Join(s.Tags, ","))
+	if tags := strings.Join(s.Tags, ","); meta["tags"] != tags {
+		return fmt.Errorf("%w: %s says the tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["tags"], tags)
+	}
+	if former := strings.Join(s.Former, ","); meta["former"] != former {
+		return fmt.Errorf("%w: %s says the former tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["former"], former)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ var registerSource string
 // that is there is enough.
 func (s *Store) Learn(ctx context.Context) error {
 	learnt, away := false, error(nil)
-	for shard := range max(s.space.Shards, 1) {
+	// Those that are learnt of meanwhile are learnt when they are needed.
+	for shard := range s.space.Places() {
 		switch err := s.learn(ctx, s.space.Base(shard), s.view.Load()); {
 		case err == nil:
 			learnt = true
@@ -48,7 +49,7 @@ func (s *Store) Known(ctx context.Context) (err error) {
 	if !s.o.Cluster {
 		return s.known(ctx, 0)
 	}
-	for shard := range max(s.space.Shards, 1) {
+	for shard := range s.space.Places() {
 		if s.o.Nodes.Slow(s.master(ctx, s.space.Base(shard))) {
 			err = s.fail("layout", node.ErrAway)
 			continue
@@ -124,7 +125,7 @@ func (s *Store) marks() string {
 	if s.o.History <= 0 {
 		return ""
 	}
-	return strconv.Itoa(max(s.o.History/max(s.space.Shards, 1), 1))
+	return strconv.Itoa(max(s.o.History/s.space.Places(), 1))
 }
 
 // register makes prefixes known in one shard and in notifier:routes, and what is
@@ -140,12 +141,14 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		for i, p := range known {
 			all[i] = p
 		}
+		space := s.space.Now()
 		var meta *redis.MapStringStringCmd
 		var routes *redis.StringSliceCmd
 		var reply *redis.Cmd
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			reply = p.Eval(ctx, src, []string{base + "layout", base + "routes"},
-				append([]any{Layout, max(s.space.Shards, 1), write, history, strings.Join(s.space.Tags, ",")}, all...)...)
+				append([]any{Layout, space.Shards, write, history, strings.Join(space.Tags, ","), strings.Join(space.Former, ","),
+					keys.JoinCounts(space.Replaced), space.Places(), space.Place(tagOf(base))}, all...)...)
 			meta, routes = p.HGetAll(ctx, s.space.Meta()), p.SMembers(ctx, s.space.Routes())
 			return nil
 		})
@@ -167,15 +170,18 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 			return nil, s.fail("meta", meta.Err())
 		}
 		if meta.Err() == nil {
-			if err := s.meta(ctx, meta.Val()); err != nil {
+			grown, err := s.meta(ctx, meta.Val())
+			if err != nil {
 				return nil, err
 			}
-			write = "1"
+			if write = "1"; grown {
+				continue
+			}
 		}
 		missing := slices.DeleteFunc(slices.Clone(routes.Val()), func(p string) bool { return keys.CheckPrefix(p) != nil || slices.Contains(there, p) })
 		if there[0] != "" && len(missing) == 0 {
 			v := newView(there[0], there[1:], s.o.Prefixes)
-			v.history = held
+			v.history, v.first = held, space.First()
 			return v, s.share(ctx, routes, there[1:])
 		}
 		known = append(known, missing...)
@@ -204,10 +210,13 @@ func (s *Store) share(ctx context.Context, routes *redis.StringSliceCmd, there [
 	return nil
 }
 
-// meta checks what notifier:meta says, and writes it at the first start of all.
-func (s *Store) meta(ctx context.Context, got map[string]string) error {
-	name, space := s.space.Meta(), s.space
-	space.Shards = max(space.Shards, 1)
+// tagOf is the tag of the shard whose keys' names begin with base.
+func tagOf(base string) string { return base[strings.LastIndexByte(base, '{')+1 : len(base)-2] }
+
+// meta checks what notifier:meta says, and writes it at the first start of all. Where
+// others have taken the place of this Store's shards, it grows by them.
+func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, err error) {
+	name, space := s.space.Meta(), s.space.Now()
 	if len(got) == 0 {
 		var after *redis.MapStringStringCmd
 		_, err := s.c.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -216,15 +225,32 @@ func (s *Store) meta(ctx context.Context, got map[string]string) error {
 			if len(space.Tags) > 0 {
 				p.HSetNX(ctx, name, "tags", strings.Join(space.Tags, ","))
 			}
+			if len(space.Former) > 0 {
+				p.HSetNX(ctx, name, "former", strings.Join(space.Former, ","))
+				p.HSetNX(ctx, name, "replaced", keys.JoinCounts(space.Replaced))
+			}
 			after = p.HGetAll(ctx, name)
 			return nil
 		})
 		if err != nil {
-			return s.fail("meta", err)
+			return false, s.fail("meta", err)
 		}
 		got = after.Val()
 	}
-	return checkMeta(got, space)
+	if at, err := strconv.ParseInt(got["since"], 10, 64); err == nil {
+		s.since.Store(at)
+	}
+	if next, err := spaceOf(s.space.Namespace, got); err == nil && s.space.Grows(next) {
+		s.places.reset(next.First()) // before anybody is told of a shard that has others before it
+		grown := func() {}
+		if s.o.Grow != nil {
+			grown = s.o.Grow(next.Places())
+		}
+		s.space.Grow(next)
+		grown()
+		return true, nil
+	}
+	return false, checkMeta(got, space)
 }
 
 // Prefixes lists every prefix that any configuration ever had, as far as this

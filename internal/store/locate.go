@@ -81,9 +81,9 @@ func (s *Store) locate(ctx context.Context, shard int, prefixes, ks []string) ([
 // elsewhere are the prefixes to look under for a notice that was not found where
 // it was looked for first ("" = nowhere yet): all that cover its key, if there is
 // another one.
-func (s *Store) elsewhere(ctx context.Context, looked, key string) ([]string, error) {
+func (s *Store) elsewhere(ctx context.Context, shard int, looked, key string) ([]string, error) {
 	if looked == "" { // no script has told yet whether all prefixes are known
-		if err := s.known(ctx, s.space.Shard(key)); err != nil {
+		if err := s.known(ctx, shard); err != nil {
 			return nil, err
 		}
 	}

@@ -67,7 +67,7 @@ const forecastFew = 1000
 // a time on, in a cluster without those of the nodes that are missing.
 func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) (counts []int64, missing []Lost, err error) {
 	out, r := make([]int64, n), s.newRound()
-	for shard := range s.space.Shards {
+	for shard := range s.space.Places() {
 		if _, err := r.do(ctx, shard, func(ctx context.Context) error {
 			v, err := s.run(ctx, forecastScript, []string{s.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})},
 				[]any{from.UnixMilli(), span.Milliseconds(), n, forecastFew})

@@ -131,7 +131,7 @@ func (s *Store) none(ctx context.Context) bool {
 	for _, l := range s.Unreached(ctx) {
 		n += len(l.Shards)
 	}
-	return n >= max(s.space.Shards, 1)
+	return n >= s.space.Places()
 }
 
 // lostList puts nodes in order, and the shards of each.

@@ -50,7 +50,7 @@ func (s *Store) byMaster(ctx context.Context, ks []string) map[string][]string {
 // in turn.
 func (s *Store) anyNode(ctx context.Context) redis.UniversalClient {
 	if c, ok := s.c.(*redis.ClusterClient); ok {
-		for shard := range max(s.space.Shards, 1) {
+		for shard := range s.space.Places() {
 			if m, err := c.MasterForKey(ctx, s.space.Base(shard)); err == nil && !s.o.Nodes.Slow(m.Options().Addr) {
 				return m
 			}
@@ -80,7 +80,7 @@ func (s *Store) Unreached(ctx context.Context) []Lost {
 	var mu sync.Mutex
 	var calls sync.WaitGroup
 	by := map[string]*Lost{}
-	for shard := range max(s.space.Shards, 1) {
+	for shard := range s.space.Places() {
 		calls.Go(func() {
 			err := s.c.HGet(ctx, s.space.Layout(shard), "state").Err()
 			if err == nil || errors.Is(err, redis.Nil) {

@@ -27,6 +27,9 @@ type cursor struct {
 	Set    int    `json:"z,omitempty"`
 	Score  string `json:"v,omitempty"`
 	Key    string `json:"k,omitempty"`
+	// Former is how many places come before the shards: what was begun before a reshard
+	// is not gone on with.
+	Former int `json:"f,omitempty"`
 }
 
 // sets are the zsets in the order a notice goes through them, so that one that
@@ -65,7 +68,7 @@ const (
 // over because they do not answer.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	at, err := readCursor(q.Cursor)
-	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= max(s.space.Shards, 1)) {
+	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= s.space.Places() || at.Former != s.space.First()) {
 		err = ErrCursor // of another configuration
 	}
 	if err != nil {
@@ -84,16 +87,16 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 // pages adds to a page what it has room for, from a cursor on, and is where the next
 // begins.
 func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *round) (next string, err error) {
-	calls := 0
+	calls, first := 0, s.space.First()
 	start := max(slices.Index(q.Routes, at.Prefix), 0)
 	for _, prefix := range q.Routes[min(start, len(q.Routes)):] {
-		for shard := at.Shard; shard < max(s.space.Shards, 1); shard++ {
+		for shard := at.Shard; shard < s.space.Places(); shard++ {
 			for _, set := range setsOf(q.State) {
 				if set < at.Set {
 					continue
 				}
 				for {
-					here := cursor{prefix, shard, set, at.Score, at.Key}
+					here := cursor{prefix, shard, set, at.Score, at.Key, first}
 					if len(page.Items) >= q.Limit || calls >= callsPerPage {
 						return here.String(), nil
 					}
@@ -203,6 +206,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 		if q.Reason != "" && f.Reason != q.Reason {
 			continue // the text stood elsewhere in the record
 		}
+		f.Shard = at.Shard
 		page.Items = append(page.Items, f)
 	}
 	if last, _ := v[1].(string); last != "" {

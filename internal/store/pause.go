@@ -46,7 +46,7 @@ func (s *Store) setPaused(ctx context.Context, op string, change func(p redis.Pi
 // eachCopy does something with each shard's copy. In a cluster it leaves out nodes
 // that do not answer.
 func (s *Store) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set string)) error {
-	all := make([]string, max(s.space.Shards, 1))
+	all := make([]string, s.space.Places())
 	for shard := range all {
 		all[shard] = s.space.ShardPaused(shard)
 	}
@@ -139,7 +139,7 @@ func (s *Store) Pauses(ctx context.Context) (Pauses, error) { return s.pauses(ct
 // pauses is Pauses that asks nothing of nodes known to give no answer.
 func (s *Store) pauses(ctx context.Context, silent map[string]error) (Pauses, error) {
 	all := []string{s.space.Paused()}
-	shards := max(s.space.Shards, 1)
+	shards := s.space.Places()
 	if s.o.Cluster {
 		for shard := range shards {
 			all = append(all, s.space.ShardPaused(shard))

@@ -249,7 +249,7 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 		{p.keys(key), []any{key, "+0", "reject"}, "4 to 7 arguments"},
 		{append([]string{"notifier:shadow:app1"}, four[1:]...), []any{key, "+0", "reject", ""}, "the first key is not"},
 		{[]string{four[0], four[2], four[1], four[3]}, []any{key, "+0", "reject", ""}, "key 2 is not"},
-		{s.keysOf(keys.Partition{Prefix: prefix, Shard: 1}), []any{key, "+0", "reject", ""}, "NOTIFIER_SHARDS=1"},
+		{s.keysOf(keys.Partition{Prefix: prefix, Shard: 1}), []any{key, "+0", "reject", ""}, "no shard {1}"},
 		{p.keys("other"), []any{key, "+0", "reject", ""}, "the fifth key"},
 		{four, []any{"app1:a:b", "+0", "reject", ""}, "not app:module:type:id"},
 		{four, []any{"app1:a b:c:d", "+0", "reject", ""}, "not app:module:type:id"},
@@ -274,8 +274,8 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 	typo := "app1:typo"
 	for want, do := range map[string]func() ([]string, string){
 		"no route ever had the prefix app1:typo": func() ([]string, string) { return s.keysOf(keys.Partition{Prefix: typo}), typo + ":b:1" },
-		"here they are 1 and 4": func() ([]string, string) {
-			c.HSet(ctx, s.space.Layout(0), "shards", 4)
+		"is for layout 1, here it is 2": func() ([]string, string) {
+			c.HSet(ctx, s.space.Layout(0), "layout", 2)
 			return four, key
 		},
 		"no instance of the service has begun": func() ([]string, string) {

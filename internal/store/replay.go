@@ -59,8 +59,17 @@ type Replayed struct {
 // are not done yet. It may be repeated, by another instance too: an item is done
 // once. After ErrUnconfirmed the answers are there all the same.
 func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Replayed, error) {
+	if len(s.Formers()) > 0 {
+		var err error
+		if items, err = s.replayAmid(ctx, items); err != nil {
+			return nil, err
+		}
+	}
 	var prefixes []string
 	cmd := s.knowing(ctx, s.space.Base(r.Shard), func(v *view) *redis.Cmd {
+		if r.Shard < v.first {
+			return replaced(ctx)
+		}
 		ks, args, all := s.replayArgs(v, r, items)
 		prefixes = all
 		return s.send(ctx, v, replayScript, append([]string{s.space.Replay(r.Shard, r.Mark)}, ks...), args)
@@ -147,7 +156,7 @@ func (s *Store) replayArgs(v *view, r Replay, items []ReplayItem) (ks []string, 
 // together. What Redis has lost is not counted.
 func (s *Store) ReplayCounts(ctx context.Context, mark string) (map[string]int64, error) {
 	p := s.c.Pipeline()
-	cmds := make([]*redis.MapStringStringCmd, max(s.space.Shards, 1))
+	cmds := make([]*redis.MapStringStringCmd, s.space.Places())
 	for shard := range cmds {
 		cmds[shard] = p.HGetAll(ctx, s.space.Replay(shard, mark))
 	}

@@ -32,7 +32,7 @@ func TestAReportSettlesNoOtherMaking(t *testing.T) {
 	now := s.hand(t, k)
 	for i, f := range []Found{old, now} {
 		f.AwaitsReport = false
-		if got := s.end(t, Settlement{Claim: Reported(f, 0), Ending: EndDelivered}); got.Stale != (i == 0) {
+		if got := s.end(t, Settlement{Claim: Reported(f), Ending: EndDelivered}); got.Stale != (i == 0) {
 			t.Errorf("the report on notice %d: %+v", i+1, got)
 		}
 		if is, want := s.state(t, k), []notice.State{notice.Claimed, notice.Delivered}[i]; is != want {

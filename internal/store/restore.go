@@ -36,6 +36,17 @@ type Letter struct {
 // of it, or if a notice of the same content is kept. Under a key that has anything else
 // nothing is written, and the Err of the reply, which shows it, is ErrTaken.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
+	if len(s.Formers()) > 0 || s.IsFormer(p.Shard) {
+		return s.restoreAmid(ctx, p.Prefix, letters)
+	}
+	replies, err := s.restore(ctx, p, letters)
+	if errors.Is(err, errReplaced) {
+		return s.restoreAmid(ctx, p.Prefix, letters)
+	}
+	return replies, err
+}
+
+func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
 	args := make([]any, 0, 4+6*len(letters))
 	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix))
 	for _, l := range letters {
@@ -47,7 +58,12 @@ func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter)
 		args = append(args, l.Key, int64(l.Made), died, l.Due.UnixMilli(), l.NextAttempt(), l.AppendTail(record))
 	}
 	call := creation{Partition: p, args: args}
-	cmd := s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd { return s.send(ctx, v, restoreScript, call.keys(s, v), args) })
+	cmd := s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
+		if p.Shard < v.first {
+			return replaced(ctx)
+		}
+		return s.send(ctx, v, restoreScript, call.keys(s, v), args)
+	})
 	v, err := s.list(restoreScript.op, cmd)
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,23 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 // ErrApart would hold the others up as well. Nothing is said of the order of two
 // batches of one partition.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
+	if len(s.Formers()) == 0 {
+		out := s.scheduleAll(ctx, batches)
+		if !slices.ContainsFunc(out, func(b Batched) bool { return errors.Is(b.Err, errReplaced) }) {
+			return out
+		}
+		for i := range out {
+			if errors.Is(out[i].Err, errReplaced) {
+				out[i] = s.scheduleAmid(ctx, batches[i:i+1])[0]
+			}
+		}
+		return out
+	}
+	return s.scheduleAmid(ctx, batches)
+}
+
+// scheduleAll is ScheduleAll where each batch is of the shard that its notices go to.
+func (s *Store) scheduleAll(ctx context.Context, batches []Batch) []Batched {
 	calls := make([]creation, len(batches))
 	for i := range batches {
 		b := &batches[i]
@@ -117,12 +135,18 @@ func (c *creation) keys(s *Store, v *view) []string {
 // create makes calls: several together, and by itself what is one alone, and again by
 // itself what has not been let through.
 func (s *Store) create(ctx context.Context, calls []creation) {
-	if v := s.view.Load(); v != nil && len(calls) > 1 {
+	old := func(v *view) bool {
+		return slices.ContainsFunc(calls, func(c creation) bool { return c.Shard < v.first })
+	}
+	if v := s.view.Load(); v != nil && len(calls) > 1 && !old(v) {
 		s.createTogether(ctx, v, calls)
 	}
 	var wg sync.WaitGroup
 	alone := func(c *creation) {
 		c.cmd = s.knowing(ctx, s.space.Base(c.Shard), func(v *view) *redis.Cmd {
+			if c.Shard < v.first {
+				return replaced(ctx)
+			}
 			return s.send(ctx, v, scheduleScript, c.keys(s, v), c.args)
 		})
 		if s.o.Cluster {
@@ -235,6 +259,11 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply
 	if err != nil {
 		return Reply{Err: err}
 	}
+	return r.kept(f)
+}
+
+// kept is the reply to a request whose key is kept already.
+func (r *Request) kept(f Found) Reply {
 	reply := Reply{Found: f}
 	if r.OnDuplicate != Keep {
 		if reply.Differs = r.Content.Diff(&f.Content); f.Raw != nil {

@@ -51,6 +51,10 @@ type Options struct {
 	// OnLayout, if not nil, hears ErrLayout when Redis turns out to hold data
 	// that were written with other settings, and nil when it does no more.
 	OnLayout func(err error)
+	// Grow, if not nil, hears that others will take the place of the shards, and how
+	// many places there are then, former ones included, before the first notice of a new
+	// one can come; what it returns is called when it is so. Neither may call the Store.
+	Grow func(places int) (grown func())
 }
 
 // Store is safe for concurrent use.
@@ -68,13 +72,16 @@ type Store struct {
 	timers   timers               // to be set, in a cluster
 	aparts   aparts               // in a cluster
 	wrong    atomic.Bool          // the layout is another one
+	since    atomic.Int64         // Unix s of the last reshard
+	places   former               // what is known of former shards
 
 	key atomic.Pointer[[]byte] // the service's own, as it was read last
 }
 
 // New makes a Store. It does not speak to Redis.
 func New(o Options) *Store {
-	s := &Store{o: o, c: o.Client, space: o.Space, keep: "1", learning: make(chan struct{}, 1)}
+	s := &Store{o: o, c: o.Client, space: o.Space.Live(), keep: "1", learning: make(chan struct{}, 1)}
+	s.places.reset(o.Space.First())
 	s.timers.store = s
 	if o.Retention <= 0 {
 		s.keep = "0"

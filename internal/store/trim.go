@@ -27,7 +27,7 @@ type Trim struct {
 // shard, and says how many it forgot. A prefix that cannot be read is an error,
 // and does not keep the others from being trimmed.
 func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (int, error) {
-	ks, args := make([]string, 0, 2*len(list)), []any{s.o.Retention.Milliseconds(), s.o.Retain, n}
+	ks, args := make([]string, 0, 2*len(list)), []any{s.o.Retention.Milliseconds(), s.retain(), n}
 	for _, t := range list {
 		p := keys.Partition{Prefix: t.Prefix, Shard: shard}
 		ks = append(ks, s.space.Settled(p), s.space.Records(p))
@@ -43,4 +43,17 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (int, e
 		return int(forgotten), s.fail(trimScript.op, refusal(text))
 	}
 	return int(forgotten), nil
+}
+
+// retain is how many settled notices of a prefix a shard keeps. Where there are fewer
+// shards than before, each has got those of several, and none is to be forgotten for
+// that: until what was settled before the change is too old, there may be as many times
+// more.
+func (s *Store) retain() int {
+	now := s.space.Now()
+	if len(now.Replaced) == 0 || time.Since(time.Unix(s.since.Load(), 0)) > s.o.Retention {
+		return s.o.Retain
+	}
+	before := now.Replaced[len(now.Replaced)-1]
+	return s.o.Retain * max(1, (before+now.Shards-1)/now.Shards)
 }

@@ -43,6 +43,7 @@ var layers = map[string]int{
 	"internal/store": 50,
 	"internal/fleet": 55,
 
+	"internal/move":    57,
 	"internal/history": 58,
 	"internal/replay":  59,
 

@@ -246,7 +246,7 @@ func (w *world) report(t *rapid.T) {
 	}
 	w.say("consumer reports on key %d, body %d, attempt %d: %s%s", e.key, e.body, e.attempt, end.ending, f)
 	token := "report:" + strconv.FormatInt(int64(found.Made), 10) + ":" + strconv.Itoa(found.AttemptsMade)
-	c := store.Reported(*found, 0)
+	c := store.Reported(*found)
 	c.Notice = &x
 	in := w.any(t)
 	w.wire.lose(f)

@@ -273,7 +273,7 @@ func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store
 	if r == nil {
 		return store.Change{}, store.ErrUnrouted
 	}
-	reports := dispatch.Reports{Store: reportStore{e}, Shard: func(string) int { return 0 }, Find: e.Find, Logger: zap.NewNop()}
+	reports := dispatch.Reports{Store: reportStore{e}, Find: e.Find, Logger: zap.NewNop()}
 	return reports.Take(ctx, r, key, v)
 }
 

@@ -2,9 +2,9 @@
 -- KEYS  1 shadow  2 records  3 dead  4 settled
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here, "2" = leave those of producers  5 "1" = keep settled notices
 --       6 what handover.lua takes, "" = there is no history
---       7 operation: cancel, purge, reschedule, fire, redrive or reopen
+--       7 operation: cancel, purge, reschedule, fire, redrive, reopen or replace
 --       then for each notice: key, when ("+<ms>" or "=<unix ms>"; of reopen also "dead"), and of reopen the record as it shall
---       be and the record as it was read, else "" and ""
+--       be and the record as it was read, of replace the record's tail and "", else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) as they are afterwards
@@ -16,6 +16,7 @@
 --   redrive     dead is due at the time given, its ladder begins anew
 --   reopen      delivered by push, then refused by its consumer: scheduled again, or dead. Nothing is written if the record is
 --               not the one that was read: another notice has taken the key, or another report was first
+--   replace     a new notice takes the place of any, as schedule.lua has it, and of none
 -- Whatever else it meets stays as it is. Where timers are adopted, one that is not the notice's own, because it expires at
 -- another time or the notice has none, was set by a producer since, and is adopted when it is seen: only reschedule and cancel,
 -- which are about the name, move and delete it too. A delay counts from the next whole ms, so that it is never short.
@@ -108,6 +109,14 @@ for i = 8, #ARGV, 4 do
     else
       schedule(key, when, ARGV[i + 2])
     end
+    done = 1
+  elseif op == 'replace' and before ~= '' then
+    local birth = math.max(t[1] * 1000000 + t[2] - 1577836800000000, (tonumber(string.match(record, '"made":(%d+)')) or 0) + 1)
+    redis.call('DEL', ARGV[1] .. key)
+    redis.call('ZREM', KEYS[3], key)
+    if redis.call('ZREM', KEYS[4], key) == 0 and hand then hand(before == 'dead' and 'R' or 'r', key, record) end
+    if ARGV[4] ~= '0' then redis.call('DEL', key) end
+    schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', birth) .. ARGV[i + 2])
     done = 1
   end
   reply[#reply + 1] = {before, done, flight, redis.call('HGET', KEYS[2], key) or record,

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+	"notifier/internal/move"
+	"notifier/internal/reconcile"
+	"notifier/internal/store"
+)
+
+// sweepers are by prefix, then by shard, former ones included. There may come more at any
+// time.
+type sweepers struct {
+	by    atomic.Pointer[map[string][]*reconcile.Sweeper]
+	mu    sync.Mutex
+	start func(*reconcile.Sweeper) // nil while none runs
+}
+
+func (s *sweepers) all() map[string][]*reconcile.Sweeper {
+	if by := s.by.Load(); by != nil {
+		return *by
+	}
+	return nil
+}
+
+func (s *sweepers) clear() { s.by.Store(nil) }
+
+// grow adds, for each prefix, those that it makes of the shards from the first without
+// one on.
+func (s *sweepers) grow(prefixes []string, shards int, make func(p keys.Partition) *reconcile.Sweeper) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := map[string][]*reconcile.Sweeper{}
+	for _, prefix := range prefixes {
+		list := append([]*reconcile.Sweeper(nil), s.all()[prefix]...)
+		for shard := len(list); shard < shards; shard++ {
+			one := make(keys.Partition{Prefix: prefix, Shard: shard})
+			list = append(list, one)
+			if s.start != nil {
+				s.start(one)
+			}
+		}
+		by[prefix] = list
+	}
+	s.by.Store(&by)
+}
+
+// run starts those there are, and those that come until stop is called.
+func (s *sweepers) run(start func(*reconcile.Sweeper)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start = start
+	for _, shards := range s.all() {
+		for _, one := range shards {
+			start(one)
+		}
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.start = nil
+	}
+}
+
+// sweepMore makes sweepers of the places that have none.
+func (e *Engine) sweepMore() {
+	var prefixes []string
+	for _, r := range e.o.Routes.All() {
+		prefixes = append(prefixes, r.Prefix)
+	}
+	e.sweepers.grow(prefixes, e.store.Space().Places(), e.newSweeper)
+}
+
+func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
+	o, r := e.o, e.o.Routes.Prefix(p.Prefix)
+	// Events make hints for the shard that a key belongs to: a former one is swept as if
+	// none came.
+	former := func() bool { return e.store.IsFormer(p.Shard) }
+	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Begun: e.since, Dispatch: claimer{e.dispatch, former},
+		Partition: p, Grace: o.Grace,
+		Rank:       func() int { return e.rank(r, p.Shard) },
+		Group:      func() int { return e.group(r) },
+		Owner:      func(key string) string { return e.workers(r).Preferred(key) },
+		Living:     func() int { return e.Fleet().View().Living() },
+		Subscribed: func() bool { return e.listener.Alive() > 0 },
+		Events:     func() bool { return e.events.Load() && !former() },
+		Alarm:      o.Alarm, Logger: o.Logger})
+}
+
+// claimer sweeps without the grace where no event is waited for.
+type claimer struct {
+	reconcile.Claimer
+	former func() bool
+}
+
+// Sweep implements reconcile.Claimer.
+func (c claimer) Sweep(p keys.Partition) {
+	if c.former() {
+		c.SweepDue(p)
+		return
+	}
+	c.Claimer.Sweep(p)
+}
+
+// grow hears that others take the place of the shards.
+func (e *Engine) grow(places int) (grown func()) {
+	e.dispatch.Grow(places)
+	if e.shipper != nil {
+		e.shipper.Grow(places)
+	}
+	return func() {
+		e.sweepMore()
+		e.dispatch.SetLiving(e.Fleet().View().Living())
+		e.janitor.Check()
+		e.lookForPlaces()
+		now := e.store.Space().Now()
+		e.o.Logger.Info("the shards have been replaced by others; what the former ones hold is delivered from there, and moved",
+			zap.Int("shards", now.Shards), zap.Strings("tags", now.Tags), zap.Int("former", now.First()))
+	}
+}
+
+// How often it is looked whether there are other shards, where nobody says so, and
+// whether former ones hold anything.
+const (
+	placesEvery = 20 * time.Second
+	movingEvery = time.Second // while they hold what does not stay for a claim or a report
+)
+
+// lookForPlaces has both looked at soon.
+func (e *Engine) lookForPlaces() {
+	select {
+	case e.places <- struct{}{}:
+	default:
+	}
+}
+
+// tendPlaces learns of other shards, and brings to them what former ones hold.
+func (e *Engine) tendPlaces(ctx context.Context) error {
+	mover := &move.Mover{From: e.store, To: e.store, Only: e.tends}
+	for failing := false; ; {
+		wait := placesEvery + rand.N(placesEvery/4)
+		err := e.store.Known(ctx)
+		if err == nil && e.store.Space().First() > 0 {
+			var r move.Result
+			if r, err = e.empty(ctx, mover); r.Moved > 0 {
+				wait = movingEvery
+				e.o.Logger.Info("moved notices out of former shards", zap.Int("notices", r.Moved), zap.Int("stay_for_now", r.Held))
+			}
+		}
+		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, store.ErrUnavailable) {
+			e.o.Logger.Warn("the former shards could not be looked after; it is repeated", zap.Error(err))
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.places:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// tends reports whether this instance is the one that looks after a former shard.
+func (e *Engine) tends(place int) bool { return e.Fleet().View().PrefersWork("", place) }
+
+// empty goes once through the former shards, unless somebody who runs a reshard does.
+func (e *Engine) empty(ctx context.Context, mover *move.Mover) (r move.Result, err error) {
+	if left, err := e.store.Drained(ctx, e.tends); err != nil || left == 0 {
+		return r, err
+	}
+	if busy, err := e.store.IsResharding(ctx); err != nil || busy {
+		return r, err
+	}
+	return mover.Pass(ctx)
+}

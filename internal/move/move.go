@@ -1,0 +1,148 @@
+package move
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"notifier/internal/keys"
+	"notifier/internal/store"
+)
+
+// Source is where notices are. *[store.Store] is one, with the former shards of its
+// space.
+type Source interface {
+	// Space names the places; those that notices go to are its shards.
+	Space() keys.Space
+	// Prefixes are those under which notices may lie.
+	Prefixes() []string
+	// Kept reads keys of a partition, some at a time.
+	Kept(ctx context.Context, p keys.Partition, cursor uint64, n int64) (ks []string, next uint64, err error)
+	// MoveOut takes notices out, on their way to a place; store.ErrMoving says that
+	// others are on theirs, which Finish brings in.
+	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held int, err error)
+	MoveEnd(ctx context.Context, batch store.Moving, stay []string) error
+	Finish(ctx context.Context, place int) error
+	// Drained looks which former shards hold anything, and says how many do.
+	Drained(ctx context.Context, only func(place int) bool) (left int, err error)
+	// Formers are those.
+	Formers() []int
+}
+
+// Destination is where they go.
+type Destination interface {
+	// MoveIn puts a batch in, once, and says which notices are to stay.
+	MoveIn(ctx context.Context, batch store.Moving) (stay []string, err error)
+}
+
+// Mover moves notices. Several may be at work at a time, in any processes.
+type Mover struct {
+	From Source
+	To   Destination
+	// Only, if not nil, says which former shards are gone through.
+	Only func(place int) bool
+	// OnMoved, if not nil, hears how many have gone.
+	OnMoved func(n int)
+}
+
+// Result is what a pass has come to.
+type Result struct {
+	Moved int
+	// Held is how many stay where they are until their claim ends or they are
+	// reported.
+	Held int
+}
+
+// scanned is how many keys a step reads.
+const scanned = 1000
+
+// Pass goes once through all former shards that may hold something.
+func (m *Mover) Pass(ctx context.Context) (r Result, err error) {
+	if _, err := m.From.Drained(ctx, m.Only); err != nil {
+		return r, err
+	}
+	for _, place := range m.From.Formers() {
+		if m.Only != nil && !m.Only(place) {
+			continue
+		}
+		if err := m.empty(ctx, place, &r); err != nil {
+			return r, err
+		}
+	}
+	_, err = m.From.Drained(ctx, m.Only)
+	return r, err
+}
+
+// empty goes once through a former shard.
+func (m *Mover) empty(ctx context.Context, place int, r *Result) error {
+	for _, prefix := range m.From.Prefixes() {
+		p := keys.Partition{Prefix: prefix, Shard: place}
+		for cursor := uint64(0); ; {
+			ks, next, err := m.From.Kept(ctx, p, cursor, scanned)
+			if err != nil {
+				return err
+			}
+			if err := m.move(ctx, p, ks, r); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// move brings keys of one partition to their shards.
+func (m *Mover) move(ctx context.Context, from keys.Partition, ks []string, r *Result) error {
+	to := map[int][]string{}
+	for _, k := range ks {
+		shard := m.From.Space().Shard(k)
+		to[shard] = append(to[shard], k)
+	}
+	for shard, all := range to {
+		for some := range slices.Chunk(all, store.MaxMoving) {
+			if err := m.step(ctx, from, shard, some, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step moves a batch; what its bounds leave behind is moved by the next step.
+func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []string, r *Result) error {
+	for len(ks) > 0 {
+		batch, held, err := m.From.MoveOut(ctx, from, to, ks)
+		if errors.Is(err, store.ErrMoving) {
+			if err := m.From.Finish(ctx, from.Shard); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		n := batch.Len()
+		if n == 0 {
+			r.Held += held
+			return nil
+		}
+		stay, err := m.To.MoveIn(ctx, batch)
+		if err != nil {
+			return err
+		}
+		if err := m.From.MoveEnd(ctx, batch, stay); err != nil {
+			return err
+		}
+		r.Moved += n - len(stay)
+		if m.OnMoved != nil {
+			m.OnMoved(n - len(stay))
+		}
+		if n+held >= len(ks) || len(stay) > 0 {
+			r.Held += held + len(stay)
+			return nil
+		}
+	}
+	return nil
+}

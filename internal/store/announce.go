@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/keys"
+)
+
+//go:embed lua/announce.lua
+var announceSource string
+
+var announceScript = newScript("announce", announceSource, true).anywhere()
+
+// Announce puts next in the place of the shards there are, in notifier:meta and then in
+// each shard, and tells all instances to look. From the first on that an instance, or a
+// script of it, comes to, it knows. It may be repeated.
+func (s *Store) Announce(ctx context.Context, next keys.Space) error {
+	now := s.space.Now()
+	if !now.Grows(next) {
+		return fmt.Errorf("%w: the new shards do not go on from those there are", ErrLayout)
+	}
+	next = next.Now()
+	stands := fmt.Sprintf(" %d %d %s %s", Layout, now.Shards, strings.Join(now.Tags, ","), strings.Join(now.Former, ","))
+	args := []any{stands, "layout", Layout, "shards", next.Shards, "tags", strings.Join(next.Tags, ","), "former", strings.Join(next.Former, ","),
+		"replaced", keys.JoinCounts(next.Replaced)}
+	done, err := s.bare(ctx, announceScript, []string{s.space.Meta()}, args)
+	if err != nil {
+		return err
+	}
+	if done == 0 {
+		return fmt.Errorf("%w: the shards have changed meanwhile; begin again", ErrUnavailable)
+	}
+	return s.Spread(ctx)
+}
+
+// Spread makes what notifier:meta says known in each place, and tells all instances.
+func (s *Store) Spread(ctx context.Context) error {
+	if err := s.Learn(ctx); err != nil {
+		return err
+	}
+	for place := range s.space.Places() { // those that were learnt of by this
+		if err := s.known(ctx, place); err != nil {
+			return err
+		}
+	}
+	if err := s.CopyPaused(ctx); err != nil {
+		return err
+	}
+	return s.Publish(ctx, "places "+strconv.Itoa(s.space.Places()))
+}
+
+// bare runs a script that answers with a number and is not guarded.
+func (s *Store) bare(ctx context.Context, sc *script, ks []string, args []any) (int, error) {
+	n, err := sc.bare.fit(s, sc).run(ctx, s.through(sc), ks, args).Int()
+	if err != nil {
+		return 0, s.fail(sc.op, err)
+	}
+	return n, nil
+}
+
+//go:embed lua/hold.lua
+var holdSource string
+
+var holdScript = newScript("hold", holdSource, false).anywhere()
+
+// Resharding holds, for a while, that somebody who is called by a token runs a reshard;
+// it reports false if another does. Who has no [Line] by the name of its token any more is
+// dead, and holds nothing.
+func (s *Store) Resharding(ctx context.Context, token string, during time.Duration) (bool, error) {
+	dead := ""
+	for range 2 {
+		holder, err := holdScript.bare.fit(s, holdScript).run(ctx, s.through(holdScript), []string{s.space.Resharding()},
+			[]any{token, during.Milliseconds(), dead}).Text()
+		if err != nil {
+			return false, s.fail(holdScript.op, err)
+		}
+		if holder == token {
+			return true, nil
+		}
+		own := s.space.InstanceChannel(holder)
+		lines, err := s.holder(ctx, s.space.FleetSigns()).PubSubNumSub(ctx, own).Result()
+		if err != nil || lines[own] > 0 {
+			return false, nil // or it cannot be seen: then its hold ends by itself
+		}
+		dead = holder
+	}
+	return false, nil
+}
+
+// IsResharding reports whether somebody runs a reshard.
+func (s *Store) IsResharding(ctx context.Context) (bool, error) {
+	n, err := s.c.Exists(ctx, s.space.Resharding()).Result()
+	return n > 0, s.wrapped("resharding", err)
+}
+
+// EndResharding gives that up.
+func (s *Store) EndResharding(ctx context.Context, token string) error {
+	if holder, err := s.c.Get(ctx, s.space.Resharding()).Result(); err != nil || holder != token {
+		return nil
+	}
+	return s.wrapped("resharding", s.c.Del(ctx, s.space.Resharding()).Err())
+}

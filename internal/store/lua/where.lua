@@ -1,0 +1,15 @@
+-- Says which notices lie in a former shard.
+-- KEYS  1 moving  then the records of each prefix to look under  the last: layout
+-- ARGV  keys
+-- Reply for each key 1 = it lies here, 2 = it is on its way to another shard, 0 = neither
+-- Bound the keys given, times the prefixes.
+local reply = {}
+local away = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HMGET', KEYS[1], unpack(ARGV)) or {}
+for i = 1, #ARGV do reply[i] = away[i] and 2 or 0 end
+for k = 2, #KEYS - 1 do
+  local there = redis.call('HMGET', KEYS[k], unpack(ARGV))
+  for i = 1, #ARGV do
+    if there[i] then reply[i] = 1 end
+  end
+end
+return reply
