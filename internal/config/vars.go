@@ -94,8 +94,8 @@ var texts = map[string]string{
 	"NAMESPACE":         "The first part of the names of all keys of the service. Two services on one database need two namespaces.",
 	"KEY": "32 random bytes in base64 (`head -c 32 /dev/urandom | base64`), the same for all instances. The keys that encrypt cursors are derived " +
 		"from them. Empty: the service makes them itself and keeps them in Redis, at `notifier:key`. Set it if others can read that Redis.",
-	"SHARDS": "The number of parts (shards) in which Redis keeps the notices, 1 to 1024. It is decided at the first start and kept in Redis; afterwards " +
-		"leave it out, or set the same number. More than 1 is useful only in a cluster.",
+	"SHARDS": "The number of parts (shards) in which Redis keeps the notices, 1 to 1024. It is decided at the first start and kept in Redis; `notifier reshard` " +
+		"changes it while instances run. Afterwards leave it out, or set the same number. More than 1 is useful only in a cluster.",
 	"INSTANCE": "The name of this process in logs and claims. Default: the host name and a random suffix.",
 	"LISTEN":   "The address of the HTTP API. An address that is not loopback is refused unless clients are configured.",
 	"METRICS_LISTEN": "A further address, such as `:9464`, that serves `/metrics` and nothing else, without a token. Only Prometheus should be able to reach " +

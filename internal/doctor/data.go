@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,6 +192,23 @@ func (r *run) layout(ctx context.Context) {
 		r.add(Finding{Check: "layout", Severity: Warning, Message: warning, Remedy: "NOTIFIER_SHARDS=" + meta["shards"] + ", or remove the variable"})
 	default:
 		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Layout, r.space.Shards)})
+		r.former(ctx)
+	}
+}
+
+// former looks whether former shards hold anything.
+func (r *run) former(ctx context.Context) {
+	prefixes, err := r.conn.SMembers(ctx, r.space.Routes()).Result()
+	n := int64(0)
+	for place := range r.space.First() {
+		for _, p := range prefixes {
+			some, lerr := r.conn.HLen(ctx, r.space.Records(keys.Partition{Prefix: p, Shard: place})).Result()
+			n, err = n+some, cmp.Or(err, lerr)
+		}
+	}
+	if n > 0 && err == nil {
+		r.add(Finding{Check: "layout", Severity: Info, Message: fmt.Sprintf("former shards hold %d notices; they are delivered from there, and moved as far as "+
+			"no attempt is under way and no report is awaited", n), Remedy: fmt.Sprintf("notifier reshard --to %d moves them at once", r.space.Shards)})
 	}
 }
 
@@ -246,7 +264,7 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 }
 
 func (r *run) count(ctx context.Context, prefix string) (pending, dead int64, err error) {
-	for shard := range max(1, r.space.Shards) {
+	for shard := range r.space.Places() {
 		p, err := r.conn.ZCard(ctx, r.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return 0, 0, err

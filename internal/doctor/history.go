@@ -63,7 +63,7 @@ func (r *run) history(ctx context.Context) {
 // handedOver is how the hand-over stands: what waits, what was dropped, when
 // somebody last brought something, and whether there is any.
 func (r *run) handedOver(ctx context.Context, s *store.Store) (left, lost int64, seen time.Time, on bool) {
-	for shard := range max(r.space.Shards, 1) {
+	for shard := range r.space.Places() {
 		most, err := r.conn.HGet(ctx, r.space.Layout(shard), "history").Result()
 		if r.heard(err) != nil && !errors.Is(err, redis.Nil) {
 			continue
@@ -85,7 +85,7 @@ func (r *run) handedOver(ctx context.Context, s *store.Store) (left, lost int64,
 
 // oldest is when the oldest ending was that waits; zero = none does.
 func (r *run) oldest(ctx context.Context, s *store.Store) (at time.Time) {
-	for shard := range max(r.space.Shards, 1) {
+	for shard := range r.space.Places() {
 		_, text, _, err := s.Backlog(ctx, shard)
 		if err != nil || text == "" {
 			continue
@@ -135,9 +135,9 @@ func (r *run) historyMemory(ctx context.Context, s *store.Store) {
 	if err != nil || most == 0 {
 		return // the checks of the node say so
 	}
-	if needs := int64(r.cfg.History.Backlog) / int64(max(r.space.Shards, 1)) * perEnding; needs > most/2 {
+	if needs := int64(r.cfg.History.Backlog) / int64(r.space.Places()) * perEnding; needs > most/2 {
 		r.add(Finding{Check: "history", Severity: Warning, Message: fmt.Sprintf("NOTIFIER_HISTORY_BACKLOG=%d endings take about %d MB at bodies of 200 bytes, and maxmemory is %d MB: "+
 			"the oldest are dropped before the bound, when a fifth of the memory is left", r.cfg.History.Backlog, needs>>20, most>>20),
-			Remedy: fmt.Sprintf("give Redis more memory, or set NOTIFIER_HISTORY_BACKLOG=%d", most/2/perEnding*int64(max(r.space.Shards, 1)))})
+			Remedy: fmt.Sprintf("give Redis more memory, or set NOTIFIER_HISTORY_BACKLOG=%d", most/2/perEnding*int64(r.space.Places()))})
 	}
 }

@@ -31,7 +31,7 @@ func (r *run) spread(ctx context.Context) {
 	shards := max(r.space.Shards, 1)
 	tags := make([]string, shards)
 	for i := range tags {
-		tags[i] = r.space.Tag(i)
+		tags[i] = r.space.Tag(r.space.First() + i)
 	}
 	here, masters := over(ranges, tags)
 	f := Finding{Check: "shards", Severity: OK, Message: fmt.Sprintf("%d shards over %d masters: %s", shards, len(masters), listed(here, masters))}
@@ -41,11 +41,10 @@ func (r *run) spread(ctx context.Context) {
 	case shards < len(masters):
 		f.Severity = Warning
 		f.Message += fmt.Sprintf("; %d masters have none", len(masters)-shards)
-		f.Remedy = fmt.Sprintf("notifier reshard to %d shards, or a multiple of it, uses all masters", len(masters))
+		f.Remedy = fmt.Sprintf("notifier reshard --to %d, or a multiple of it, uses all masters", len(masters))
 	case uneven(even, masters) < uneven(here, masters):
 		f.Severity = Warning
-		f.Remedy = fmt.Sprintf("notifier reshard to %d shards with the tags %s, or another multiple of %d: %s", shards, strings.Join(numbered(shards), ","),
-			len(masters), listed(even, masters))
+		f.Remedy = fmt.Sprintf("notifier reshard --to %d, or another multiple of %d: %s", shards, len(masters), listed(even, masters))
 	default:
 		f.Severity = Info
 		f.Remedy = "the masters have unequal numbers of slots: redis-cli --cluster rebalance"

@@ -1,0 +1,307 @@
+package move
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const prefix = "app1"
+
+// open is a Store, and how to make others of the same data.
+func open(t *testing.T) (srv *redistest.Server, conn *store.Conn, more func() *store.Store) {
+	t.Helper()
+	srv = redistest.Shared(t)
+	conn, err := store.Open(store.Address{URL: srv.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	more = func() *store.Store {
+		t.Helper()
+		space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: srv.Namespace()}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+		if err := s.Learn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	return srv, conn, more
+}
+
+// fill makes notices in each state, and says which state each is in. What is claimed is
+// returned, too.
+func fill(t *testing.T, s *store.Store, n int) (states map[string]notice.State, claims []store.Claim) {
+	t.Helper()
+	states = map[string]notice.State{}
+	for i := range n {
+		key := fmt.Sprintf("app1:a:b:%d", i)
+		p := s.Space().Partition(prefix, key)
+		r := store.Request{Key: key, Content: notice.Content{Body: []byte("1")}}
+		if i%4 == 0 {
+			r.Delay = time.Hour
+		}
+		if _, err := s.Schedule(t.Context(), p, []store.Request{r}); err != nil {
+			t.Fatal(err)
+		}
+		states[key] = notice.Scheduled
+		if i%4 == 0 {
+			continue
+		}
+		c, err := s.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{key})
+		if err != nil || len(c.Won) != 1 {
+			t.Fatal(c, err)
+		}
+		if i%4 == 1 {
+			states[key], claims = notice.Claimed, append(claims, c.Won[0])
+			continue
+		}
+		x := store.Settlement{Claim: c.Won[0], Ending: store.EndDelivered}
+		if states[key] = notice.Delivered; i%4 == 2 {
+			x.Ending, x.Claim.Reason, states[key] = store.EndDead, notice.ReasonGone, notice.Dead
+		}
+		if _, err := s.Settle(t.Context(), p, []store.Settlement{x}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return states, claims
+}
+
+// fuse is a Store whose user is killed at its n-th step: before it, or right after it.
+type fuse struct {
+	*store.Store
+	left  int
+	after bool
+}
+
+var errKilled = errors.New("killed")
+
+// step does f unless the user is killed before it.
+func (k *fuse) step(f func() error) error {
+	if k.left--; k.left > 0 {
+		return f()
+	}
+	if k.left < 0 {
+		panic("a step of who is dead")
+	}
+	if k.after {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return errKilled
+}
+
+func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b store.Moving, held int, err error) {
+	err = k.step(func() (err error) {
+		b, held, err = k.Store.MoveOut(ctx, from, to, ks)
+		return err
+	})
+	return b, held, err
+}
+
+func (k *fuse) MoveIn(ctx context.Context, b store.Moving) (stay []string, err error) {
+	err = k.step(func() (err error) {
+		stay, err = k.Store.MoveIn(ctx, b)
+		return err
+	})
+	return stay, err
+}
+
+func (k *fuse) MoveEnd(ctx context.Context, b store.Moving, stay []string) error {
+	return k.step(func() error { return k.Store.MoveEnd(ctx, b, stay) })
+}
+
+// A mover that is killed between any two of its steps leaves each notice in one place,
+// in the state it had; whoever comes next finishes.
+func TestAMoverIsKilledAtEachStep(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for n, whole := 1, false; !whole; n++ {
+			t.Run(fmt.Sprintf("%d %t", n, after), func(t *testing.T) { whole = kill(t, n, after) })
+		}
+	}
+}
+
+// kill kills a mover at one step, and reports whether it was done before that.
+func kill(t *testing.T, n int, after bool) (whole bool) {
+	srv, _, more := open(t)
+	s := more()
+	states, claims := fill(t, s, 24)
+	if err := s.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
+		t.Fatal(err)
+	}
+	k := &fuse{Store: s, left: n, after: after}
+	_, err := (&Mover{From: k, To: k}).Pass(t.Context())
+	if err != nil && !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	check(t, srv, more(), states, len(claims))
+	end := more()
+	if _, err := (&Mover{From: end, To: end}).Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(t, srv, end, states, len(claims))
+	if left := end.Formers(); len(left) != 1 {
+		t.Fatalf("killed at %d: %v hold something, want what is claimed", n, left)
+	}
+	for _, c := range claims {
+		got, err := s.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
+		if err != nil || got[0].Stale {
+			t.Fatalf("killed at %d: a settle did not count: %+v, %v", n, got, err)
+		}
+		states[c.Key] = notice.Delivered
+	}
+	got, err2 := (&Mover{From: end, To: end}).Pass(t.Context())
+	if err2 != nil || got.Moved != len(claims) || len(end.Formers()) != 0 {
+		t.Fatalf("killed at %d: %+v, %v, %v", n, got, end.Formers(), err2)
+	}
+	check(t, srv, end, states, 0)
+	if err == nil && n < 9 {
+		t.Fatalf("only %d steps", n)
+	}
+	return err == nil
+}
+
+// check sees that each notice is kept once, in the state that it should be in.
+func check(t *testing.T, srv *redistest.Server, s *store.Store, states map[string]notice.State, former int) {
+	t.Helper()
+	for key, want := range states {
+		f, err := s.Find(t.Context(), prefix, key)
+		if err != nil || f.State != want {
+			t.Fatalf("%s: %+v, %v; want %s", key, f, err, want)
+		}
+	}
+	records, pending, elsewhere := int64(0), int64(0), int64(0)
+	for place := range s.Space().Places() {
+		p := keys.Partition{Prefix: prefix, Shard: place}
+		n := srv.Client().HLen(t.Context(), s.Space().Records(p)).Val()
+		records += n
+		pending += srv.Client().ZCard(t.Context(), s.Space().Shadow(p)).Val()
+		if s.IsFormer(place) {
+			elsewhere += n
+		}
+	}
+	want := int64(0)
+	for _, state := range states {
+		if state == notice.Scheduled || state == notice.Claimed {
+			want++
+		}
+	}
+	if records != int64(len(states)) || pending != want || elsewhere < int64(former) {
+		t.Fatalf("%d records of %d, %d pending of %d, %d in former shards of %d", records, len(states), pending, want, elsewhere, former)
+	}
+}
+
+// Movers that work at the same time help one another.
+func TestMoversAtTheSameTime(t *testing.T) {
+	srv, _, more := open(t)
+	s := more()
+	states, claims := fill(t, s, 200)
+	if err := s.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan error)
+	for range 4 {
+		x := more()
+		go func() {
+			_, err := (&Mover{From: x, To: x}).Pass(t.Context())
+			results <- err
+		}()
+	}
+	for range 4 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	check(t, srv, s, states, len(claims))
+}
+
+func reshard(t *testing.T, srv *redistest.Server, conn *store.Conn, to int) (Done, error) {
+	t.Helper()
+	return Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: to, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}})
+}
+
+// A reshard does what it says, once; what another has left is finished; a second one
+// beside it is refused.
+func TestReshard(t *testing.T) {
+	srv, conn, more := open(t)
+	if _, err := reshard(t, srv, conn, 2); !errors.Is(err, ErrRefused) {
+		t.Errorf("nobody has begun: %v", err)
+	}
+	s := more()
+	states, claims := fill(t, s, 40)
+	got, err := reshard(t, srv, conn, 6)
+	if err != nil || !got.Changed || got.Moved != 30 || got.Held != len(claims) || got.Shards != 6 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got, err = reshard(t, srv, conn, 6); err != nil || got.Changed || got.Moved != 0 || got.Held != len(claims) {
+		t.Errorf("again: %+v, %v", got, err)
+	}
+	// One that was killed after it had announced.
+	if err := s.Announce(t.Context(), more().Space().Replace(4, false)); err == nil {
+		t.Error("announced by who had not learnt")
+	}
+	if err := s.Spread(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
+		t.Fatal(err)
+	}
+	line, err := s.Listen(t.Context(), "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := line.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := s.Resharding(t.Context(), "other", time.Minute); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, err := reshard(t, srv, conn, 4); !errors.Is(err, ErrRefused) {
+		t.Errorf("beside another: %v", err)
+	}
+	if err := line.Close(); err != nil { // it is killed
+		t.Fatal(err)
+	}
+	if got, err = reshard(t, srv, conn, 4); err != nil || got.Changed || got.Moved != 30 || got.Shards != 4 {
+		t.Errorf("finished: %+v, %v", got, err)
+	}
+	check(t, srv, s, states, len(claims))
+	if busy, err := s.IsResharding(t.Context()); busy || err != nil {
+		t.Errorf("%t, %v", busy, err)
+	}
+}
+
+// While an instance lives that does not tell of places, nothing is changed.
+func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
+	srv, conn, more := open(t)
+	s := more()
+	if _, err := s.Beat(t.Context(), store.Beat{ID: "abcdefghijkl", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1}`}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := reshard(t, srv, conn, 2)
+	if !errors.Is(err, ErrRefused) {
+		t.Fatalf("%v", err)
+	}
+	if now := more().Space(); now.Places() != 1 {
+		t.Errorf("%+v", now)
+	}
+	got, err := Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: 2, Force: true, Say: func(string) {}, OnMoved: func(int, int64) {}})
+	if err != nil || !got.Changed || len(got.Silent) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
