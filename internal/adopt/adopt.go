@@ -142,7 +142,7 @@ func (a *Adopter) Follow(ctx context.Context, ks ...string) error {
 	}
 	some := map[string]eventSet{}
 	for _, k := range ks {
-		some[k] = eventSet{}
+		some[k] = eventSet{asked: true}
 	}
 	_, err := a.followKeys(ctx, some)
 	return err
@@ -155,7 +155,7 @@ func (a *Adopter) FollowEach(ctx context.Context, ks []string) map[string]error 
 	}
 	some := map[string]eventSet{}
 	for _, k := range ks {
-		some[k] = eventSet{}
+		some[k] = eventSet{asked: true}
 	}
 	failed, _ := a.followKeys(ctx, some) // each has its own
 	return failed

@@ -33,7 +33,8 @@ const comparedMargin = 250 * time.Millisecond
 //	payload      not tried yet, same body        move
 //	payload      anything else pending           adopt
 //	our number   pending, same due               nothing
-//	our number   scheduled, other due            adopt, if events said that it was set (not in a cluster); move otherwise
+//	our number   scheduled, other due            adopt, if events said that it was set (not in a cluster); nothing, if
+//	                                             a call of the API asks before the event; move otherwise
 //
 // What the service sets itself expires 1 ms before its notice is due: another
 // expiry is somebody's EXPIRE, or their own value that happens to be such a number.
@@ -77,6 +78,9 @@ func decide(s *store.Seen, t eventSet, now time.Time, cluster bool) store.Operat
 		}
 		if own && !body && !cluster && (t.value == valueSet || t.value == valueSetExpire) {
 			return store.OpAdopt
+		}
+		if own && !body && t.asked && !t.event {
+			return "" // whether it is a payload says its event, which is on its way; if that is lost, a scan moves it
 		}
 		if own || body && s.AttemptsMade == 0 {
 			return store.OpMove

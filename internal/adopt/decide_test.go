@@ -68,6 +68,8 @@ func TestDecide(t *testing.T) {
 		{"a payload that is a number as ours, amid retries", timer("3", later, retry), set, adopt, move},
 		{"the number of ours that is the payload, set again", timer("1", later, kept(notice.Scheduled, soon+1, "1", 0)), set, move, move},
 		{"our number, set by us", timer("3", soon, retry), set, nothing, nothing},
+		{"our number with another due time, of which nothing was heard yet: it may be a payload", timer("3", later, retry), eventSet{asked: true}, nothing, nothing},
+		{"the same, found by a scan", timer("3", later, retry), scan, move, nothing},
 		{"our number, set by us and moved", timer("3", later, retry), set.and(expire), move, move},
 		{"no number of ours", timer("2", soon, retry), event, adopt, adopt},
 		{"the payload again, amid retries", timer("p", later, retry), event, adopt, adopt},

@@ -15,6 +15,7 @@ type eventSet struct {
 	// compared: no event said anything, but its notice is pending and its timer
 	// not as it should be. What is gone then was deleted.
 	compared bool
+	asked    bool // a call of the API asks, whether events came or not
 	value    valueEvent
 }
 
@@ -39,7 +40,8 @@ func (t eventSet) and(o eventSet) eventSet {
 	case t.value == valueSet && o.value == valueExpire:
 		value = valueSetExpire
 	}
-	return eventSet{t.event || o.event, t.removed || o.removed, t.expired || o.expired, t.compared || o.compared, value}
+	return eventSet{event: t.event || o.event, removed: t.removed || o.removed, expired: t.expired || o.expired,
+		compared: t.compared || o.compared, asked: t.asked || o.asked, value: value}
 }
 
 // readEvent reads an event's name; ok is false for those that mean nothing here.

@@ -18,6 +18,7 @@ type following struct {
 	t        *rapid.T
 	heard    map[int]told
 	compared bool                    // timers are looked at because their notices miss them
+	asked    bool                    // a call of the API asks
 	ops      map[int]store.Operation // that must follow from the last look
 	begun    bool                    // something has come between its scripts
 }
@@ -100,6 +101,8 @@ func (w *world) decide(k int, h told, alive bool) store.Operation {
 		return ""
 	case ours && !same && (h.value == "set" || h.value == "set and expire"):
 		return store.OpAdopt // an event says that it is a value
+	case ours && !same && w.following.asked:
+		return "" // its event will say whether it is one
 	case ours || n.used == 0:
 		return store.OpMove
 	}

@@ -291,7 +291,10 @@ func (w *world) hearNothing(t *rapid.T) {
 func (w *world) follow(t *rapid.T) {
 	k, _ := w.draw(t)
 	in := pick(t, "instance", w.instances)
-	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error { return in.adopter.Follow(w.ctx, key(k)) })
+	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error {
+		w.following.asked = true
+		return in.adopter.Follow(w.ctx, key(k))
+	})
 }
 
 // lookAll: an instance looks at all timers, and compares all notices with theirs.
@@ -334,7 +337,10 @@ func (w *world) expireAmid(t *rapid.T) {
 			w.makeClaim(t, other, c, "claims", arrives)
 		}
 	}
-	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error { return in.adopter.Follow(w.ctx, key(k)) })
+	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error {
+		w.following.asked = true
+		return in.adopter.Follow(w.ctx, key(k))
+	})
 	if w.amid != nil { // the timer had expired before it was seen
 		w.amid = nil
 	}
