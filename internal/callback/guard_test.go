@@ -98,62 +98,64 @@ var spellings = []string{
 }
 
 func TestForbiddenAddresses(t *testing.T) {
-	if n := len(forbidden) + len(spellings); n < 80 {
-		t.Fatalf("%d forms", n)
-	}
-	g := &guard{noticeRoute()}
-	resolver := dnsServer(t, func(name string, _ int) []netip.Addr {
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		if n := len(forbidden) + len(spellings); n < 80 {
+			t.Fatalf("%d forms", n)
+		}
+		g := &guard{noticeRoute()}
+		resolver := dnsServer(t, func(name string, _ int) []netip.Addr {
+			for i, s := range forbidden {
+				if name == fmt.Sprintf("t%d.evil.example", i) {
+					return []netip.Addr{netip.MustParseAddr(s)}
+				}
+			}
+			return nil
+		})
+		h := newHandler(t, Options{Resolver: resolver})
+		r := noticeRoute()
 		for i, s := range forbidden {
-			if name == fmt.Sprintf("t%d.evil.example", i) {
-				return []netip.Addr{netip.MustParseAddr(s)}
+			t.Run(s, func(t *testing.T) {
+				ip := netip.MustParseAddr(s)
+				n := testNotice("x")
+				n.URL = "http://" + net.JoinHostPort(s, "9") + "/"
+				res := h.Handle(background(t), r, n)
+				expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
+				if !strings.Contains(res.Response, "NOTIFIER_ROUTE_SHOP_ALLOW=") {
+					t.Errorf("says not what would allow it: %s", res.Response)
+				}
+				refusedWhenScheduled(t, r, n, "NOTIFIER_ROUTE_SHOP_ALLOW=")
+				// The same address as DNS gives it, at the socket.
+				n.URL = fmt.Sprintf("http://t%d.evil.example:9/", i)
+				res = h.Handle(background(t), r, n)
+				expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
+				var blocked *route.BlockedError
+				if err := g.control(t.Context(), "tcp6", netip.AddrPortFrom(ip, 80).String(), nil); !errors.As(err, &blocked) {
+					t.Errorf("at the socket: %v", err)
+				}
+				// What the refusal names does allow it.
+				if err := noticeRoute(blocked.Allow).CheckAddr(ip); err != nil && !netip.MustParsePrefix("64:ff9b::/96").Contains(ip) {
+					t.Errorf("allowed by %s and still: %v", blocked.Allow, err)
+				}
+			})
+		}
+		for _, s := range spellings {
+			t.Run(s, func(t *testing.T) {
+				n := testNotice("x")
+				n.URL = s
+				res := h.Handle(background(t), r, n)
+				expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
+				refusedWhenScheduled(t, r, n, "")
+			})
+		}
+		for _, network := range []string{"udp4", "unix", "tcp"} {
+			if g.control(t.Context(), network, "8.8.8.8:80", nil) == nil {
+				t.Errorf("network %s was let through", network)
 			}
 		}
-		return nil
+		if g.control(t.Context(), "tcp4", "nonsense", nil) == nil {
+			t.Error("an address that cannot be read was let through")
+		}
 	})
-	h := newHandler(t, Options{Resolver: resolver})
-	r := noticeRoute()
-	for i, s := range forbidden {
-		t.Run(s, func(t *testing.T) {
-			ip := netip.MustParseAddr(s)
-			n := testNotice("x")
-			n.URL = "http://" + net.JoinHostPort(s, "9") + "/"
-			res := h.Handle(background(t), r, n)
-			expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
-			if !strings.Contains(res.Response, "NOTIFIER_ROUTE_SHOP_ALLOW=") {
-				t.Errorf("says not what would allow it: %s", res.Response)
-			}
-			refusedWhenScheduled(t, r, n, "NOTIFIER_ROUTE_SHOP_ALLOW=")
-			// The same address as DNS gives it, at the socket.
-			n.URL = fmt.Sprintf("http://t%d.evil.example:9/", i)
-			res = h.Handle(background(t), r, n)
-			expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
-			var blocked *route.BlockedError
-			if err := g.control(t.Context(), "tcp6", netip.AddrPortFrom(ip, 80).String(), nil); !errors.As(err, &blocked) {
-				t.Errorf("at the socket: %v", err)
-			}
-			// What the refusal names does allow it.
-			if err := noticeRoute(blocked.Allow).CheckAddr(ip); err != nil && !netip.MustParsePrefix("64:ff9b::/96").Contains(ip) {
-				t.Errorf("allowed by %s and still: %v", blocked.Allow, err)
-			}
-		})
-	}
-	for _, s := range spellings {
-		t.Run(s, func(t *testing.T) {
-			n := testNotice("x")
-			n.URL = s
-			res := h.Handle(background(t), r, n)
-			expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
-			refusedWhenScheduled(t, r, n, "")
-		})
-	}
-	for _, network := range []string{"udp4", "unix", "tcp"} {
-		if g.control(t.Context(), network, "8.8.8.8:80", nil) == nil {
-			t.Errorf("network %s was let through", network)
-		}
-	}
-	if g.control(t.Context(), "tcp4", "nonsense", nil) == nil {
-		t.Error("an address that cannot be read was let through")
-	}
 }
 
 // What the call would refuse whatever DNS says is refused when it is scheduled,
@@ -215,77 +217,85 @@ func TestWideDigitsAreAnAddress(t *testing.T) {
 // forbidden one afterwards, as a rebinding name does. Whatever was seen before,
 // the address that is connected to decides.
 func TestRebinding(t *testing.T) {
-	base := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the call came through") })
-	loopback := netip.MustParseAddr("127.0.0.1")
-	var seen []string
-	var mu sync.Mutex
-	resolver := dnsServer(t, func(name string, n int) []netip.Addr {
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		base := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the call came through") })
+		loopback := netip.MustParseAddr("127.0.0.1")
+		var seen []string
+		var mu sync.Mutex
+		resolver := dnsServer(t, func(name string, n int) []netip.Addr {
+			mu.Lock()
+			seen = append(seen, name)
+			mu.Unlock()
+			switch {
+			case strings.HasPrefix(name, "both"):
+				return []netip.Addr{netip.MustParseAddr("169.254.169.254"), loopback, netip.MustParseAddr("::1")}
+			case n == 1:
+				return []netip.Addr{netip.MustParseAddr("203.0.113.9")} // forbidden too, but looked up as a first answer
+			}
+			return []netip.Addr{loopback}
+		})
+		h := newHandler(t, Options{Resolver: resolver})
+		port := base.Listener.Addr().(*net.TCPAddr).Port
+		for _, name := range []string{"rebind.example", "both.example"} {
+			n := testNotice("x")
+			n.URL = fmt.Sprintf("http://%s:%d/", name, port)
+			for range 3 {
+				expect(t, h.Handle(background(t), noticeRoute(), n), notice.OutcomeRetry, notice.ReasonBlocked)
+			}
+		}
 		mu.Lock()
-		seen = append(seen, name)
-		mu.Unlock()
-		switch {
-		case strings.HasPrefix(name, "both"):
-			return []netip.Addr{netip.MustParseAddr("169.254.169.254"), loopback, netip.MustParseAddr("::1")}
-		case n == 1:
-			return []netip.Addr{netip.MustParseAddr("203.0.113.9")} // forbidden too, but looked up as a first answer
+		defer mu.Unlock()
+		if len(seen) < 6 {
+			t.Errorf("%d lookups: the resolver was not asked each time", len(seen))
 		}
-		return []netip.Addr{loopback}
 	})
-	h := newHandler(t, Options{Resolver: resolver})
-	port := base.Listener.Addr().(*net.TCPAddr).Port
-	for _, name := range []string{"rebind.example", "both.example"} {
-		n := testNotice("x")
-		n.URL = fmt.Sprintf("http://%s:%d/", name, port)
-		for range 3 {
-			expect(t, h.Handle(background(t), noticeRoute(), n), notice.OutcomeRetry, notice.ReasonBlocked)
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(seen) < 6 {
-		t.Errorf("%d lookups: the resolver was not asked each time", len(seen))
-	}
 }
 
 // TestPermissionsAreNotShared: a connection that one route was allowed to make
 // is not there for a route that may not.
 func TestPermissionsAreNotShared(t *testing.T) {
-	base, got := capture(t)
-	h := newHandler(t, Options{})
-	n := testNotice("x")
-	n.URL = base
-	may, mayNot := noticeRoute("127.0.0.1"), noticeRoute()
-	for range 3 {
-		expect(t, h.Handle(background(t), may, n), notice.OutcomeDelivered, "")
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		base, got := capture(t)
+		h := newHandler(t, Options{})
+		n := testNotice("x")
+		n.URL = base
+		may, mayNot := noticeRoute("127.0.0.1"), noticeRoute()
+		for range 3 {
+			expect(t, h.Handle(background(t), may, n), notice.OutcomeDelivered, "")
+			<-got
+			expect(t, h.Handle(background(t), mayNot, n), notice.OutcomeDead, notice.ReasonBlocked)
+		}
+		// Not even when only the name differs.
+		byName := dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+		h = newHandler(t, Options{Resolver: byName})
+		n.URL = strings.Replace(base, "127.0.0.1", "pay.internal", 1)
+		expect(t, h.Handle(background(t), noticeRoute("pay.internal"), n), notice.OutcomeDelivered, "")
 		<-got
-		expect(t, h.Handle(background(t), mayNot, n), notice.OutcomeDead, notice.ReasonBlocked)
-	}
-	// Not even when only the name differs.
-	byName := dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
-	h = newHandler(t, Options{Resolver: byName})
-	n.URL = strings.Replace(base, "127.0.0.1", "pay.internal", 1)
-	expect(t, h.Handle(background(t), noticeRoute("pay.internal"), n), notice.OutcomeDelivered, "")
-	<-got
-	expect(t, h.Handle(background(t), noticeRoute("other.internal"), n), notice.OutcomeRetry, notice.ReasonBlocked)
-	expect(t, h.Handle(background(t), noticeRoute("*.internal"), n), notice.OutcomeDelivered, "")
+		expect(t, h.Handle(background(t), noticeRoute("other.internal"), n), notice.OutcomeRetry, notice.ReasonBlocked)
+		expect(t, h.Handle(background(t), noticeRoute("*.internal"), n), notice.OutcomeDelivered, "")
+	})
 }
 
 func TestHTTPSOnly(t *testing.T) {
-	h := newHandler(t, Options{})
-	r := noticeRoute("127.0.0.1")
-	r.HTTPSOnly = true
-	n := testNotice("x")
-	n.URL = "http://127.0.0.1:9/"
-	expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonBlocked)
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		h := newHandler(t, Options{})
+		r := noticeRoute("127.0.0.1")
+		r.HTTPSOnly = true
+		n := testNotice("x")
+		n.URL = "http://127.0.0.1:9/"
+		expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonBlocked)
+	})
 }
 
 func TestNamesThatAreNotThere(t *testing.T) {
-	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
-	n := testNotice("x")
-	n.URL = "http://nowhere.example/"
-	res := h.Handle(background(t), noticeRoute(), n)
-	expect(t, res, notice.OutcomeRetry, notice.ReasonDNS)
-	if !strings.Contains(res.Response, "nowhere.example") {
-		t.Error(res.Response)
-	}
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
+		n := testNotice("x")
+		n.URL = "http://nowhere.example/"
+		res := h.Handle(background(t), noticeRoute(), n)
+		expect(t, res, notice.OutcomeRetry, notice.ReasonDNS)
+		if !strings.Contains(res.Response, "nowhere.example") {
+			t.Error(res.Response)
+		}
+	})
 }

@@ -6,12 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptrace"
-	"net/netip"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,9 +30,6 @@ type Options struct {
 	// ConnectTimeout and TLSTimeout bound those steps within a route's timeout, so
 	// that a host that is gone holds its slot for less. Default 5 s each.
 	ConnectTimeout, TLSTimeout time.Duration
-	// HeaderTimeout bounds the wait for the answer's head. Default none but the
-	// route's timeout.
-	HeaderTimeout time.Duration
 	// Resolver looks up names. Default the system's.
 	Resolver *net.Resolver
 	// Fleet is how limits reach the other instances.
@@ -77,8 +69,9 @@ const bodyDrain = 2 * time.Second
 // Handler delivers notices by HTTP. It is safe for concurrent use.
 type Handler struct {
 	opts Options
-	dial func(ctx context.Context, network, addr string) (net.Conn, error) // tests put another in
-	keep time.Duration                                                     // keptIdle, or a test's
+	dial dialer        // tests put another in
+	keep time.Duration // keptIdle, or a test's
+	only transportKind // a test's, for what both can call
 
 	mu         sync.Mutex // guards transports and the making of states
 	transports map[transportKey]*transportPool
@@ -109,7 +102,7 @@ type routeState struct {
 	signer    *signer
 	limits    *limits
 	secrets   scrubber
-	userAgent []string
+	userAgent string
 	now       func() time.Time
 }
 
@@ -139,7 +132,7 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 }
 
 func (h *Handler) newState(r *route.Route) (*routeState, error) {
-	s := &routeState{route: r, signer: newSigner(r), userAgent: []string{h.opts.UserAgent}, now: h.opts.Now}
+	s := &routeState{route: r, signer: newSigner(r), userAgent: h.opts.UserAgent, now: h.opts.Now}
 	switch r.Target.Kind {
 	case route.KindFixed:
 		var err error
@@ -191,6 +184,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	if err != nil {
 		return s.finish(n, to, failure(&facts{}, err, 0))
 	}
+	began := time.Now()
 	pass, refused := s.limits.enter(to.port)
 	if refused != nil {
 		if id := refused.to(n.Key); id != "" {
@@ -204,19 +198,10 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 		res = notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for its turn at the route's rate")
 		return res
 	}
-	f := s.exchange(ctx, n, to, &tracker{first: pass.first}, nil)
+	f := s.exchange(ctx, n, to, &tracker{began: began, first: pass.first}, nil)
 	res = s.finish(n, to, resultOf(&r.Ack, f))
 	timedOut = res.Reason == notice.ReasonTimeout
 	return res
-}
-
-// destination is where a call goes: the address as it was given, and its host
-// in the one form that everything goes by which tells hosts apart.
-type destination struct {
-	url  *url.URL
-	call *url.URL // the same with the host in one form, by which connections are kept
-	host string   // in the form of notice.Host
-	port string   // host:port, by which limits are kept
 }
 
 // check finds the target and refuses what may not be called.
@@ -236,42 +221,6 @@ func (s *routeState) check(n *notice.Notice) (destination, error) {
 	return to, nil
 }
 
-func destinationOf(u *url.URL) (destination, error) {
-	host, err := notice.Host(u.Hostname())
-	if err != nil {
-		return destination{}, err
-	}
-	to := destination{url: u, call: u, host: host, port: hostPort(u, host)}
-	name, zone, _ := strings.Cut(u.Hostname(), "%")
-	if ip, err := netip.ParseAddr(name); zone != "" && err == nil && ip.IsLinkLocalUnicast() {
-		return to, nil // it is none without its zone
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if p := u.Port(); p != "" {
-		host += ":" + p
-	}
-	if host != u.Host {
-		c := *u
-		c.Host, to.call = host, &c
-	}
-	return to, nil
-}
-
-// hostPort names a destination for its limits.
-func hostPort(u *url.URL, host string) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "https":
-		port = "443"
-	default:
-		port = "80"
-	}
-	return net.JoinHostPort(host, port)
-}
-
 // finish takes secrets out of what is kept of an answer.
 func (s *routeState) finish(n *notice.Notice, to destination, res notice.Result) notice.Result {
 	if res.Response == "" {
@@ -286,106 +235,60 @@ func (s *routeState) finish(n *notice.Notice, to destination, res notice.Result)
 	return res
 }
 
-// exchange sends one request and reads the answer. seen, if not nil, is shown
-// the request before it is sent and the answer's head.
+// exchange sends one request and reads the answer, within the route's timeout. seen, if not nil, is shown the request before it is sent and the answer's
+// head.
 func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destination, tr *tracker, seen *Exchange) *facts {
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url}
-	outer := ctx
-	var cancel context.CancelFunc
-	end, bounded := ctx.Deadline()
-	if s.route.Timeout <= 0 || bounded && time.Until(end) <= s.route.Timeout {
-		ctx, cancel = context.WithCancel(ctx) // the caller has set the timeout
-	} else {
-		ctx, cancel = context.WithTimeout(ctx, s.route.Timeout)
-	}
-	defer cancel()
-	ctx = httptrace.WithClientTrace(ctx, tr.trace(seen != nil))
-	req, err := s.request(ctx, n, to, s.now())
+	c, err := s.call(n, to, s.now())
 	if err == nil {
 		if seen != nil {
-			seen.request(s, n, req)
+			seen.request(s, n, c)
 		}
-		var resp *http.Response
-		if resp, err = s.roundTrip(req, tr); err == nil {
-			tr.set(stageBody)
-			f.status, f.header = resp.StatusCode, resp.Header
-			if seen != nil {
-				seen.answer(resp)
+		x := &exchange{call: c, tr: tr, f: f, drain: !needsBody(&s.route.Ack), seen: seen}
+		if s.route.Timeout > 0 {
+			x.end = tr.began.Add(s.route.Timeout)
+		}
+		if at, ok := ctx.Deadline(); ok && (x.end.IsZero() || at.Before(x.end)) {
+			x.end = at
+		}
+		if s.transport.isDirect(to.origin) {
+			err = s.transport.direct.do(ctx, x)
+			if to.origin.secure && err != nil && tr.stage() == stageTLS {
+				s.transport.forget(to.origin) // it may not speak HTTP/1.1 any more
 			}
-			s.readBody(f, resp, cancel)
+		} else {
+			err = s.transport.viaNetHTTP(ctx, x)
 		}
 	}
 	f.err, f.stage, f.now = err, tr.stage(), s.now()
-	f.expired = errors.Is(ctx.Err(), context.DeadlineExceeded)
-	f.cancelled = errors.Is(outer.Err(), context.Canceled)
+	f.cancelled = errors.Is(ctx.Err(), context.Canceled)
 	return f
 }
 
-// roundTrip sends the request; again if it was not wholly written because the
-// connection was a kept one that turned out to be closed. What the receiver may
-// have read whole is not sent again: it may be at work on it. There is an end to
-// it: each time a kept connection is used up, and a fresh one is tried once.
-func (s *routeState) roundTrip(req *http.Request, tr *tracker) (*http.Response, error) {
-	t := s.transport.transport(tr.first)
-	for {
-		resp, err := t.RoundTrip(req)
-		if err == nil {
-			if u := tr.on.Load(); u != nil {
-				u.readKeepAlive(resp.Header)
-			}
-			return resp, nil
-		}
-		if !tr.unsent(err) || req.Context().Err() != nil {
-			return nil, err
-		}
-		again := *req
-		again.Body = bodyOf(req)
-		tr.restart()
-		req = &again
-	}
-}
-
-// bodyOf makes the body of a request anew.
-func bodyOf(req *http.Request) io.ReadCloser {
-	if req.GetBody == nil {
-		return empty{}
-	}
-	body, _ := req.GetBody() // never fails: it reads from memory
-	return body
-}
-
-// readBody reads at most maxBody of the answer. Where the result needs only the
-// status, a receiver that holds the body back does not hold the slot.
-func (s *routeState) readBody(f *facts, resp *http.Response, cancel context.CancelFunc) {
-	defer func() { _ = resp.Body.Close() }()
-	if f.status == http.StatusSwitchingProtocols { // a stream, not an answer
-		return
-	}
-	if !needsBody(&s.route.Ack) && resp.ContentLength != 0 {
-		stop := time.AfterFunc(bodyDrain, cancel)
-		defer stop.Stop()
-	}
+// readBody reads at most maxBody of an answer, and reports whether that was all of it.
+func readBody(f *facts, body io.Reader, length int64) (all bool) {
 	size := 512
-	if resp.ContentLength > 0 {
-		size = int(min(resp.ContentLength, maxBody)) + 1
+	if length > 0 {
+		size = int(min(length, maxBody)) + 1
 	}
 	buf := make([]byte, 0, size)
 	for {
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
 		}
-		n, err := resp.Body.Read(buf[len(buf):min(cap(buf), maxBody+1)])
+		n, err := body.Read(buf[len(buf):min(cap(buf), maxBody+1)])
 		buf = buf[:len(buf)+n]
 		if len(buf) > maxBody {
 			f.body, f.more = buf[:maxBody], true
-			return
+			return false
 		}
 		if err != nil {
 			f.body = buf
-			if !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				f.bodyErr = err
+			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return true
 			}
-			return
+			f.bodyErr = err
+			return false
 		}
 	}
 }

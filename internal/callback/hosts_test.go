@@ -82,6 +82,7 @@ func TestHostsThatHangDoNotFillTheTable(t *testing.T) {
 // reached (Transport.idleConnWait).
 func TestUnreachableHostsDoNotGrowTheTransport(t *testing.T) {
 	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
+	h.only = onlyNetHTTP
 	r := noticeRoute()
 	if err := h.Prepare(r); err != nil {
 		t.Fatal(err)
@@ -133,6 +134,7 @@ func TestAReplacedTransportEndsItsCalls(t *testing.T) {
 		}
 	})
 	h := newHandler(t, Options{})
+	h.only = onlyNetHTTP
 	r := noticeRoute("127.0.0.0/8", "localhost")
 	done := make(chan notice.Result)
 	slow := testNotice("x")

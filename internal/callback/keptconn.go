@@ -18,7 +18,7 @@ import (
 // nginx after 75), and what is sent on one that was closed that moment is lost.
 const keptIdle = 4 * time.Second
 
-// keptConn is a connection of a transport. It knows what net/http does not:
+// keptConn is a connection of net/http's transport. It knows what net/http does not:
 // whether the receiver has closed it meanwhile, how long the receiver will keep it
 // open, and how many bytes of a request the kernel took.
 //
@@ -41,8 +41,7 @@ type keptConn struct {
 }
 
 // keepConns wraps what dial makes.
-func keepConns(dial func(ctx context.Context, network, addr string) (net.Conn, error), keep time.Duration,
-) func(ctx context.Context, network, addr string) (net.Conn, error) {
+func keepConns(dial dialer, keep time.Duration) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
@@ -143,12 +142,17 @@ func (u *connUse) readKeepAlive(h http.Header) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	// It counts from its own last write: a request that is sent at the last moment
-	// still has to reach it.
-	u.keep = min(says-min(says/2, time.Second), idleTimeout)
+	u.keep = keptFor(says)
 	if u.idle && u.uses == u.number {
 		u.arm(u.keep - time.Since(u.since))
 	}
+}
+
+// keptFor is how long a connection may be idle that the receiver closes after says.
+// It counts from its own last write: a request that is sent at the last moment still
+// has to reach it.
+func keptFor(says time.Duration) time.Duration {
+	return min(says-min(says/2, time.Second), idleTimeout)
 }
 
 // arm sets the time at which an idle connection is closed. The caller holds mu.

@@ -23,131 +23,139 @@ const okEmpty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 // all of it and was at work. net/http does the same by itself to a GET and to
 // whatever has an Idempotency-Key.
 func TestARequestThatWasReadWholeIsNotSentAgain(t *testing.T) {
-	ca := newAuthority(t)
-	for _, secure := range []bool{false, true} {
-		for name, change := range map[string]func(*notice.Notice){
-			"POST":                      func(*notice.Notice) {},
-			"large":                     func(n *notice.Notice) { n.Body = []byte(`"` + strings.Repeat("x", 100<<10) + `"`) },
-			"POST without a body":       func(n *notice.Notice) { n.Body = nil },
-			"PUT":                       func(n *notice.Notice) { n.Method = "PUT" },
-			"GET":                       func(n *notice.Notice) { n.Method = "GET" },
-			"POST with idempotency key": func(n *notice.Notice) { n.Headers = []notice.Header{{Name: "Idempotency-Key", Value: "7"}} },
-			"and none, with the key": func(n *notice.Notice) {
-				n.Body, n.Headers = nil, []notice.Header{{Name: "x-idempotency-key", Value: "7"}}
-			},
-		} {
-			for _, end := range []string{"closes", "resets"} {
-				t.Run(fmt.Sprintf("%s/tls %v/%s", name, secure, end), func(t *testing.T) {
-					var conf *tls.Config
-					if secure {
-						conf = &tls.Config{Certificates: []tls.Certificate{ca.issue(t, nil)}, NextProtos: []string{"http/1.1"}}
-					}
-					var requests atomic.Int64
-					addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-						for readRequest(in) == nil {
-							if requests.Add(1) == 2 {
-								if tcp, ok := c.(*net.TCPConn); ok && end == "resets" {
-									_ = tcp.SetLinger(0)
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		ca := newAuthority(t)
+		for _, secure := range []bool{false, true} {
+			for name, change := range map[string]func(*notice.Notice){
+				"POST":                      func(*notice.Notice) {},
+				"large":                     func(n *notice.Notice) { n.Body = []byte(`"` + strings.Repeat("x", 100<<10) + `"`) },
+				"POST without a body":       func(n *notice.Notice) { n.Body = nil },
+				"PUT":                       func(n *notice.Notice) { n.Method = "PUT" },
+				"GET":                       func(n *notice.Notice) { n.Method = "GET" },
+				"POST with idempotency key": func(n *notice.Notice) { n.Headers = []notice.Header{{Name: "Idempotency-Key", Value: "7"}} },
+				"and none, with the key": func(n *notice.Notice) {
+					n.Body, n.Headers = nil, []notice.Header{{Name: "x-idempotency-key", Value: "7"}}
+				},
+			} {
+				for _, end := range []string{"closes", "resets"} {
+					t.Run(fmt.Sprintf("%s/tls %v/%s", name, secure, end), func(t *testing.T) {
+						var conf *tls.Config
+						if secure {
+							conf = &tls.Config{Certificates: []tls.Certificate{ca.issue(t, nil)}, NextProtos: []string{"http/1.1"}}
+						}
+						var requests atomic.Int64
+						addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+							for readRequest(in) == nil {
+								if requests.Add(1) == 2 {
+									if tcp, ok := c.(*net.TCPConn); ok && end == "resets" {
+										_ = tcp.SetLinger(0)
+									}
+									return // with the request read and no answer given
 								}
-								return // with the request read and no answer given
+								_, _ = io.WriteString(c, okEmpty)
 							}
-							_, _ = io.WriteString(c, okEmpty)
+						})
+						h := newHandler(t, Options{})
+						r := fixedRoute(map[bool]string{false: "http://", true: "https://"}[secure] + addr)
+						r.CAFile = ca.file
+						expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
+						n := testNotice(`{"a":1}`)
+						change(n)
+						expect(t, h.Handle(background(t), r, n), retry, notice.ReasonReset)
+						if got := requests.Load(); got != 2 {
+							t.Errorf("the receiver read %d requests, want 2", got)
 						}
 					})
-					h := newHandler(t, Options{})
-					r := fixedRoute(map[bool]string{false: "http://", true: "https://"}[secure] + addr)
-					r.CAFile = ca.file
-					expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-					n := testNotice(`{"a":1}`)
-					change(n)
-					expect(t, h.Handle(background(t), r, n), retry, notice.ReasonReset)
-					if got := requests.Load(); got != 2 {
-						t.Errorf("the receiver read %d requests, want 2", got)
-					}
-				})
+				}
 			}
 		}
-	}
+	})
 }
 
 // A receiver that closes a kept connection after its answer, as Node does after
 // five seconds, costs no attempt: the connection is looked at before it is used.
 func TestAConnectionThatWasClosedIsNotUsed(t *testing.T) {
-	ca := newAuthority(t)
-	for _, secure := range []bool{false, true} {
-		var conf *tls.Config
-		if secure {
-			conf = &tls.Config{Certificates: []tls.Certificate{ca.issue(t, nil)}, NextProtos: []string{"http/1.1"}}
-		}
-		closed := make(chan struct{}, 1)
-		addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-			if readRequest(in) == nil {
-				_, _ = io.WriteString(c, okEmpty)
-				_ = c.Close()
-				closed <- struct{}{}
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		ca := newAuthority(t)
+		for _, secure := range []bool{false, true} {
+			var conf *tls.Config
+			if secure {
+				conf = &tls.Config{Certificates: []tls.Certificate{ca.issue(t, nil)}, NextProtos: []string{"http/1.1"}}
 			}
-		})
-		h := newHandler(t, Options{})
-		r := fixedRoute(map[bool]string{false: "http://", true: "https://"}[secure] + addr)
-		r.CAFile = ca.file
-		for i := range 200 {
-			n := testNotice(`{"a":1}`)
-			n.Method = []string{"POST", "GET", "PUT"}[i%3]
-			expect(t, h.Handle(background(t), r, n), delivered, "")
-			<-closed
+			closed := make(chan struct{}, 1)
+			addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+				if readRequest(in) == nil {
+					_, _ = io.WriteString(c, okEmpty)
+					_ = c.Close()
+					closed <- struct{}{}
+				}
+			})
+			h := newHandler(t, Options{})
+			r := fixedRoute(map[bool]string{false: "http://", true: "https://"}[secure] + addr)
+			r.CAFile = ca.file
+			for i := range 200 {
+				n := testNotice(`{"a":1}`)
+				n.Method = []string{"POST", "GET", "PUT"}[i%3]
+				expect(t, h.Handle(background(t), r, n), delivered, "")
+				<-closed
+			}
 		}
-	}
+	})
 }
 
 // What the receiver cannot have read whole is sent again in the same attempt.
 func TestARequestThatWasCutOffIsSentAgain(t *testing.T) {
-	var conns atomic.Int64
-	addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		first := conns.Add(1) == 1
-		for i := 0; ; i++ {
-			if first && i == 1 {
-				_, _ = in.ReadByte()
-				if tcp, ok := c.(*net.TCPConn); ok {
-					_ = tcp.SetLinger(0)
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		var conns atomic.Int64
+		addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+			first := conns.Add(1) == 1
+			for i := 0; ; i++ {
+				if first && i == 1 {
+					_, _ = in.ReadByte()
+					if tcp, ok := c.(*net.TCPConn); ok {
+						_ = tcp.SetLinger(0)
+					}
+					return
 				}
-				return
+				if readRequest(in) != nil {
+					return
+				}
+				_, _ = io.WriteString(c, okEmpty)
 			}
-			if readRequest(in) != nil {
-				return
-			}
-			_, _ = io.WriteString(c, okEmpty)
+		})
+		h := newHandler(t, Options{})
+		r := fixedRoute("http://" + addr)
+		expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
+		n := testNotice(strings.Repeat("x", 32<<20)) // more than the kernel takes at once
+		expect(t, h.Handle(background(t), r, n), delivered, "")
+		if got := conns.Load(); got != 2 {
+			t.Errorf("%d connections, want 2", got)
 		}
 	})
-	h := newHandler(t, Options{})
-	r := fixedRoute("http://" + addr)
-	expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-	n := testNotice(strings.Repeat("x", 32<<20)) // more than the kernel takes at once
-	expect(t, h.Handle(background(t), r, n), delivered, "")
-	if got := conns.Load(); got != 2 {
-		t.Errorf("%d connections, want 2", got)
-	}
 }
 
 // Idle connections of which the receiver says nothing are closed by us, before
 // it does.
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	gone := make(chan struct{}, 4)
-	addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		for readRequest(in) == nil {
-			_, _ = io.WriteString(c, okEmpty)
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		gone := make(chan struct{}, 4)
+		addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+			for readRequest(in) == nil {
+				_, _ = io.WriteString(c, okEmpty)
+			}
+			gone <- struct{}{}
+		})
+		h := newHandler(t, Options{})
+		if h.keep != 4*time.Second {
+			t.Errorf("kept for %s", h.keep)
 		}
-		gone <- struct{}{}
+		h.keep = 20 * time.Millisecond
+		r := fixedRoute("http://" + addr)
+		for range 2 {
+			expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
+			<-gone
+		}
 	})
-	h := newHandler(t, Options{})
-	if h.keep != 4*time.Second {
-		t.Errorf("kept for %s", h.keep)
-	}
-	h.keep = 20 * time.Millisecond
-	r := fixedRoute("http://" + addr)
-	for range 2 {
-		expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-		<-gone
-	}
 }
 
 func TestKeepAliveTimeout(t *testing.T) {
@@ -190,50 +198,52 @@ func TestAConnectionInUseIsNotIdle(t *testing.T) {
 // Many at once on connections that are closed all the time: nothing is lost,
 // nothing comes twice.
 func TestConnectionsThatAreClosedAllTheTime(t *testing.T) {
-	var mu sync.Mutex
-	seen := map[string]int{}
-	var conns atomic.Int64
-	addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		for left := 1 + conns.Add(1)%4; left > 0; left-- {
-			req, err := http.ReadRequest(in)
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, req.Body)
-			mu.Lock()
-			seen[req.Header.Get("X-Call")]++
-			mu.Unlock()
-			_, _ = io.WriteString(c, okEmpty)
-		}
-	})
-	h := newHandler(t, Options{})
-	h.keep = time.Millisecond
-	r := fixedRoute("http://" + addr)
-	var wg sync.WaitGroup
-	var lost atomic.Int64
-	const callers, each = 8, 100
-	for c := range callers {
-		wg.Go(func() {
-			for i := range each {
-				n := testNotice("x")
-				n.Headers = []notice.Header{{Name: "X-Call", Value: fmt.Sprint(c, "-", i)}}
-				res := h.Handle(background(t), r, n)
-				if res.Outcome != delivered {
-					lost.Add(1) // written whole on a connection whose end was under way: it may not be sent again
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		var mu sync.Mutex
+		seen := map[string]int{}
+		var conns atomic.Int64
+		addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+			for left := 1 + conns.Add(1)%4; left > 0; left-- {
+				req, err := http.ReadRequest(in)
+				if err != nil {
+					return
 				}
+				_, _ = io.Copy(io.Discard, req.Body)
+				mu.Lock()
+				seen[req.Header.Get("X-Call")]++
+				mu.Unlock()
+				_, _ = io.WriteString(c, okEmpty)
 			}
 		})
-	}
-	wg.Wait()
-	for call, n := range seen {
-		if n != 1 {
-			t.Errorf("call %s came %d times", call, n)
+		h := newHandler(t, Options{})
+		h.keep = time.Millisecond
+		r := fixedRoute("http://" + addr)
+		var wg sync.WaitGroup
+		var lost atomic.Int64
+		const callers, each = 8, 100
+		for c := range callers {
+			wg.Go(func() {
+				for i := range each {
+					n := testNotice("x")
+					n.Headers = []notice.Header{{Name: "X-Call", Value: fmt.Sprint(c, "-", i)}}
+					res := h.Handle(background(t), r, n)
+					if res.Outcome != delivered {
+						lost.Add(1) // written whole on a connection whose end was under way: it may not be sent again
+					}
+				}
+			})
 		}
-	}
-	if len(seen)+int(lost.Load()) < callers*each {
-		t.Errorf("%d of %d came, and only %d failed", len(seen), callers*each, lost.Load())
-	}
-	t.Logf("%d of %d met a closing connection", lost.Load(), callers*each)
+		wg.Wait()
+		for call, n := range seen {
+			if n != 1 {
+				t.Errorf("call %s came %d times", call, n)
+			}
+		}
+		if len(seen)+int(lost.Load()) < callers*each {
+			t.Errorf("%d of %d came, and only %d failed", len(seen), callers*each, lost.Load())
+		}
+		t.Logf("%d of %d met a closing connection", lost.Load(), callers*each)
+	})
 }
 
 // What is done about connections beside each call.

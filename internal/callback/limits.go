@@ -11,6 +11,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"notifier/internal/alarm"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 )
@@ -279,17 +280,7 @@ var errExcluded = errors.New("no exchange")
 // await waits for the pass's turn at the rate and reports whether it came before
 // ctx ended.
 func (p *pass) await(ctx context.Context) bool {
-	if p.wait <= 0 {
-		return true
-	}
-	t := time.NewTimer(p.wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return p.wait <= 0 || alarm.Wait(ctx, p.wait)
 }
 
 // end reports what came of the exchange.

@@ -50,6 +50,24 @@ func newHandler(t testing.TB, o Options) *Handler {
 	return h
 }
 
+// newHandlerFunc makes a Handler whose calls all go through one of the transports.
+type newHandlerFunc = func(testing.TB, Options) *Handler
+
+// eachTransport runs a test over the direct transport and over net/http's.
+func eachTransport(t *testing.T, f func(t *testing.T, newHandler newHandlerFunc)) {
+	for name, only := range map[string]transportKind{"direct": onlyDirect, "net http": onlyNetHTTP} {
+		t.Run(name, func(t *testing.T) { f(t, handlerOver(only)) })
+	}
+}
+
+func handlerOver(only transportKind) newHandlerFunc {
+	return func(t testing.TB, o Options) *Handler {
+		h := newHandler(t, o)
+		h.only = only
+		return h
+	}
+}
+
 // server is a receiver that ends before the leak check. Its handlers must not
 // wait for anything but their request's context.
 func server(t testing.TB, f http.HandlerFunc) *httptest.Server {

@@ -108,9 +108,9 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		}
 		return x
 	}
-	began, tr := time.Now(), &tracker{}
+	tr := &tracker{began: time.Now()}
 	f := s.exchange(ctx, n, to, tr, &x)
-	x.Duration = time.Since(began)
+	x.Duration = time.Since(tr.began)
 	x.Result = s.finish(n, to, resultOf(&r.Ack, f))
 	if f.status != 0 {
 		x.ResponseBody = s.finish(n, to, notice.Result{Response: printable(decoded(f))}).Response
@@ -125,10 +125,10 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 	return x
 }
 
-func (x *Exchange) request(s *routeState, n *notice.Notice, req *http.Request) {
-	x.Method, x.URL = req.Method, redact(req.URL)
-	x.RequestHeaders = s.shown(n, req.Header)
-	if req.Method != http.MethodGet {
+func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
+	x.Method, x.URL = c.method, redact(c.url())
+	x.RequestHeaders = s.shown(n, c.header())
+	if c.method != http.MethodGet {
 		x.RequestBody = printable(n.Body)
 	}
 }

@@ -213,11 +213,23 @@ func TestReceivers(t *testing.T) {
 	if len(behaviours) < 60 {
 		t.Errorf("only %d behaviours", len(behaviours))
 	}
-	h := newHandler(t, Options{})
+	ca := newAuthority(t)
+	cert := ca.issue(t, nil)
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		t.Run("plain", func(t *testing.T) { tryReceivers(t, newHandler(t, Options{}), nil, "") })
+		t.Run("TLS", func(t *testing.T) {
+			conf := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}
+			tryReceivers(t, newHandler(t, Options{}), conf, ca.file)
+		})
+	})
+}
+
+func tryReceivers(t *testing.T, h *Handler, conf *tls.Config, ca string) {
 	results := make([]notice.Result, len(behaviours))
 	var wg sync.WaitGroup
 	for i, b := range behaviours {
-		r := fixedRoute("http://" + listen(t, nil, b.talk) + "/")
+		r := fixedRoute(map[bool]string{true: "http://", false: "https://"}[conf == nil] + listen(t, conf, b.talk) + "/")
+		r.CAFile = ca
 		if b.ack != "" {
 			r.Ack = *ack(t, b.ack)
 		}
@@ -240,46 +252,50 @@ func TestReceivers(t *testing.T) {
 }
 
 func TestReceiverThatDoesNotRead(t *testing.T) {
-	h := newHandler(t, Options{})
-	r := fixedRoute("http://" + listen(t, nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }))
-	r.Timeout = 3 * time.Second
-	res := h.Handle(background(t), r, testNotice(strings.Repeat("x", 32<<20)))
-	expect(t, res, retry, notice.ReasonTimeout)
-	if !strings.Contains(res.Response, "sending the request") {
-		t.Error(res.Response)
-	}
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		h := newHandler(t, Options{})
+		r := fixedRoute("http://" + listen(t, nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }))
+		r.Timeout = 3 * time.Second
+		res := h.Handle(background(t), r, testNotice(strings.Repeat("x", 32<<20)))
+		expect(t, res, retry, notice.ReasonTimeout)
+		if !strings.Contains(res.Response, "sending the request") {
+			t.Error(res.Response)
+		}
+	})
 }
 
 func TestNoConnection(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
-	h := newHandler(t, Options{})
-	expect(t, h.Handle(background(t), fixedRoute("http://"+l.Addr().String()), testNotice("x")), retry, notice.ReasonConnect)
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		h := newHandler(t, Options{})
+		expect(t, h.Handle(background(t), fixedRoute("http://"+l.Addr().String()), testNotice("x")), retry, notice.ReasonConnect)
 
-	silent := newHandler(t, Options{})
-	silent.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { // a host that drops every SYN
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	r := fixedRoute("http://127.0.0.1:9")
-	r.Timeout = 50 * time.Millisecond
-	res := silent.Handle(background(t), r, testNotice("x"))
-	expect(t, res, retry, notice.ReasonTimeout)
-	if !strings.Contains(res.Response, "total, 50ms") {
-		t.Error(res.Response)
-	}
-	own := newHandler(t, Options{})
-	own.dial = func(context.Context, string, string) (net.Conn, error) { // what a dialer's own timeout gives
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}
-	}
-	res = own.Handle(background(t), fixedRoute("http://127.0.0.1:9"), testNotice("x"))
-	expect(t, res, retry, notice.ReasonTimeout)
-	if !strings.Contains(res.Response, "timeout (connect)") {
-		t.Error(res.Response)
-	}
+		silent := newHandler(t, Options{})
+		silent.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { // a host that drops every SYN
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		r := fixedRoute("http://127.0.0.1:9")
+		r.Timeout = 50 * time.Millisecond
+		res := silent.Handle(background(t), r, testNotice("x"))
+		expect(t, res, retry, notice.ReasonTimeout)
+		if !strings.Contains(res.Response, "total, 50ms") {
+			t.Error(res.Response)
+		}
+		own := newHandler(t, Options{})
+		own.dial = func(context.Context, string, string) (net.Conn, error) { // what a dialer's own timeout gives
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}
+		}
+		res = own.Handle(background(t), fixedRoute("http://127.0.0.1:9"), testNotice("x"))
+		expect(t, res, retry, notice.ReasonTimeout)
+		if !strings.Contains(res.Response, "timeout (connect)") {
+			t.Error(res.Response)
+		}
+	})
 }
 
 type timeoutError struct{}
@@ -287,103 +303,98 @@ type timeoutError struct{}
 func (timeoutError) Error() string { return "i/o timeout" }
 func (timeoutError) Timeout() bool { return true }
 
-func TestHeaderTimeout(t *testing.T) {
-	h := newHandler(t, Options{HeaderTimeout: 100 * time.Millisecond})
-	res := h.Handle(background(t), fixedRoute("http://"+listen(t, nil, hold(""))), testNotice("x"))
-	expect(t, res, retry, notice.ReasonTimeout)
-	if !strings.Contains(res.Response, "timeout (headers)") {
-		t.Error(res.Response)
-	}
-}
-
 func TestStoppingDefers(t *testing.T) {
-	h := newHandler(t, Options{})
-	ctx, cancel := context.WithCancel(background(t))
-	url := "http://" + listen(t, nil, func(_ net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-		_ = readRequest(in)
-		cancel()
-		<-stop
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		h := newHandler(t, Options{})
+		ctx, cancel := context.WithCancel(background(t))
+		url := "http://" + listen(t, nil, func(_ net.Conn, in *bufio.Reader, stop <-chan struct{}) {
+			_ = readRequest(in)
+			cancel()
+			<-stop
+		})
+		expect(t, h.Handle(ctx, fixedRoute(url), testNotice("x")), deferred, notice.ReasonShutdown)
 	})
-	expect(t, h.Handle(ctx, fixedRoute(url), testNotice("x")), deferred, notice.ReasonShutdown)
 }
 
 func TestTLSReceivers(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
-	ok := answer("200 OK", "")
-	good := ca.issue(t, nil)
-	conf := func(c tls.Certificate, change func(*tls.Config)) *tls.Config {
-		conf := &tls.Config{Certificates: []tls.Certificate{c}, NextProtos: []string{"http/1.1"}}
-		if change != nil {
-			change(conf)
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		ca, other := newAuthority(t), newAuthority(t)
+		ok := answer("200 OK", "")
+		good := ca.issue(t, nil)
+		conf := func(c tls.Certificate, change func(*tls.Config)) *tls.Config {
+			conf := &tls.Config{Certificates: []tls.Certificate{c}, NextProtos: []string{"http/1.1"}}
+			if change != nil {
+				change(conf)
+			}
+			return conf
 		}
-		return conf
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
-	mutual := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, pool }
-	for _, c := range []struct {
-		name   string
-		conf   *tls.Config
-		talk   talk
-		change func(*route.Route)
-		o      notice.Outcome
-		r      notice.Reason
-		says   string
-	}{
-		{"trusted", conf(good, nil), ok, nil, delivered, "", ""},
-		{"TLS 1.2", conf(good, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), ok, nil, delivered, "", ""},
-		{"TLS 1.1", conf(good, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), ok, nil, retry,
-			notice.ReasonTLS, "protocol version"},
-		{"unknown authority", conf(other.issue(t, nil), nil), ok, nil, retry, notice.ReasonTLS, "unknown authority"},
-		{"no CA file", conf(good, nil), ok, func(r *route.Route) { r.CAFile = "" }, retry, notice.ReasonTLS, "unknown authority"},
-		{"expired", conf(ca.issue(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), nil), ok, nil, retry,
-			notice.ReasonTLS, "expired"},
-		{"not yet valid", conf(ca.issue(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) }), nil), ok, nil, retry,
-			notice.ReasonTLS, "not yet valid"},
-		{"another host's", conf(ca.issue(t, func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"shop.example"} }), nil), ok,
-			nil, retry, notice.ReasonTLS, "127.0.0.1"},
-		{"for clients only", conf(ca.issue(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), nil),
-			ok, nil, retry, notice.ReasonTLS, "key usage"},
-		{"wants a client certificate", conf(good, mutual), ok, nil, retry, notice.ReasonTLS, "certificate required"},
-		{"gets a client certificate", conf(good, mutual), ok, func(r *route.Route) { r.CertFile, r.KeyFile = files(t, ca.issue(t, nil)) },
-			delivered, "", ""},
-		{"gets a wrong client certificate", conf(good, mutual), ok, func(r *route.Route) {
-			r.CertFile, r.KeyFile = files(t, other.issue(t,
-				nil))
-		}, retry, notice.ReasonTLS, ""},
-		{"speaks plain HTTP", nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-			_, _ = in.ReadByte()
-			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-		}, nil, retry, notice.ReasonTLS, ""},
-		{"closes amid the handshake", nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) { _, _ = in.ReadByte() }, nil, retry,
-			notice.ReasonTLS, ""},
-		{"hangs in the handshake", nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }, nil, retry, notice.ReasonTimeout,
-			"timeout (TLS) during the TLS handshake"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := Options{TLSTimeout: 30 * time.Second}
-			if c.r == notice.ReasonTimeout {
-				o.TLSTimeout = time.Second
-			}
-			h := newHandler(t, o)
-			r := fixedRoute("https://" + listen(t, c.conf, c.talk) + "/")
-			r.CAFile = ca.file
-			if c.change != nil {
-				c.change(r)
-			}
-			res := h.Handle(background(t), r, testNotice("x"))
-			expect(t, res, c.o, c.r)
-			if !strings.Contains(res.Response, c.says) {
-				t.Errorf("%q, want %q", res.Response, c.says)
+		pool := x509.NewCertPool()
+		pool.AddCert(ca.cert)
+		mutual := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, pool }
+		for _, c := range []struct {
+			name   string
+			conf   *tls.Config
+			talk   talk
+			change func(*route.Route)
+			o      notice.Outcome
+			r      notice.Reason
+			says   string
+		}{
+			{"trusted", conf(good, nil), ok, nil, delivered, "", ""},
+			{"TLS 1.2", conf(good, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), ok, nil, delivered, "", ""},
+			{"TLS 1.1", conf(good, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), ok, nil, retry,
+				notice.ReasonTLS, "protocol version"},
+			{"unknown authority", conf(other.issue(t, nil), nil), ok, nil, retry, notice.ReasonTLS, "unknown authority"},
+			{"no CA file", conf(good, nil), ok, func(r *route.Route) { r.CAFile = "" }, retry, notice.ReasonTLS, "unknown authority"},
+			{"expired", conf(ca.issue(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), nil), ok, nil, retry,
+				notice.ReasonTLS, "expired"},
+			{"not yet valid", conf(ca.issue(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) }), nil), ok, nil, retry,
+				notice.ReasonTLS, "not yet valid"},
+			{"another host's", conf(ca.issue(t, func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"shop.example"} }), nil), ok,
+				nil, retry, notice.ReasonTLS, "127.0.0.1"},
+			{"for clients only", conf(ca.issue(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), nil),
+				ok, nil, retry, notice.ReasonTLS, "key usage"},
+			{"wants a client certificate", conf(good, mutual), ok, nil, retry, notice.ReasonTLS, "certificate required"},
+			{"gets a client certificate", conf(good, mutual), ok, func(r *route.Route) { r.CertFile, r.KeyFile = files(t, ca.issue(t, nil)) },
+				delivered, "", ""},
+			{"gets a wrong client certificate", conf(good, mutual), ok, func(r *route.Route) {
+				r.CertFile, r.KeyFile = files(t, other.issue(t,
+					nil))
+			}, retry, notice.ReasonTLS, ""},
+			{"speaks plain HTTP", nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+				_, _ = in.ReadByte()
+				_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+			}, nil, retry, notice.ReasonTLS, ""},
+			{"closes amid the handshake", nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) { _, _ = in.ReadByte() }, nil, retry,
+				notice.ReasonTLS, ""},
+			{"hangs in the handshake", nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }, nil, retry, notice.ReasonTimeout,
+				"timeout (TLS) during the TLS handshake"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				o := Options{TLSTimeout: 30 * time.Second}
+				if c.r == notice.ReasonTimeout {
+					o.TLSTimeout = time.Second
+				}
+				h := newHandler(t, o)
+				r := fixedRoute("https://" + listen(t, c.conf, c.talk) + "/")
+				r.CAFile = ca.file
+				if c.change != nil {
+					c.change(r)
+				}
+				res := h.Handle(background(t), r, testNotice("x"))
+				expect(t, res, c.o, c.r)
+				if !strings.Contains(res.Response, c.says) {
+					t.Errorf("%q, want %q", res.Response, c.says)
+				}
+			})
+		}
+		t.Run("plain call to a TLS port", func(t *testing.T) {
+			h := newHandler(t, Options{})
+			res := h.Handle(background(t), fixedRoute("http://"+listen(t, conf(good, nil), ok)), testNotice("x"))
+			if res.Outcome != retry {
+				t.Errorf("%+v", res)
 			}
 		})
-	}
-	t.Run("plain call to a TLS port", func(t *testing.T) {
-		h := newHandler(t, Options{})
-		res := h.Handle(background(t), fixedRoute("http://"+listen(t, conf(good, nil), ok)), testNotice("x"))
-		if res.Outcome != retry {
-			t.Errorf("%+v", res)
-		}
 	})
 }
 

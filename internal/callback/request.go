@@ -1,19 +1,18 @@
 package callback
 
 import (
-	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -54,87 +53,71 @@ func methodOf(r *route.Route, n *notice.Notice) string {
 	return http.MethodPost
 }
 
-// request builds the request of one attempt. at is the attempt's own time: a
-// signature made once would be refused as too old after five minutes.
-func (s *routeState) request(ctx context.Context, n *notice.Notice, to destination, at time.Time) (*http.Request, error) {
-	u := to.call
-	method, body, typ := methodOf(s.route, n), n.Body, n.EffectiveType()
-	signed := body
-	if method == http.MethodGet {
-		query, err := asQuery(body, typ)
+// call builds the request of one attempt. at is the attempt's own time: a signature
+// made once would be refused as too old after five minutes.
+func (s *routeState) call(n *notice.Notice, to destination, at time.Time) (*call, error) {
+	c := &call{method: methodOf(s.route, n), to: to, agent: s.userAgent, body: n.Body}
+	typ, signed := n.EffectiveType(), n.Body
+	if c.method == http.MethodGet {
+		query, err := asQuery(n.Body, typ)
 		if err != nil {
 			return nil, err
 		}
-		c := *u
-		c.RawQuery = joinQuery(u.RawQuery, query)
-		u, signed, body, typ = &c, []byte(c.RawQuery), nil, ""
+		c.query = joinQuery(to.call.RawQuery, query)
+		signed, c.body, typ = []byte(c.query), nil, ""
 	}
-	h := make(http.Header, 13+len(s.route.Headers)+len(n.Headers))
-	values := make([]string, 0, 13) // one allocation for all the values
-	set := func(name, value string) {
-		values = append(values, value)
-		h[name] = values[len(values)-1 : len(values) : len(values)]
-	}
+	c.fields = make([]field, 0, 12+len(s.route.Headers)+len(n.Headers))
 	if s.guard == nil || s.route.HeadersTo.Match(to.host) {
-		setHeaders(h, s.route.Headers)
+		c.setHeaders(s.route.Headers)
 	}
-	setHeaders(h, n.Headers)
-	if u.User != nil && h.Get("Authorization") == "" {
-		set("Authorization", basicAuth(u.User))
+	c.setHeaders(n.Headers)
+	if to.call.User != nil && !c.has("Authorization") {
+		c.set("Authorization", basicAuth(to.call.User))
 	}
 	if typ != "" {
-		set("Content-Type", typ)
+		c.set("Content-Type", typ)
 	}
 	id := n.ID()
-	h["User-Agent"] = s.userAgent
-	set("Webhook-Id", id)
-	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	if sig := s.signer.sign(message{id: id, at: at, body: signed, host: to.host, audience: n.Audience}); sig != "" {
-		set("Webhook-Signature", sig)
+	c.set("Notifier-Attempt", strconv.Itoa(n.NextAttempt()))
+	if n.Lost {
+		c.set("Notifier-Body", "lost")
 	}
-	set("Notifier-Key", n.Key)
-	set("Notifier-Attempt", strconv.Itoa(n.NextAttempt()))
-	set("Notifier-Due", notice.Stamp(n.Due))
+	c.set("Notifier-Due", notice.Stamp(n.Due))
+	c.set("Notifier-Key", n.Key)
 	if n.Replay != "" {
-		set("Notifier-Replay", n.Replay)
+		c.set("Notifier-Replay", n.Replay)
 	}
 	if n.Traceparent != "" {
-		set("Traceparent", n.Traceparent)
+		c.set("Traceparent", n.Traceparent)
 	}
-	if n.Lost {
-		set("Notifier-Body", "lost")
+	c.set("Webhook-Id", id)
+	if sig := s.signer.sign(message{id: id, at: at, body: signed, host: to.host, audience: n.Audience}); sig != "" {
+		c.set("Webhook-Signature", sig)
 	}
-	for name, vs := range h { // configuration and store were checked; this is the last gate against injection
-		if strings.ContainsAny(vs[0], "\r\n\x00") {
-			return nil, fmt.Errorf("%w: the value of header %s holds a control character", errInvalid, name)
+	c.set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	for _, f := range c.fields { // configuration and store were checked; this is the last gate against injection
+		if !httpguts.ValidHeaderFieldName(f.name) {
+			return nil, fmt.Errorf("%w: %.60q is no name of a header", errInvalid, f.name)
+		}
+		if !httpguts.ValidHeaderFieldValue(f.value) {
+			return nil, fmt.Errorf("%w: the value of header %s holds a control character", errInvalid, f.name)
 		}
 	}
-	req := &http.Request{Method: method, URL: u, Host: to.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h}
-	if len(body) > 0 {
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		req.ContentLength = int64(len(body))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	} else if method == http.MethodGet {
-		req.Body = empty{}
-	} else {
-		req.Body = http.NoBody
-		req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
-	}
-	return req.WithContext(ctx), nil
+	return c, nil
 }
 
 // setHeaders adds what configuration or notice ask for. Reserved names were
 // refused where they came in; here they are passed over once more.
-func setHeaders(h http.Header, hs []notice.Header) {
+func (c *call) setHeaders(hs []notice.Header) {
 	for _, x := range hs {
 		switch name := textproto.CanonicalMIMEHeaderKey(x.Name); {
 		case notice.Reserved(x.Name):
 		case name == "Idempotency-Key" || name == "X-Idempotency-Key":
 			// By their usual spelling net/http knows a request that it may repeat by
 			// itself, even one that the receiver has read whole.
-			h[strings.ToLower(name)] = []string{x.Value}
+			c.set(strings.ToLower(name), x.Value)
 		default:
-			h[name] = []string{x.Value}
+			c.set(name, x.Value)
 		}
 	}
 }
@@ -143,13 +126,6 @@ func basicAuth(u *url.Userinfo) string {
 	pw, _ := u.Password()
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+pw))
 }
-
-// empty is a body without a byte. net/http repeats a GET by itself if its body is
-// nil or http.NoBody, even one that the receiver has read whole.
-type empty struct{}
-
-func (empty) Read([]byte) (int, error) { return 0, io.EOF }
-func (empty) Close() error             { return nil }
 
 func joinQuery(a, b string) string {
 	if a == "" || b == "" {

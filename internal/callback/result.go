@@ -256,5 +256,5 @@ func timeoutDetail(f *facts) string {
 	case stageTLS:
 		return "timeout (TLS) " + f.stage.phrase()
 	}
-	return "timeout (headers) " + f.stage.phrase()
+	return "timeout " + f.stage.phrase()
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // stage is how far an exchange got.
@@ -41,7 +42,8 @@ func (s stage) phrase() string {
 // tracker follows one exchange. The transport calls it from several goroutines,
 // and those of a dial may outlive the exchange.
 type tracker struct {
-	first  bool // the first call to a host, as far as is known
+	began  time.Time // the attempt; the route's timeout counts from then
+	first  bool      // the first call to a host, as far as is known
 	at     atomic.Int32
 	reused atomic.Bool
 	on     atomic.Pointer[connUse] // the connection it has
@@ -124,6 +126,16 @@ func (t *tracker) restart() {
 	t.reused.Store(false)
 	t.on.Store(nil)
 	t.set(stageStart)
+}
+
+// connected notes what is shown of a direct connection.
+func (t *tracker) connected(c *directConn) {
+	addr := c.RemoteAddr().String()
+	t.remote.Store(&addr)
+	if c.secure != nil {
+		s := c.secure.ConnectionState()
+		t.tls.Store(&s)
+	}
 }
 
 func (t *tracker) dnsDone(i httptrace.DNSDoneInfo) {

@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"sync"
@@ -43,16 +45,63 @@ const maxNewHosts = 16384
 
 // transportPool is the transport of routes that have its key in common.
 type transportPool struct {
-	fresh func() *http.Transport
-	most  int
+	fresh  func() *http.Transport
+	most   int
+	direct *direct // nil behind a proxy
+	only   transportKind
 
 	mu       sync.Mutex
 	now      *http.Transport
-	newHosts int // hosts called for the first time, some of them again after they were forgotten
+	newHosts int                 // hosts called for the first time, some of them again after they were forgotten
+	http1    map[origin]struct{} // origins with TLS whose last answer through net/http was one of HTTP/1
 }
 
 func newTransportPool(fresh func() *http.Transport) *transportPool {
-	return &transportPool{fresh: fresh, most: maxNewHosts, now: fresh()}
+	return &transportPool{fresh: fresh, most: maxNewHosts, now: fresh(), http1: map[origin]struct{}{}}
+}
+
+// transportKind says which transport makes a call.
+type transportKind int
+
+const (
+	anyTransport transportKind = iota
+	onlyDirect
+	onlyNetHTTP
+)
+
+// isDirect reports whether a call is one for the direct transport: without TLS, or to
+// a receiver that was offered HTTP/2 and chose HTTP/1.1.
+func (p *transportPool) isDirect(o origin) bool {
+	switch {
+	case p.direct == nil || p.only == onlyNetHTTP:
+		return false
+	case !o.secure || p.only == onlyDirect:
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.http1[o]
+	return ok
+}
+
+// learn takes note of the version in which an origin with TLS has answered net/http.
+func (p *transportPool) learn(o origin, major int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if major != 1 {
+		delete(p.http1, o)
+		return
+	}
+	if len(p.http1) >= p.most {
+		clear(p.http1) // they are learnt again
+	}
+	p.http1[o] = struct{}{}
+}
+
+func (p *transportPool) forget(o origin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.http1, o)
 }
 
 // transport is the one to make a call with.
@@ -73,7 +122,84 @@ func (p *transportPool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now.CloseIdleConnections()
+	if p.direct != nil {
+		p.direct.idle.close()
+	}
 }
+
+// viaNetHTTP makes a call with net/http's transport.
+func (p *transportPool) viaNetHTTP(outer context.Context, x *exchange) error {
+	ctx, cancel := outer, context.CancelFunc(nil)
+	if x.end.IsZero() {
+		ctx, cancel = context.WithCancel(ctx)
+	} else {
+		ctx, cancel = context.WithDeadline(ctx, x.end)
+	}
+	defer cancel()
+	req := x.call.request(httptrace.WithClientTrace(ctx, x.tr.trace(x.seen != nil)))
+	resp, err := p.roundTrip(req, x.tr)
+	if err == nil {
+		x.tr.set(stageBody)
+		x.f.status, x.f.header = resp.StatusCode, resp.Header
+		if x.seen != nil {
+			x.seen.answer(resp)
+		}
+		if o := x.call.to.origin; o.secure && p.direct != nil {
+			p.learn(o, resp.ProtoMajor)
+		}
+		x.readBody(resp, cancel)
+	}
+	x.f.expired = errors.Is(ctx.Err(), context.DeadlineExceeded)
+	return err
+}
+
+// roundTrip sends the request; again if it was not wholly written because the
+// connection was a kept one that turned out to be closed, as direct.do does.
+func (p *transportPool) roundTrip(req *http.Request, tr *tracker) (*http.Response, error) {
+	t := p.transport(tr.first)
+	for {
+		resp, err := t.RoundTrip(req)
+		if err == nil {
+			if u := tr.on.Load(); u != nil {
+				u.readKeepAlive(resp.Header)
+			}
+			return resp, nil
+		}
+		if !tr.unsent(err) || req.Context().Err() != nil {
+			return nil, err
+		}
+		again := *req
+		again.Body = bodyOf(req)
+		tr.restart()
+		req = &again
+	}
+}
+
+// bodyOf makes the body of a request anew.
+func bodyOf(req *http.Request) io.ReadCloser {
+	if req.GetBody == nil {
+		return empty{}
+	}
+	body, _ := req.GetBody() // never fails: it reads from memory
+	return body
+}
+
+// readBody reads the answer's body. Where the result needs only the status, a receiver
+// that holds the body back does not hold the slot.
+func (x *exchange) readBody(resp *http.Response, cancel context.CancelFunc) {
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // a stream, not an answer
+		return
+	}
+	if x.drain && resp.ContentLength != 0 {
+		stop := time.AfterFunc(bodyDrain, cancel)
+		defer stop.Stop()
+	}
+	readBody(x.f, resp.Body, resp.ContentLength)
+}
+
+// dialer makes connections.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // newTransport makes a transport after a route's TLS files, proxy and guard.
 func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error) {
@@ -91,16 +217,16 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 	if h.dial != nil {
 		dial = h.dial
 	}
-	dial = keepConns(dial, h.keep)
-	return newTransportPool(func() *http.Transport {
+	perHost, total := max(idlePerHost, h.opts.Concurrency), max(1024, 4*h.opts.Concurrency)
+	offered := conf.Clone()
+	pool := newTransportPool(func() *http.Transport {
 		t := &http.Transport{
-			DialContext:            dial,
-			TLSClientConfig:        conf.Clone(),
+			DialContext:            keepConns(dial, h.keep),
+			TLSClientConfig:        offered.Clone(),
 			TLSHandshakeTimeout:    h.opts.TLSTimeout,
-			ResponseHeaderTimeout:  h.opts.HeaderTimeout,
 			ForceAttemptHTTP2:      true,
-			MaxIdleConns:           max(1024, 4*h.opts.Concurrency),
-			MaxIdleConnsPerHost:    max(idlePerHost, h.opts.Concurrency),
+			MaxIdleConns:           total,
+			MaxIdleConnsPerHost:    perHost,
 			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: maxResponseHeads,
 			// Decoding is done by us, with a limit; asking for it is not done at all.
@@ -119,7 +245,12 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 			}
 		}
 		return t
-	}), nil
+	})
+	if pool.only = h.only; proxy == nil {
+		conf.NextProtos = []string{"http/1.1"}
+		pool.direct = &direct{dial: dial, conf: conf, tlsTimeout: h.opts.TLSTimeout, keep: h.keep, idle: newIdleConns(perHost, total)}
+	}
+	return pool, nil
 }
 
 // proxyError: the proxy refused to connect to the target.

@@ -1,0 +1,96 @@
+package callback
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"notifier/internal/notice"
+)
+
+// destination is where a call goes: the address as it was given, its host in the
+// one form that everything goes by which tells hosts apart, and what of it stands
+// in a request.
+type destination struct {
+	url  *url.URL
+	call *url.URL // the same with the host in one form, by which connections are kept
+	host string   // in the form of notice.Host
+	port string   // host:port, by which limits are kept
+
+	origin     origin
+	hostHeader string
+	uri        string // path and query as they are sent
+}
+
+// origin is what calls have in common that may share a connection of one transport.
+type origin struct {
+	addr   string // host:port to connect to
+	secure bool   // TLS
+}
+
+// serverName is the name that a certificate has to be for.
+func (o origin) serverName() string {
+	host, _, _ := net.SplitHostPort(o.addr) // it was joined
+	return host
+}
+
+func destinationOf(u *url.URL) (destination, error) {
+	host, err := notice.Host(u.Hostname())
+	if err != nil {
+		return destination{}, err
+	}
+	to := destination{url: u, call: u, host: host, port: hostPort(u, host), uri: u.RequestURI()}
+	if strings.ContainsFunc(to.uri, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return destination{}, fmt.Errorf("the address of host %s holds a control character", host)
+	}
+	to.hostHeader = hostHeader(u.Host)
+	to.origin = origin{addr: to.port, secure: u.Scheme == "https"}
+	name, zone, _ := strings.Cut(u.Hostname(), "%")
+	if ip, err := netip.ParseAddr(name); zone != "" && err == nil && ip.IsLinkLocalUnicast() {
+		to.origin.addr = hostPort(u, u.Hostname()) // it is none without its zone
+		return to, nil
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if p := u.Port(); p != "" {
+		host += ":" + p
+	}
+	if host != u.Host {
+		c := *u
+		c.Host, to.call = host, &c
+	}
+	return to, nil
+}
+
+// hostPort names a destination for its limits.
+func hostPort(u *url.URL, host string) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// hostHeader is the Host header of a request to a host as it was given: what
+// net/http makes of it.
+func hostHeader(given string) string {
+	h, err := httpguts.PunycodeHostPort(given)
+	if err != nil || !httpguts.ValidHostHeader(h) {
+		return "" // no host passes notice.Host for which this holds
+	}
+	if open, end := strings.IndexByte(h, '['), strings.LastIndexByte(h, ']'); open == 0 && end > 0 { // a zone is for the sender alone
+		if zone := strings.LastIndexByte(h[:end], '%'); zone > 0 {
+			return h[:zone] + h[end:]
+		}
+	}
+	return h
+}

@@ -1,0 +1,181 @@
+package callback
+
+import (
+	"sync"
+	"time"
+)
+
+// idleConns keeps connections of the direct transport between calls, each for as
+// long as the receiver does, as far as is known. Where there are more than it may
+// keep, those go that were used longest ago.
+type idleConns struct {
+	perHost, total int
+
+	mu             sync.Mutex
+	by             map[origin][]*directConn // those used last at the end
+	count          int
+	oldest, newest *directConn // all of them, by their last use
+	closed         bool
+	timer          *time.Timer // closes what was idle for too long
+	wakes          time.Time   // when it does so next; zero: it is not set
+}
+
+func newIdleConns(perHost, total int) *idleConns {
+	return &idleConns{perHost: perHost, total: total, by: map[origin][]*directConn{}}
+}
+
+// take gives the connection to o that was used last, or nil. The caller looks
+// whether the receiver has closed it.
+func (p *idleConns) take(o origin) *directConn {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cs := p.by[o]
+	if len(cs) == 0 {
+		return nil
+	}
+	c := cs[len(cs)-1]
+	if !now.Before(c.ends) {
+		return nil // the sweep is about to close it
+	}
+	cs[len(cs)-1] = nil
+	p.by[o] = cs[:len(cs)-1]
+	p.unlink(c)
+	return c
+}
+
+// put keeps a connection whose exchange is done; false if there is no room for it.
+func (p *idleConns) put(c *directConn) bool {
+	now := time.Now()
+	var old *directConn
+	p.mu.Lock()
+	switch {
+	case p.closed || c.keep <= 0 || len(p.by[c.origin]) >= p.perHost:
+		p.mu.Unlock()
+		return false
+	case p.count >= p.total:
+		old = p.oldest
+		p.drop(old)
+	}
+	c.ends = now.Add(c.keep)
+	p.by[c.origin] = append(p.by[c.origin], c)
+	p.link(c)
+	if p.wakes.IsZero() || c.ends.Before(p.wakes) {
+		p.wake(now, c.ends)
+	}
+	p.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	return true
+}
+
+// link and unlink keep the list of all by their last use. The caller holds mu.
+func (p *idleConns) link(c *directConn) {
+	c.older = p.newest
+	if c.older != nil {
+		c.older.newer = c
+	} else {
+		p.oldest = c
+	}
+	p.newest = c
+	p.count++
+}
+
+func (p *idleConns) unlink(c *directConn) {
+	if c.older != nil {
+		c.older.newer = c.newer
+	} else {
+		p.oldest = c.newer
+	}
+	if c.newer != nil {
+		c.newer.older = c.older
+	} else {
+		p.newest = c.older
+	}
+	c.older, c.newer = nil, nil
+	p.count--
+}
+
+// drop takes a connection out, wherever it stands. The caller holds mu.
+func (p *idleConns) drop(c *directConn) {
+	cs := p.by[c.origin]
+	for i := range cs {
+		if cs[i] == c {
+			copy(cs[i:], cs[i+1:])
+			cs[len(cs)-1] = nil
+			cs = cs[:len(cs)-1]
+			break
+		}
+	}
+	if p.by[c.origin] = cs; len(cs) == 0 {
+		delete(p.by, c.origin)
+	}
+	p.unlink(c)
+}
+
+// wake sets the timer. The caller holds mu.
+func (p *idleConns) wake(now, at time.Time) {
+	p.wakes = at
+	if p.timer == nil {
+		p.timer = time.AfterFunc(at.Sub(now), p.sweep)
+		return
+	}
+	p.timer.Reset(at.Sub(now))
+}
+
+// minSweep is how long a sweep leaves to the next, so that connections that become
+// late one by one are closed together.
+const minSweep = 50 * time.Millisecond
+
+// sweep closes what was idle for too long.
+func (p *idleConns) sweep() {
+	now := time.Now()
+	var late []*directConn
+	var next time.Time
+	p.mu.Lock()
+	for c := p.oldest; c != nil; {
+		newer := c.newer
+		switch {
+		case !now.Before(c.ends):
+			p.drop(c)
+			late = append(late, c)
+		case next.IsZero() || c.ends.Before(next):
+			next = c.ends
+		}
+		c = newer
+	}
+	for o, cs := range p.by { // hosts whose connections are all in use, or gone
+		if len(cs) == 0 {
+			delete(p.by, o)
+		}
+	}
+	if p.wakes = next; !next.IsZero() {
+		if least := now.Add(minSweep); next.Before(least) {
+			next = least
+		}
+		p.wake(now, next)
+	}
+	p.mu.Unlock()
+	for _, c := range late {
+		c.close()
+	}
+}
+
+// close closes all that is idle, and has what becomes so later closed.
+func (p *idleConns) close() {
+	p.mu.Lock()
+	var all []*directConn
+	for p.oldest != nil {
+		all = append(all, p.oldest)
+		p.drop(p.oldest)
+	}
+	p.closed, p.wakes = true, time.Time{}
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.mu.Unlock()
+	for _, c := range all {
+		c.close()
+	}
+}

@@ -1,0 +1,110 @@
+package callback
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// spare is a connection that says when it is closed.
+type spare struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (s *spare) Close() error { close(s.closed); return nil }
+
+func idle(host string, keep time.Duration) *directConn {
+	return newDirectConn(&spare{closed: make(chan struct{})}, origin{addr: host}, keep)
+}
+
+func (c *directConn) isClosed() bool {
+	select {
+	case <-c.under.(*spare).closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestIdleConnectionsAreTakenLastFirst(t *testing.T) {
+	p := newIdleConns(3, 10)
+	defer p.close()
+	a, b, other := idle("a", time.Hour), idle("a", time.Hour), idle("b", time.Hour)
+	secure := idle("a", time.Hour)
+	secure.origin.secure = true
+	for _, c := range []*directConn{a, b, other, secure} {
+		if !p.put(c) {
+			t.Fatal("no room")
+		}
+	}
+	for i, want := range []*directConn{b, a, nil} {
+		if got := p.take(origin{addr: "a"}); got != want {
+			t.Errorf("take %d: another one", i)
+		}
+	}
+	if p.take(other.origin) != other || p.take(secure.origin) != secure || p.count != 0 || p.oldest != nil || p.newest != nil {
+		t.Errorf("%d are left", p.count)
+	}
+}
+
+func TestIdleConnectionsAreLimited(t *testing.T) {
+	p := newIdleConns(2, 4)
+	defer p.close()
+	for i := range 3 {
+		if p.put(idle("a", time.Hour)) != (i < 2) {
+			t.Error("two of a host are kept, no more")
+		}
+	}
+	first := p.oldest
+	for i := range 20 { // those used longest ago make room
+		c := idle(fmt.Sprint(i), time.Hour)
+		if !p.put(c) || p.count > 4 {
+			t.Fatalf("%d are kept", p.count)
+		}
+		if i == 2 && (!first.isClosed() || p.oldest.origin.addr != "a") {
+			t.Error("not the oldest one was closed")
+		}
+	}
+	if p.take(origin{addr: "a"}) != nil || p.take(origin{addr: "15"}) != nil || p.take(origin{addr: "16"}) == nil {
+		t.Error("others are kept than the last four")
+	}
+	if len(p.by) > 4 {
+		t.Errorf("%d hosts are remembered", len(p.by))
+	}
+}
+
+func TestIdleConnectionsEnd(t *testing.T) {
+	p := newIdleConns(9, 9)
+	long, short := idle("a", time.Hour), idle("a", time.Millisecond)
+	p.put(long)
+	p.put(short)
+	<-short.under.(*spare).closed
+	if p.put(idle("a", 0)) {
+		t.Error("one is kept that the receiver has closed")
+	}
+	if p.take(long.origin) != long {
+		t.Error("one was closed that has time")
+	}
+	p.put(long)
+	p.close()
+	if !long.isClosed() {
+		t.Error("one is left after the end")
+	}
+	if p.put(idle("a", time.Hour)) {
+		t.Error("one is kept after the end")
+	}
+}
+
+// One that has been idle for too long is not used, though the sweep has not come yet.
+func TestLateConnectionsAreNotTaken(t *testing.T) {
+	p := newIdleConns(9, 9)
+	c := idle("a", time.Hour)
+	p.put(c)
+	c.ends = time.Now()
+	if p.take(c.origin) != nil {
+		t.Error("a late one was taken")
+	}
+	p.close()
+}
