@@ -180,3 +180,36 @@ func TestEveryItemIsSentOnceWithAnInterval(t *testing.T) {
 		}
 	}
 }
+
+// What goes to one destination waits for no other's, and Wait for all of them.
+func TestEachDestinationOfAGroupHasItsOwnSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var got []int
+		hold := make(chan struct{})
+		g := NewGroup[string](Options{MaxSenders: 1, MinExtra: 1, MaxBatch: 10}, func(items []int) {
+			if items[0] < 0 {
+				<-hold
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, items...)
+		})
+		if a, again, b := g.For("a"), g.For("a"), g.For("b"); a != again || a == b {
+			t.Error("a destination has not exactly one Batcher")
+		}
+		g.For("a").Add(-1)
+		g.For("b").Add(2)
+		synctest.Wait()
+		mu.Lock()
+		if !slices.Equal(got, []int{2}) {
+			t.Errorf("%v are sent while one destination hangs", got)
+		}
+		mu.Unlock()
+		close(hold)
+		g.Wait()
+		if !slices.Equal(got, []int{2, -1}) {
+			t.Errorf("%v are sent in the end", got)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func (w *Watch) follow(addr string) {
 func (w *Watch) subscribed(c *redis.SentinelClient, addr string) {
 	ctx, cancel := context.WithCancel(w.life)
 	defer cancel()
-	sub := c.Subscribe(ctx, "+switch-master")
+	sub := c.Subscribe(ctx, "+switch-master", "+promoted-slave")
 	defer func() { _ = sub.Close() }()
 	told, lost := make(chan struct{}, 1), make(chan struct{})
 	every := pollEvery
@@ -46,7 +47,7 @@ func (w *Watch) subscribed(c *redis.SentinelClient, addr string) {
 			if err != nil {
 				return
 			}
-			if x, ok := m.(*redis.Message); ok && !strings.HasPrefix(x.Payload, w.o.Master+" ") {
+			if x, ok := m.(*redis.Message); ok && !slices.Contains(strings.Fields(x.Payload), w.o.Master) {
 				continue
 			}
 			select { // also when the subscription has begun: it may have come too late
@@ -103,21 +104,27 @@ func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) e
 
 // master is what a sentinel names. One that does not tell the epoch is taken for one of
 // the first.
+//
+// Amid a failover SENTINEL MASTER tells the coming master's epoch and still the address
+// of the old one. What is asked second is the address that clients are to use, which
+// changes with the epoch.
 func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (master, error) {
+	m := master{}
 	all, err := c.Master(ctx, w.o.Master).Result()
 	if err == nil && all["ip"] != "" {
-		epoch, _ := strconv.ParseInt(all["config-epoch"], 10, 64)
-		return master{net.JoinHostPort(all["ip"], all["port"]), epoch}, nil
+		m.addr = net.JoinHostPort(all["ip"], all["port"])
+		m.epoch, _ = strconv.ParseInt(all["config-epoch"], 10, 64)
 	}
 	at, err := c.GetMasterAddrByName(ctx, w.o.Master).Result()
-	if errors.Is(err, redis.Nil) {
+	switch {
+	case errors.Is(err, redis.Nil):
 		return master{}, fmt.Errorf("it knows no master %q", w.o.Master)
-	}
-	if err != nil {
+	case err == nil && len(at) == 2:
+		m.addr = net.JoinHostPort(at[0], at[1])
+	case err == nil:
+		return master{}, fmt.Errorf("it answers %d words to where the master is", len(at))
+	case m.addr == "" || !redis.IsPermissionError(err):
 		return master{}, err
 	}
-	if len(at) != 2 {
-		return master{}, fmt.Errorf("it answers %d words to where the master is", len(at))
-	}
-	return master{net.JoinHostPort(at[0], at[1]), 0}, nil
+	return m, nil
 }

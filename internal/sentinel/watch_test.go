@@ -25,7 +25,8 @@ type fake struct {
 	now    master
 	others []string
 	subs   []*server.Peer
-	plain  bool // it knows neither SENTINEL MASTER nor subscriptions
+	plain  bool   // it knows neither SENTINEL MASTER nor subscriptions
+	heir   string // the address of a replica that is promoted and not the master yet
 	asked  int
 }
 
@@ -55,6 +56,9 @@ func (f *fake) sentinel(c *server.Peer, _ string, args []string) {
 		f.asked++
 		c.WriteStrings([]string{"name", args[1], "ip", host, "port", port, "config-epoch", string(rune('0' + f.now.epoch))})
 	case what == "get-master-addr-by-name":
+		if f.heir != "" {
+			host, port, _ = net.SplitHostPort(f.heir)
+		}
 		c.WriteStrings([]string{host, port})
 	case what == "sentinels" && !f.plain:
 		c.WriteLen(len(f.others))
@@ -76,10 +80,12 @@ func (f *fake) subscribe(c *server.Peer, _ string, args []string) {
 	}
 	f.subs = append(f.subs, c)
 	c.Block(func(w *server.Writer) {
-		w.WritePushLen(3)
-		w.WriteBulk("subscribe")
-		w.WriteBulk(args[0])
-		w.WriteInt(1)
+		for i, channel := range args {
+			w.WritePushLen(3)
+			w.WriteBulk("subscribe")
+			w.WriteBulk(channel)
+			w.WriteInt(i + 1)
+		}
 	})
 }
 
@@ -87,13 +93,25 @@ func (f *fake) subscribe(c *server.Peer, _ string, args []string) {
 func (f *fake) name(m master) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now = m
+	f.now, f.heir = m, ""
+	f.tell("+switch-master", "m 127.0.0.1 1 127.0.0.1 2")
+}
+
+// promote makes it name another master to clients, and tell of it.
+func (f *fake) promote(m master) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now.epoch, f.heir = m.epoch, m.addr
+	f.tell("+promoted-slave", "slave 127.0.0.1:2 127.0.0.1 2 @ m 127.0.0.1 1")
+}
+
+func (f *fake) tell(channel, text string) {
 	for _, c := range f.subs {
 		c.Block(func(w *server.Writer) {
 			w.WritePushLen(3)
 			w.WriteBulk("message")
-			w.WriteBulk("+switch-master")
-			w.WriteBulk("m 127.0.0.1 1 127.0.0.1 2")
+			w.WriteBulk(channel)
+			w.WriteBulk(text)
 		})
 		c.Flush()
 	}
@@ -204,6 +222,25 @@ func TestASwitchThatOneSentinelTells(t *testing.T) {
 	}
 	if w.Master() != next {
 		t.Errorf("the master is %s, want that of the later epoch", w.Master())
+	}
+}
+
+// Until the other replicas follow the new master, a sentinel tells its epoch with the
+// old one's address.
+func TestAReplicaThatIsPromotedIsTheMaster(t *testing.T) {
+	old, next := node(t), node(t)
+	a := newFake(t, master{old, 1})
+	w := watch(t, a.addr())
+	conn := w.must(t)
+	until(t, "it is heard", func() bool { return a.subscribers() > 0 })
+	a.promote(master{next, 2})
+	broken(t, conn)
+	if now := w.must(t).RemoteAddr().String(); now != next {
+		t.Errorf("connected to %s", now)
+	}
+	a.name(master{next, 2})
+	if now := w.must(t).RemoteAddr().String(); now != next {
+		t.Errorf("connected to %s after the switch", now)
 	}
 }
 
