@@ -24,7 +24,7 @@ TIMEOUT    ?= 10m
 RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load timetravel chaos load distributed fuzz model sim cover doc deps generate release
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load distributed fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,7 +77,7 @@ chaos: ## Lets everything go wrong for CHAOS_MINUTES while a ledger counts what 
 load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTES, then three times what fits; RECORD=1 writes docs
 	$(GO) test -tags load -count 1 -timeout 12h -v -run TestLoad ./test/load -load.minutes=$(LOAD_MINUTES) -load.rate=$(LOAD_RATE) -load.pending=$(LOAD_PENDING)
 
-distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in more; RECORD=1 writes docs/scaling.md
+distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/scaling.md
 	@scripts/distributed.sh
 
 fuzz: ## Sends what nobody should send to every reader of input, each for FUZZTIME
@@ -92,6 +92,9 @@ history: deps ## Measures searches in a history of 10,000,000 rows, or HISTORY_R
 
 history-load: deps ## Measures what a history costs, how fast it catches up, and compares 1,000,000 rows, in some 15 minutes; RECORD=1 writes docs/history.md
 	$(GO) test -tags measure -run TestMeasureHistory -count 1 -v -timeout 3h ./internal/engine
+
+reshard-load: deps ## Measures how 1,000,000 notices move to other shards under a load; RECORD=1 writes docs/operations.md
+	$(GO) test -tags measure -run TestMeasureReshard -count 1 -v -timeout 1h ./internal/engine
 
 sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes docs/reliability.md
 	$(GO) test -count 1 -timeout 60m -v ./test/sim -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=100 -sim.shrink=1s | grep -v 'rapid\] draw\|rapid\] OK'

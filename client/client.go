@@ -83,7 +83,8 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 type Problem struct {
 	// Type names the kind of problem, where it has a name. Of a 503, unconfirmed: it is
 	// stored, and not as durable yet as the service is set to answer for; the same
-	// call is to be made again.
+	// call is to be made again. Of a 503, moved: notices are being moved to another
+	// Redis, and nothing was changed; the same call is to be made again, there at last.
 	Type    string   `json:"type,omitempty"`
 	Title   string   `json:"title"`
 	Status  int      `json:"status"` // the HTTP status

@@ -13,7 +13,8 @@
 -- are HGET notifier:meta tags, comma-separated ("" = 0, 1, 2, …), as many as HGET notifier:meta shards says, and which of them
 -- a key belongs to, from the first on, is FNV-1a of the key, h, and then (h ^ h>>16 ^ h>>8) mod that number, all in 32 bits.
 -- Whoever names another is refused and told which it is: a producer may as well take that one and try again. After a reshard
--- a producer is refused until all notices have been moved ("is being moved"): meanwhile schedule through the API.
+-- a producer is refused until all notices have been moved ("is being moved"): meanwhile schedule through the API. While notifier migrate moves notices to another Redis, what has moved is
+-- refused ("on the other side"), and at last all ("have moved to another one").
 --
 -- KEYS  1 <namespace>:{<tag>}:shadow:<prefix>   2 …:records:<prefix>   3 …:dead:<prefix>   4 …:settled:<prefix>
 --       namespace is NOTIFIER_NAMESPACE, prefix that of the route with the longest match
@@ -179,7 +180,7 @@ end
 tail = tail .. '}'
 
 -- What the instances of the service know: nothing is written that none of them would find.
-local layout = redis.call('HMGET', base .. 'layout', 'layout', 'shards', 'history', 'tags', 'places', 'whole')
+local layout = redis.call('HMGET', base .. 'layout', 'layout', 'shards', 'history', 'tags', 'places', 'whole', 'side')
 if not layout[1] then
   return refuse('no instance of the service has begun on this Redis, or it has no shard {' .. tag .. '}: HGETALL ' .. space .. ':meta')
 end
@@ -207,6 +208,14 @@ end
 local shard = string.format('%.0f', (tonumber(layout[5]) or count) - count + want)
 if layout[5] and layout[6] ~= layout[5] then
   return refuse('what former shards hold is being moved: until that is done, schedule through the API')
+end
+local side = string.match(layout[7] or '', '^%d+ (%a+) ')
+if side == 'left' or side == 'coming' then
+  return refuse('the notices of this Redis ' .. (side == 'left' and 'have moved to another one: schedule there' or
+    'are still coming from another one: schedule there until this one is open'))
+end
+if side and side ~= 'open' and redis.call('HEXISTS', base .. 'elsewhere', key) == 1 then
+  return refuse('the notice is on the other side of a migration: try again when that is done')
 end
 if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
   return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')
@@ -259,7 +268,7 @@ else
   redis.call('ZADD', KEYS[1], text .. '.5', key)
   if old and KEYS[5] then redis.call('DEL', key) end
 end
-if due < head or due < now + 6 then
+if due < head or due < now + 51 then
   redis.call('PUBLISH', space .. ':wake', string.format('%.0f', due) .. ' ' .. shard .. ' ' .. prefix)
 end
 return due

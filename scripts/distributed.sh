@@ -28,7 +28,7 @@ fi
 for server in $servers; do
 	echo "distributed: on $server"
 	NOTIFIER_TEST_REDIS_SERVER=$server DISTRIBUTED_PAGE=$page go test -tags fault -count 1 -json -timeout 1h \
-		-run '^Test(AServerOfTheMatrix|PowerCuts)$/alone|cluster|=fsync.*everysec' ./test/acceptance |
+		-run '^Test(AServerOfTheMatrix|PowerCuts)$/(alone|cluster|=fsync.*everysec)' ./test/acceptance |
 		go run ./internal/tools/testcount || failed=$?
 done
 sed -n '/^<!-- record: distributed -->$/,/^<!-- end: distributed -->$/p' "$page"

@@ -28,6 +28,13 @@ func (s *Service) restore(data []byte, at string) (n *notice, status int, replac
 	old := s.kept[n.key]
 	dead := n.state == client.Dead
 	if old == nil || dead && old.id == n.id && old.state == client.Cancelled { // which a purge does
+		if old != nil { // the letter's next ending is counted on from the purge
+			since := old.ended
+			if old.reason != "" {
+				since++
+			}
+			n.ended = max(n.ended, since)
+		}
 		s.made++
 		n.serial = s.made
 		s.kept[n.key] = n

@@ -19,6 +19,7 @@ type Store interface {
 	Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []store.Seen, looked int, err error)
 	Adopt(ctx context.Context, p keys.Partition, list []store.Adoption) ([]bool, error)
 	Where(ctx context.Context, ks []string) ([]int, error)
+	Stranded(ctx context.Context, ks []string) ([]bool, error)
 	Unknown(ctx context.Context, p keys.Partition, ks []string, late time.Duration) (none, old []string, err error)
 	Schedule(ctx context.Context, p keys.Partition, reqs []store.Request) ([]store.Reply, error)
 	Strays(ctx context.Context, p keys.Partition, cursor string) (ks []string, next string, err error)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -175,8 +176,22 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 	if err != nil {
 		return nil, 0, err
 	}
+	// A number under a name without a notice may be the timer of one that lies elsewhere.
+	var doubtful []string
+	for i := range seen {
+		if isAttempt(&seen[i]) {
+			doubtful = append(doubtful, seen[i].Key)
+		}
+	}
+	others, err := a.notStranded(ctx, doubtful)
+	if err != nil {
+		return nil, 0, err
+	}
 	for i := range seen {
 		s := &seen[i]
+		if isAttempt(s) && !slices.Contains(others, s.Key) {
+			continue
+		}
 		op := decide(s, events[s.Key], now, a.o.Masters != nil)
 		if op == "" {
 			continue
@@ -196,6 +211,15 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 		list = append(list, x)
 	}
 	return list, looked, nil
+}
+
+// isAttempt reports whether a timer without a notice holds what the service's own hold.
+func isAttempt(s *store.Seen) bool {
+	if s.Notice != nil || s.Length < 1 || s.Length > 3 {
+		return false
+	}
+	_, err := strconv.ParseUint(string(s.Value), 10, 16)
+	return err == nil
 }
 
 // confirmCancels looks a second time at what would be cancelled, because in a cluster a

@@ -121,3 +121,7 @@ func TestWhatWaitsIsBoundedHoweverLongRedisFails(t *testing.T) {
 		t.Errorf("%d keys wait, %v", len(a.pending), err)
 	}
 }
+
+func (away) Stranded(_ context.Context, ks []string) ([]bool, error) {
+	return make([]bool, len(ks)), nil
+}

@@ -25,8 +25,8 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 			return err
 		}
 	}
-	if len(unknown) == 0 {
-		return nil
+	if unknown, err = a.notStranded(ctx, unknown); err != nil || len(unknown) == 0 {
+		return err
 	}
 	// Keep: whatever has become known meanwhile stays as it is.
 	reqs := make([]store.Request, len(unknown))
@@ -45,6 +45,25 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	}
 	a.countBodiless(p, n, unknown[0])
 	return nil
+}
+
+// notStranded leaves out the keys of notices that lie in a former shard, from which they
+// are delivered.
+func (a *Adopter) notStranded(ctx context.Context, ks []string) ([]string, error) {
+	if len(ks) == 0 {
+		return nil, nil
+	}
+	stranded, err := a.o.Store.Stranded(ctx, ks)
+	if err != nil {
+		return nil, err
+	}
+	var rest []string
+	for i, k := range ks {
+		if !stranded[i] {
+			rest = append(rest, k)
+		}
+	}
+	return rest, nil
 }
 
 // adoptReused makes notices of timers that have expired, were never adopted, and bear

@@ -156,3 +156,7 @@ func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
 		}
 	})
 }
+
+func (*twoNodes) Stranded(_ context.Context, ks []string) ([]bool, error) {
+	return make([]bool, len(ks)), nil
+}

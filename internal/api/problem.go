@@ -10,7 +10,7 @@ import (
 
 // Problem is an error as RFC 9457 describes it.
 type Problem struct {
-	Type   string  `json:"type,omitempty" doc:"What kind of problem it is, where that has a name: unconfirmed. Without it, the status says all."`
+	Type   string  `json:"type,omitempty" doc:"What kind of problem it is, where that has a name: unconfirmed, or moved. Without it, the status says all."`
 	Title  string  `json:"title" doc:"The status in words."`
 	Status int     `json:"status" doc:"The HTTP status."`
 	Detail string  `json:"detail,omitempty" doc:"What is wrong with this request, and what would be right."`
@@ -46,6 +46,9 @@ func problem(status int, format string, a ...any) *Problem {
 
 // unconfirmed is the type of what is stored and not confirmed.
 const unconfirmed = "unconfirmed"
+
+// moved is the type of what is not for this Redis any more, or not yet.
+const moved = "moved"
 
 // as gives it a type.
 func (p *Problem) as(kind string) *Problem {

@@ -42,6 +42,9 @@ func Explain(err error) *Problem {
 	case errors.Is(err, store.ErrNotBegun):
 		return problem(http.StatusServiceUnavailable, "this instance does not know yet whether the data in Redis are of its layout, "+
 			"because Redis has not answered since it started; nothing was written. Repeat the call").with("Retry-After", "1")
+	case errors.Is(err, store.ErrMoved):
+		return problem(http.StatusServiceUnavailable, "notices are being moved to another Redis, and this call is not for this one any more, or not yet; "+
+			"nothing was changed. Repeat the call, there if whoever runs the service says that it is open").as(moved).with("Retry-After", "2")
 	case errors.Is(err, store.ErrUnavailable):
 		return problem(http.StatusServiceUnavailable, "Redis cannot be reached at the moment; repeat the call. "+
 			"Scheduling again is safe: what is kept already is not scheduled twice").with("Retry-After", "1")

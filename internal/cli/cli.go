@@ -171,7 +171,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 			root.AddCommand(c)
 		}
 	}
-	group("run", a.serve(), a.demo(), a.receive(), a.reshard())
+	group("run", a.serve(), a.demo(), a.receive(), a.reshard(), a.migrate())
 	group("notices", a.schedule(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.importing(), a.pause(),
 		a.resume(), a.stats(), a.instances(), a.audit(), a.portalLink(), a.history(), a.replay(), a.erase(), a.export())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())

@@ -7,6 +7,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"notifier/internal/config"
 	"notifier/internal/move"
 	"notifier/internal/store"
 )
@@ -43,25 +44,17 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 				return err
 			}
 			o.Namespace, o.Confirm = cfg.Namespace, store.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
-			if o.Conn, err = store.Open(store.Address{Mode: cfg.Redis.Mode, URL: cfg.Redis.URL, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername,
-				SentinelPassword: string(cfg.Redis.SentinelPassword)}); err != nil {
+			if o.Conn, err = open(cfg, cfg.Redis.URL, cfg.Redis.Mode); err != nil {
 				return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 			}
 			defer func() { _ = o.Conn.Close() }() // nothing is pending
-			var bar *progressbar.ProgressBar
 			o.Say = func(text string) { a.complain("reshard: %s", clean(text)) }
-			o.OnMoved = func(n int, of int64) {
-				if bar == nil {
-					bar = a.bar(of, "moving", "notices")
-				}
-				_ = bar.Add(n) // only drawing can fail
-			}
+			onMoved, finish := a.moving()
+			o.OnMoved = onMoved
 			done, err := move.Reshard(cmd.Context(), o)
-			if bar != nil {
-				_ = bar.Finish()
-			}
+			finish()
 			if err != nil {
-				if !errors.Is(err, move.ErrRefused) {
+				if !errors.Is(err, move.ErrRefused) && done.Shards > 0 { // it has begun
 					a.complain("reshard: it is not done; the same command goes on from there, and instances deliver meanwhile")
 				}
 				return err
@@ -85,4 +78,26 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 	f.IntVar(&o.To, "to", 0, "how many shards there shall be")
 	f.BoolVar(&o.Force, "force", false, "go on although instances live that know nothing of reshards, or it cannot be seen who lives")
 	return a.withJSON(c)
+}
+
+// open makes a connection to a Redis of the mode given, with the rest of what the
+// environment says.
+func open(cfg *config.Config, url, mode string) (*store.Conn, error) {
+	return store.Open(store.Address{Mode: mode, URL: url, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername,
+		SentinelPassword: string(cfg.Redis.SentinelPassword)})
+}
+
+// moving shows how many notices have gone, from the first on, until finish is called.
+func (a *command) moving() (onMoved func(n int, of int64), finish func()) {
+	var bar *progressbar.ProgressBar
+	return func(n int, of int64) {
+			if bar == nil {
+				bar = a.bar(of, "moving", "notices")
+			}
+			_ = bar.Add(n) // only drawing can fail
+		}, func() {
+			if bar != nil {
+				_ = bar.Finish()
+			}
+		}
 }

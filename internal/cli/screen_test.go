@@ -183,6 +183,12 @@ func TestErrorsSpeakOfFlags(t *testing.T) {
 	d.env = []string{"NOTIFIER_URL=http://127.0.0.1:1"}
 	_, errs = d.run(1, "pause", "jobs")
 	contains(t, errs, "is the service running there?", "NOTIFIER_URL")
+	d.env = []string{"NOTIFIER_REDIS_URL=redis://127.0.0.1:1/0"}
+	_, errs = d.run(1, "reshard", "--to", "2")
+	contains(t, errs, "is Redis running there? NOTIFIER_REDIS_URL")
+	if strings.Contains(errs, "it is not done") {
+		t.Errorf("it had not begun: %s", errs)
+	}
 }
 
 // complete is what a shell is offered.

@@ -15,6 +15,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/spelling"
+	"notifier/internal/store"
 )
 
 // What is wrong is said in the words of the command line: flags, arguments and
@@ -124,13 +125,15 @@ var inWords = strings.NewReplacer("on_duplicate", "--on-duplicate", "body_base64
 	"state=dead", "--state dead", "dry_run=true", "--dry-run", "host=,", "--host,", "audience=,", "--audience,",
 	"either delay or due", "either --delay or --due", "delay and due", "--delay and --due")
 
-// explain says what went wrong with a call of the API.
+// explain says what went wrong with a call of the API, or of Redis.
 func (a *command) explain(err error) string {
 	var p *client.Problem
 	var op *net.OpError
 	switch {
 	case errors.As(err, &p):
 		return strings.Replace(err.Error(), p.Error(), a.problem(p), 1)
+	case errors.Is(err, store.ErrUnavailable): // a command that needs Redis itself
+		return err.Error() + "; is Redis running there? NOTIFIER_REDIS_URL says where it is"
 	case errors.As(err, &op) && op.Op == "dial":
 		return err.Error() + "; is the service running there? --api or NOTIFIER_URL say where it is"
 	}

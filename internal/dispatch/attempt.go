@@ -60,6 +60,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		from := time.Now()
 		e.result = q.handle(ctx, c.Notice)
 		e.took = time.Since(from)
+		q.pace(e.took)
 		q.d.o.OnHandled(q.r.Name, e.took)
 	}
 	e.Settlement = End(q.r, c, e.result, e.at, e.took)
@@ -89,8 +90,6 @@ func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
 }
 
 func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {
-	ctx, cancel := context.WithTimeout(ctx, q.r.Timeout)
-	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			q.d.o.Logger.Error("handler panicked", zap.String("key", n.Key), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))

@@ -90,7 +90,7 @@ func (q *routeQueue) lend(c call, f *flight) {
 // many of the others as there are. It says how many those are. The caller holds mu.
 func (q *routeQueue) regain(source notice.Source, next, others int) int {
 	q.d.total.force(&q.share, next)
-	got := q.d.total.take(&q.share, min(others, max(q.slots.free-next, 0)))
+	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
 	q.slots.free -= next + got
 	q.slots.swept += swept(source, next+got)
 	q.slots.running += next + others
@@ -223,7 +223,9 @@ func (q *routeQueue) work(j job, closed bool) {
 		q.giveBack(j, notice.ReasonShutdown, true)
 		return
 	}
-	q.d.start(j)
+	if !q.await(j) {
+		q.d.start(j)
+	}
 }
 
 // hintEarly repeats, when they are due, the hints that came too early; at is when

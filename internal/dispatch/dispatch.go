@@ -27,10 +27,11 @@ type Store interface {
 	Touch(ctx context.Context, keys []string) (store.Touched, error)
 }
 
-// Handler makes one attempt. It must return soon after ctx ends, which is with the
-// route's timeout at the latest: the lease is [route.Margin] longer and is not
-// renewed, so that beside a handler which goes on after that, another may begin on the
-// same notice in another process.
+// Handler makes one attempt. It must return soon after the route's timeout, which it
+// keeps by itself, and soon after ctx ends, which is when this process stops: the
+// lease is [route.Margin] longer than the timeout and is not renewed, so that beside a
+// handler which goes on after that, another may begin on the same notice in another
+// process.
 type Handler interface {
 	Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result
 }
@@ -222,10 +223,11 @@ func (d *Dispatcher) SetSlots(prefix string, n int) {
 	}
 }
 
-// SetLiving says how many instances share the work, this one included.
-func (d *Dispatcher) SetLiving(n int) {
+// SetParts says into how many parts a route's load falls: living instances, this one
+// included, times shards, former ones not included, since they have little left.
+func (d *Dispatcher) SetParts(n int) {
 	for _, q := range d.queues {
-		q.setLiving(n)
+		q.setParts(n)
 	}
 }
 

@@ -33,9 +33,16 @@
 // taken before a claim is asked for and freed when the handler has returned, or
 // when the attempt is settled once some hundreds wait for that, so what this
 // process holds is bounded, and a saturated route neither claims what
-// it cannot begin nor keeps others from their slots beyond the total. When the
+// it cannot begin soon nor keeps others from their slots beyond the total. When the
 // total is used up, what comes free goes first to the waiting route that holds
 // the least of it: one with a backlog cannot keep it all to itself.
+//
+// A slot would stand empty while the next claim for it is under way. So a route
+// claims ahead of its slots what its handlers will begin within 3 ms, as quick as they
+// were lately, half as many as it has slots at most: of handlers that take a second,
+// nothing. It counts in the total. No more handlers run for it than there are slots.
+// What has waited for one for 50 ms, because the handlers have become slow, is given
+// back, since another instance may have a slot.
 //
 // Nothing is claimed before SetPaused has been called once: a route that was
 // paused stays so while an instance starts.
@@ -68,7 +75,7 @@
 // seconds for each handler that is slow, to lengthen only the outages that begin
 // late in a slow handler, from the margin to a lease.
 //
-// A settle waits a few milliseconds for others ([Dispatcher.SetLiving]), so that the
+// A settle waits a few milliseconds for others ([Dispatcher.SetParts]), so that the
 // calls of a steady load carry several, except where it is the push that consumers wait
 // for, and while this process stops. What is killed in that time comes again.
 //

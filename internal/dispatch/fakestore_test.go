@@ -309,6 +309,8 @@ func (w *work) Handle(ctx context.Context, r *route.Route, n *notice.Notice) not
 		w.running[r.Prefix]--
 		w.mu.Unlock()
 	}()
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
 	return w.do(ctx, n)
 }
 
@@ -376,7 +378,12 @@ func quiet(t *testing.T, d *Dispatcher) {
 	}
 	for prefix, q := range d.queues {
 		q.mu.Lock()
-		if q.slots != newSlots(q.r.Slots()) || len(q.inHand.held)+q.inHand.looking+len(q.inHand.ended) != 0 || q.share.held != 0 {
+		slots := q.slots
+		slots.ahead = 0
+		if q.ahead.handling != 0 || len(q.ahead.ready) != 0 {
+			t.Errorf("%s: %+v", prefix, q.ahead)
+		}
+		if slots != newSlots(q.r.Slots()) || len(q.inHand.held)+q.inHand.looking+len(q.inHand.ended) != 0 || q.share.held != 0 {
 			t.Errorf("%s: slots %+v, in hand %d, held %d", prefix, q.slots, len(q.inHand.held), q.share.held)
 		}
 		for _, l := range q.shards.all() {

@@ -32,6 +32,7 @@ type routeQueue struct {
 	backlog   backlog
 	takeovers []takeover
 	inHand    inHand
+	ahead     ahead
 	closed    bool
 }
 
@@ -60,7 +61,7 @@ func (q *routeQueue) hint(key string) bool {
 	defer q.mu.Unlock()
 	q.hints.last = time.Now()
 	shard := q.d.o.Shard(key)
-	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, q.slots.free) {
+	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, q.slots.room()) {
 		// Its event is spent: the next free slot need not wait for the grace.
 		q.backlog.ask(shard, wantDue)
 		return q.slots.all == 0 // all slots are other instances', who have heard it too: nothing is dropped
@@ -80,6 +81,7 @@ func (q *routeQueue) setSlots(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.slots.resize(n)
+	q.slots.ahead = q.ahead.size(n)
 	q.claimMore()
 }
 
@@ -124,9 +126,12 @@ func (q *routeQueue) close() {
 		l.health.stop()
 	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.closed, q.takeovers = true, nil
 	q.hints.drop()
+	ready := q.ahead.ready
+	q.ahead.ready = nil
+	q.mu.Unlock()
+	q.giveAllBack(ready, notice.ReasonShutdown)
 }
 
 // abandon gives up settles that Redis does not take.
@@ -160,7 +165,7 @@ func (q *routeQueue) release(f freed) {
 // have calls of their own, and slots that sweeps leave free: a backlog, however
 // long, does not hold up what falls due now. The caller holds mu.
 func (q *routeQueue) claimMore() {
-	for q.slots.free > 0 && !q.closed && q.openShards() {
+	for q.slots.room() > 0 && !q.closed && q.openShards() {
 		if !q.claimSome() {
 			return
 		}
@@ -177,7 +182,7 @@ func (q *routeQueue) claimSome() (begun bool) {
 			return q.claimTaken(i)
 		}
 	}
-	if hinted := min(len(q.hints.waiting), q.slots.free); hinted > 0 && q.slots.mayCall(q.slots.hintCalls, hinted) {
+	if hinted := min(len(q.hints.waiting), q.slots.room()); hinted > 0 && q.slots.mayCall(q.slots.hintCalls, hinted) {
 		return q.claimHinted()
 	}
 	return q.claimSwept()
@@ -188,7 +193,7 @@ func (q *routeQueue) claimHinted() bool {
 	if len(q.shards.all()) == 1 {
 		shards = nil
 	}
-	hinted, shard := q.hints.take(min(q.slots.free, maxBatch), shards)
+	hinted, shard := q.hints.take(min(q.slots.room(), maxBatch), shards)
 	got := q.d.total.take(&q.share, len(hinted))
 	if got < len(hinted) { // the sweep finds the others
 		q.backlog.ask(shard, wantDue)
@@ -228,7 +233,7 @@ func (q *routeQueue) claimSwept() bool {
 
 // repeatCall makes the first unanswered call of a shard again; see unanswered.
 func (q *routeQueue) repeatCall(l *shardQueue) bool {
-	n := q.d.total.take(&q.share, min(q.slots.free, l.unanswered.wants()))
+	n := q.d.total.take(&q.share, min(q.slots.room(), l.unanswered.wants()))
 	if n == 0 {
 		return false
 	}

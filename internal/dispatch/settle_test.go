@@ -25,11 +25,11 @@ func endingApart() *work {
 // is a push, which consumers wait for, leaves at once.
 func TestSettlesOfASteadyLoadGather(t *testing.T) {
 	for _, c := range []struct {
-		kind                    route.Kind
-		living, shards, settles int
-	}{{route.KindLog, 1, 1, 3}, {route.KindNotice, 1, 1, 3}, {route.KindFixed, 1, 1, 3}, {route.KindNotice, 2, 1, 2}, {route.KindNotice, 1, 6, 2},
-		{route.KindNotice, 1000, 1, 2}, {route.KindList, 1, 1, 8}, {route.KindStream, 8, 6, 8}} {
-		t.Run(fmt.Sprintf("%s, %d instances, %d shards", c.kind, c.living, c.shards), func(t *testing.T) {
+		kind                   route.Kind
+		parts, shards, settles int
+	}{{route.KindLog, 1, 1, 3}, {route.KindNotice, 1, 1, 3}, {route.KindFixed, 1, 1, 3}, {route.KindNotice, 2, 1, 2}, {route.KindNotice, 6, 6, 2},
+		{route.KindNotice, 1000, 1, 2}, {route.KindNotice, 1, 12, 3}, {route.KindList, 1, 1, 8}, {route.KindStream, 48, 6, 8}} {
+		t.Run(fmt.Sprintf("%s, %d parts, %d shards and former ones", c.kind, c.parts, c.shards), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeStore()
 				s.put("a", 0, 8)
@@ -38,7 +38,7 @@ func TestSettlesOfASteadyLoadGather(t *testing.T) {
 				o := options(s, endingApart(), 16, r)
 				o.Shards = c.shards
 				d := begin(o)
-				d.SetLiving(c.living)
+				d.SetParts(c.parts)
 				time.Sleep(8*time.Millisecond + mostSettleIntervals*settleInterval)
 				synctest.Wait()
 				s.do(func() {
@@ -64,7 +64,7 @@ func TestDrainHurriesSettles(t *testing.T) {
 			t.Fatalf("%d attempts wait for their settle, want the second", n)
 		}
 		from := time.Now()
-		time.AfterFunc(0, func() { d.SetLiving(8) }) // it changes nothing while this one stops
+		time.AfterFunc(0, func() { d.SetParts(8) }) // it changes nothing while this one stops
 		drain(t, d)
 		if took := time.Since(from); took != 0 {
 			t.Errorf("it took %v", took)

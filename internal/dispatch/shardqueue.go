@@ -43,8 +43,8 @@ func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	return l
 }
 
-// settlesEvery is the least time between two settles of one partition, of which there
-// are so many at all instances together: nobody waits for a settle, unless it is the
+// settlesEvery is the least time between two settles of one partition, where the load
+// falls into so many parts: nobody waits for a settle, unless it is the
 // push that its consumers wait for.
 func settlesEvery(r *route.Route, parts int) time.Duration {
 	if r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream {
@@ -53,15 +53,15 @@ func settlesEvery(r *route.Route, parts int) time.Duration {
 	return settleInterval * time.Duration(max(1, min(parts, mostSettleIntervals)))
 }
 
-// setLiving takes over how many instances share the load.
-func (q *routeQueue) setLiving(n int) {
+// setParts takes over into how many parts the load falls.
+func (q *routeQueue) setParts(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return // what is settled now waits for nothing
 	}
 	for _, l := range q.shards.all() {
-		l.settles.SetInterval(settlesEvery(q.r, n*len(q.shards.all())))
+		l.settles.SetInterval(settlesEvery(q.r, n))
 	}
 }
 

@@ -9,12 +9,13 @@ import (
 
 // slots counts what one route may have in hand in this process, and who has
 // taken it. Its queue's mutex guards it. Free is negative while more are taken than
-// there are since their number was reduced.
+// there are since their number was reduced, or while more are claimed ahead.
 type slots struct {
 	all     int
 	free    int
 	swept   int // taken by sweeps
 	running int // taken slots, and attempts that gave theirs back and are not settled yet
+	ahead   int // claims beyond the slots: see ahead
 
 	// Claim calls under way, by source.
 	hintCalls, sweepCalls int
@@ -27,6 +28,9 @@ func (s *slots) resize(all int) {
 	s.free += all - s.all
 	s.all = all
 }
+
+// room is for how many notices a claim call may ask.
+func (s *slots) room() int { return s.free + s.ahead }
 
 // begin takes the slots of a claim call.
 func (s *slots) begin(source notice.Source, n int) {
@@ -83,7 +87,7 @@ func (s *slots) kept(events, hintsExpected bool) int {
 // many are the sweep's own likewise: hints that come without end may not hold up
 // what fell due before.
 func (s *slots) forSweep(kept int) int {
-	return max(s.free-kept, min(s.free, max(kept, 1)-s.swept))
+	return max(s.room()-kept, min(s.room(), max(kept, 1)-s.swept))
 }
 
 // swept is how many of n slots are a sweep's.

@@ -38,7 +38,7 @@ func (q *routeQueue) remember(t takeover) {
 // claimTaken goes on with one of the take-overs. What it wins is worked like
 // claims whose lease has lapsed. The caller holds mu.
 func (q *routeQueue) claimTaken(i int) bool {
-	n := q.d.total.take(&q.share, min(q.slots.free, maxBatch))
+	n := q.d.total.take(&q.share, min(q.slots.room(), maxBatch))
 	if n == 0 {
 		return false
 	}

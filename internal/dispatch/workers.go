@@ -33,16 +33,20 @@ func (d *Dispatcher) start(j job) {
 }
 
 func (d *Dispatcher) workOn(j job) {
-	// Attempts derive their contexts from one of the worker's own: each takes the lock
-	// of what it derives from twice.
+	// Handlers wait for the end of a context of the worker's own: to wait for it, and to
+	// wait no more, takes its lock.
 	ctx, cancel := context.WithCancel(d.work)
 	defer cancel()
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for {
-		j.queue.attempt(ctx, j)
-		j = job{} // nothing is held while waiting
+		q := j.queue
+		q.attempt(ctx, j)
+		next, more := q.next()
 		d.wg.Done()
+		if j = next; more {
+			continue
+		}
 		idle.Reset(idleTime)
 		select {
 		case j = <-d.jobs:

@@ -44,7 +44,7 @@ func (r *run) commands() []command {
 		{args: []any{"HGET", hash, member}}, {args: []any{"HMGET", hash, member}}, {args: []any{"HGETALL", s.Meta()}},
 		{args: []any{"ZMSCORE", zset, member}}, {args: []any{"MGET", s.ClaimPrefix(0) + member}}, {args: []any{"HDEL", hash, member}}, {args: []any{"HEXISTS",
 			hash, member}},
-		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"ZSCAN", zset, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Paused(), "app"}},
+		{args: []any{"HSCAN", hash, "0"}}, {args: []any{"HLEN", hash}}, {args: []any{"ZSCAN", zset, "0"}}, {args: []any{"SADD", s.Routes(), "app"}}, {args: []any{"SREM", s.Paused(), "app"}},
 		{args: []any{"SMEMBERS", s.Routes()}}, {args: []any{"HGET", s.Layout(0), "state"}}, {args: []any{"ZREMRANGEBYSCORE", s.Serving(), "0", "1"}},
 		{args: []any{"SISMEMBER", s.Paused(), "app"}},
 		{args: []any{"RPUSH", s.Ended(0), "x"}}, {args: []any{"LTRIM", s.Ended(0), "1", "-1"}}, {args: []any{"HINCRBY", s.History(0), "lost", "1"}},
@@ -193,7 +193,34 @@ func (r *run) layout(ctx context.Context) {
 	default:
 		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Layout, r.space.Shards)})
 		r.former(ctx)
+		r.side(meta["side"])
 	}
+}
+
+// side says how this Redis stands to one that notices move to or from.
+func (r *run) side(text string) {
+	side, ok := store.ParseSide(text)
+	f := Finding{Check: "layout", Severity: Info}
+	switch {
+	case !ok:
+		f.Severity, f.Message = Error, fmt.Sprintf("the field side of %s is %q, which no version of this program writes", r.space.Meta(), text)
+		f.Remedy = "another program may use that key: choose another NOTIFIER_NAMESPACE"
+	case side.State == store.SideLeaving:
+		f.Severity, f.Message = Warning, "notices are being moved to another Redis: what has left is answered with 503 moved here"
+		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
+	case side.State == store.SideComing:
+		f.Severity, f.Message = Warning, "notices are being moved to this Redis: until all have come, calls that schedule or change notices are answered with 503 moved"
+		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
+	case side.State == store.SideLeft:
+		f.Message = "the notices of this Redis have moved to another one; what is still here is delivered and reported here, and nothing new is taken"
+		f.Remedy = "notifier migrate, run again with the same --to, fetches what has ended since; then stop the instances here"
+	case side.State == store.SideOpened:
+		f.Message = "notices have moved to this Redis, and some are still on the other side: calls about those are answered with 503 moved"
+		f.Remedy = "notifier migrate, run again with the same --to, fetches them when their attempts have ended or they are reported"
+	default:
+		return
+	}
+	r.add(f)
 }
 
 // former looks whether former shards hold anything.

@@ -20,6 +20,19 @@ import (
 // one script. Where timers are adopted, that of the key is looked at first: a
 // call that comes after a client's SET means what was set.
 
+// answerLimit is how long a call for one notice waits for its node of a cluster: a node
+// that is silent for longer is away, and calls are refused at once.
+const answerLimit = time.Second
+
+// bounded ends with the caller, and in a cluster when its node has had the time to answer
+// and to confirm.
+func (e *Engine) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if e.o.Conn.Nodes == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, answerLimit+e.o.Confirm.Wait())
+}
+
 // Schedule stores one notice; see schedule.Scheduler.
 func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, error) {
 	if err := e.known(ctx); err != nil {
@@ -98,6 +111,8 @@ func (e *Engine) prefix(ctx context.Context, key string) (*route.Route, string, 
 
 // Find reads one notice.
 func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
 	_, prefix, err := e.prefix(ctx, key)
 	if err != nil {
 		return store.Found{}, err
@@ -106,6 +121,8 @@ func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
 }
 
 func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when store.When) (store.Change, error) {
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
 	r, prefix, err := e.prefix(ctx, key)
 	if err != nil {
 		return store.Change{}, err
@@ -142,6 +159,8 @@ func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, dela
 
 // Report takes a consumer's report; see dispatch.Reports.
 func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store.Change, error) {
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
 	r, err := e.route(ctx, key)
 	if err != nil {
 		return store.Change{}, err
@@ -313,6 +332,7 @@ const restoreAtOnce = 128
 
 // Restore puts notices back, each under the route that its key has today.
 func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
+	letters = e.numbered(ctx, letters)
 	out := make([]store.Reply, len(letters))
 	by := map[keys.Partition][]int{}
 	var ks []string

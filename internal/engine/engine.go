@@ -174,7 +174,7 @@ func (e *Engine) build(space keys.Space) error {
 	}
 	e.store = store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
 		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
-		Retention: o.Retention, Retain: o.Retain, OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow,
+		Retention: o.Retention, Retain: o.Retain, OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow, OnSide: e.setSide,
 		History: o.History.most(), Host: e.host, OnEnded: e.ended,
 		Adopts: func(prefix string) bool {
 			if r := o.Routes.Prefix(prefix); r != nil {
@@ -204,7 +204,11 @@ func (e *Engine) build(space keys.Space) error {
 	e.unadopted = newUnadopted(e.Find, o.Logger)
 	e.reports = &dispatch.Reports{Store: e.store, Find: e.Find, OnAttempt: o.Metrics.Attempt, Logger: o.Logger,
 		Ahead: o.Conn.Masters != nil}
-	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Wait: o.Confirm.Wait(),
+	limit := time.Duration(0)
+	if o.Conn.Nodes != nil {
+		limit = answerLimit
+	}
+	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
 		OnDue:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
 		OnScheduled: o.Metrics.Scheduled})
 	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, Node: e.store.Master, MaxBody: o.MaxBody,

@@ -90,7 +90,7 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 		e.o.Logger.Info("the fleet has changed", zap.Stringer("instance", v), zap.String("id", v.ID()))
 	}
 	e.sweepAll()
-	e.dispatch.SetLiving(v.Living())
+	e.dispatch.SetParts(e.parts(v))
 	if e.o.Slots == nil {
 		return
 	}

@@ -60,6 +60,33 @@ func (e *Engine) newShipper(shards int) *history.Shipper {
 		Observer: e.o.Metrics, Logger: e.o.Logger})
 }
 
+// numbered are dead letters whose next endings are counted on from those that the
+// history has of them, where it can be asked: Redis may have forgotten that they were
+// purged, or all of them.
+func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.Letter {
+	if e.o.History.DB == nil {
+		return letters
+	}
+	letters = slices.Clone(letters)
+	for i := range letters {
+		l := &letters[i]
+		if l.Died.IsZero() {
+			continue
+		}
+		last, err := e.o.History.DB.Number(ctx, l.Key, l.ID())
+		if err != nil {
+			e.o.Logger.Warn("the history cannot be asked how often dead letters that are put back have ended: a number may come twice", zap.Error(err))
+			break
+		}
+		if last-1 > l.Endings {
+			n := *l.Notice
+			n.Endings = last - 1
+			l.Notice = &n
+		}
+	}
+	return letters
+}
+
 // historyEvery is how often an instance without a history looks whether others
 // still have one.
 const historyEvery = 10 * time.Minute

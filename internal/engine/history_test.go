@@ -2,8 +2,11 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,5 +124,62 @@ func TestWithoutRetentionEachEndingHasItsRow(t *testing.T) {
 	g, err := w.Gauges(t.Context())
 	if err != nil || g.History == nil || g.History.Bound != 1000 || g.History.Lost != 0 {
 		t.Errorf("%+v, %v", g.History, err)
+	}
+}
+
+// Each ending of a dead letter that is purged, put back and redriven has its row and its
+// number, whether Redis or only the history knows that it was purged.
+func TestWhatIsPutBackIsCountedOn(t *testing.T) {
+	for name, retention := range map[string]time.Duration{"Redis knows": time.Hour, "only the history knows": 0} {
+		t.Run(name, func(t *testing.T) {
+			const key = "app1:a:b:1"
+			s := newSink(100)
+			var deliver atomic.Bool
+			s.answer = func(*notice.Notice) notice.Result {
+				if deliver.Load() {
+					return notice.DeliveredResult(200)
+				}
+				return notice.DeadResult(notice.ReasonGone, "no")
+			}
+			w, d := keeps(t, redistest.Shared(t), s, func(o *Options) { o.Retention = retention }, testRoute("r", "app1"))
+			if _, err := w.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{Body: []byte("1")}}); err != nil {
+				t.Fatal(err)
+			}
+			s.await(t, 1)
+			var f store.Found
+			eventually(t, "it is dead", func() bool {
+				var err error
+				if f, err = w.Find(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				return f.State == notice.Dead
+			})
+			letter := store.Letter{Notice: f.Notice, Died: f.SettledAt} // as an export has it
+			for times := range 3 {
+				if _, err := w.Cancel(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				if retention == 0 {
+					rowsOf(t, d, history.Query{Key: key}, 2+times)
+				}
+				if r := w.Restore(t.Context(), []store.Letter{letter}); !r[0].Created || r[0].Err != nil {
+					t.Fatalf("%+v", r)
+				}
+			}
+			deliver.Store(true)
+			if _, err := w.Redrive(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range rowsOf(t, d, history.Query{Key: key}, 5) {
+				got = append(got, fmt.Sprintf("%s %d", r.Outcome, r.Number))
+				if r.ID() != letter.ID() {
+					t.Errorf("%s has another webhook-id", got)
+				}
+			}
+			if want := []string{"delivered 5", "cancelled 4", "cancelled 3", "cancelled 2", "dead 1"}; !slices.Equal(got, want) {
+				t.Errorf("the history has %v, want %v", got, want)
+			}
+		})
 	}
 }

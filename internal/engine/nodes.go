@@ -12,10 +12,11 @@ import (
 )
 
 // watchNodes asks nodes of a cluster that do not answer, and has what failed
-// meanwhile made again when one does, until the function is called that it returns.
+// meanwhile made again when one does, or when Sentinel has named another master, until
+// the function is called that it returns.
 func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
-	nodes := e.o.Conn.Nodes
-	if nodes == nil {
+	nodes, back := e.o.Conn.Nodes, e.o.Conn.Back()
+	if back == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // until the last handler has ended
@@ -28,9 +29,10 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-nodes.Back():
+			case <-back:
 				if e.begun.Load() {
 					e.dispatch.Awake()
+					e.listener.Again()
 				}
 				left = looksAfterBack
 			case <-again:

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/reconcile"
@@ -118,7 +119,7 @@ func (e *Engine) grow(places int) (grown func()) {
 	}
 	return func() {
 		e.sweepMore()
-		e.dispatch.SetLiving(e.Fleet().View().Living())
+		e.dispatch.SetParts(e.parts(e.Fleet().View()))
 		e.janitor.Check()
 		e.lookForPlaces()
 		now := e.store.Space().Now()
@@ -126,6 +127,9 @@ func (e *Engine) grow(places int) (grown func()) {
 			zap.Int("shards", now.Shards), zap.Strings("tags", now.Tags), zap.Int("former", now.First()))
 	}
 }
+
+// parts are those that a route's load falls into.
+func (e *Engine) parts(v *fleet.View) int { return v.Living() * e.store.Space().Now().Shards }
 
 // How often it is looked whether there are other shards, where nobody says so, and
 // whether former ones hold anything.
@@ -152,7 +156,7 @@ func (e *Engine) tendPlaces(ctx context.Context) error {
 			var r move.Result
 			if r, err = e.empty(ctx, mover); r.Moved > 0 {
 				wait = movingEvery
-				e.o.Logger.Info("moved notices out of former shards", zap.Int("notices", r.Moved), zap.Int("stay_for_now", r.Held))
+				e.o.Logger.Info("moved notices out of former shards", zap.Int("notices", r.Moved), zap.Int("stay_for_now", r.Held.All()))
 			}
 		}
 		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, store.ErrUnavailable) {
@@ -180,4 +184,19 @@ func (e *Engine) empty(ctx context.Context, mover *move.Mover) (r move.Result, e
 		return r, err
 	}
 	return mover.Pass(ctx)
+}
+
+// setSide hears how this Redis stands to one that notices move to or from.
+func (e *Engine) setSide(side store.Side) {
+	e.o.Logger.Info(sideText[side.State], zap.String("side", string(side.State)), zap.String("migration", side.ID))
+}
+
+var sideText = map[store.SideState]string{
+	store.SideOpen:    "all notices have come from the other Redis; this one takes all calls",
+	store.SideLeaving: "notices are being moved to another Redis; what has left is answered with 503 moved, and all else as before",
+	store.SideLeft: "the notices of this Redis have moved to another one: calls that schedule or change notices are answered with 503 moved; " +
+		"what is still here is delivered and reported here",
+	store.SideComing: "notices are being moved to this Redis: they are delivered from here, and calls that schedule or change notices are answered " +
+		"with 503 moved until all have come",
+	store.SideOpened: "this Redis is open; calls about the few notices that are still to come from the other one are answered with 503 moved",
 }

@@ -20,6 +20,8 @@ type Figures struct {
 	ClockMS int64 `json:"clock_ms,omitempty"`
 	// Places is of how many shards it knows, former ones included.
 	Places int `json:"places,omitempty"`
+	// Sides: it knows that notices may be on the other side of a migration.
+	Sides bool `json:"sides,omitempty"`
 	// Cut: there was no room for all of it.
 	Cut bool `json:"cut,omitempty"`
 }
@@ -59,7 +61,7 @@ func (f Figures) Encode() []byte {
 			f.Hosts = f.Hosts[:len(f.Hosts)/2]
 		case f.spare():
 		default:
-			text, _ = json.Marshal(Figures{Places: f.Places, Cut: true}) // no text is in it
+			text, _ = json.Marshal(Figures{Places: f.Places, Sides: f.Sides, Cut: true}) // no text is in it
 			return text
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/alarm"
 	"notifier/internal/store"
 )
 
@@ -259,7 +260,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		}
 		// Woken: many messages may come at once.
 		if left := wakeGap - time.Since(began); left > 0 {
-			f.rest(ctx, left)
+			alarm.Wait(ctx, left)
 		}
 	}
 	return nil
@@ -284,16 +285,6 @@ func (f *Fleet) pause(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 	return false
-}
-
-// rest waits and cannot be woken.
-func (f *Fleet) rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 func (f *Fleet) leave(ctx context.Context) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"notifier/internal/alarm"
 )
 
 // subscription keeps the subscription by which others know that this instance has a
@@ -60,7 +62,7 @@ func (s *subscription) run(ctx context.Context) {
 		}
 		said = said || !errors.Is(err, errRenamed)
 		s.f.o.Logger.Log(level, "the fleet's subscription ended; it is made anew", zap.Error(err))
-		s.f.rest(ctx, wait)
+		alarm.Wait(ctx, wait)
 		wait = min(2*wait, most)
 	}
 }

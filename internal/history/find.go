@@ -78,6 +78,21 @@ func (d *DB) Latest(ctx context.Context, key string) (row Row, ok bool, err erro
 	return page.Rows[0], true, nil
 }
 
+// Number is the highest number of an ending of a notice, which is told by its key and
+// webhook-id; 0 = there is none.
+func (d *DB) Number(ctx context.Context, key, id string) (n int, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+	c := &conditions{d: d}
+	c.restrict(Query{Key: key})
+	c.add("id = "+at, id)
+	err = d.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(ending), 0) FROM history"+c.where(), c.args...).Scan(&n)
+	return n, d.wrap("number", err)
+}
+
 // conditions gathers what rows must fulfil.
 type conditions struct {
 	d    *DB

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"notifier/internal/alarm"
 	"notifier/internal/notice"
 	"notifier/internal/pgtest"
 	"notifier/internal/store"
@@ -91,7 +92,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for !ok() {
-		if !pause(ctx, 5*time.Millisecond) {
+		if !alarm.Wait(ctx, 5*time.Millisecond) {
 			t.Fatalf("not within 30 s: %s", what)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/alarm"
 	"notifier/internal/store"
 )
 
@@ -166,7 +167,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 // watch wakes the shards in which something waits, whoever has ended it.
 func (s *Shipper) watch(ctx context.Context) {
 	near := false // to the bound of memory
-	for pause(ctx, watchAfter(near)) {
+	for alarm.Wait(ctx, watchAfter(near)) {
 		near = false
 		waiting, err := s.o.Queue.Waiting(ctx)
 		if err != nil {
@@ -207,7 +208,7 @@ func (s *Shipper) serve(ctx context.Context, shard int, l *waits) {
 		case <-l.wake:
 		}
 		if left := time.Until(time.Unix(0, s.down.Load())); left > 0 {
-			if !pause(ctx, left) {
+			if !alarm.Wait(ctx, left) {
 				return
 			}
 		}
@@ -225,7 +226,7 @@ func (s *Shipper) serve(ctx context.Context, shard int, l *waits) {
 func (l *waits) calm(ctx context.Context) bool {
 	for until := time.Now().Add(mostCalm); ; {
 		before := l.ends.Load()
-		if !pause(ctx, gather) {
+		if !alarm.Wait(ctx, gather) {
 			return false
 		}
 		if l.ends.Load()-before < burst || time.Now().After(until) {
@@ -377,7 +378,7 @@ func (s *Shipper) relieve(ctx context.Context, shard int) (near bool) {
 }
 
 func (s *Shipper) expire(ctx context.Context) {
-	for pause(ctx, mathrand.N(time.Minute)) {
+	for alarm.Wait(ctx, mathrand.N(time.Minute)) {
 		gone, err := s.o.Writer.Expire(ctx, time.Now())
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -385,7 +386,7 @@ func (s *Shipper) expire(ctx context.Context) {
 		case gone > 0:
 			s.o.Logger.Info("dropped history older than its retention", zap.Int64("partitions_or_rows", gone))
 		}
-		if !pause(ctx, expireRate) {
+		if !alarm.Wait(ctx, expireRate) {
 			return
 		}
 	}
@@ -394,18 +395,6 @@ func (s *Shipper) expire(ctx context.Context) {
 func (s *Shipper) failed(ctx context.Context, kind string, n int) {
 	if s.o.Observer != nil && ctx.Err() == nil {
 		s.o.Observer.HistoryFailed(kind, n)
-	}
-}
-
-// pause waits, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

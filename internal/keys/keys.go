@@ -253,7 +253,11 @@ func (s Space) Link(id string) string { return s.Namespace + ":{pages}:link:" + 
 // see package move.
 func (s Space) Moving(shard int) string { return s.Base(shard) + "moving" }
 
-// Resharding is held by whoever runs a reshard.
+// Elsewhere is the hash of notices of a shard that are on the other side of a migration,
+// each with its score in the shadow as it left: see package move.
+func (s Space) Elsewhere(shard int) string { return s.Base(shard) + "elsewhere" }
+
+// Resharding is held by whoever runs a reshard or a migration.
 func (s Space) Resharding() string { return s.Namespace + ":resharding" }
 
 // Layout is a shard's copy of Meta, and the state of all that scripts compare.

@@ -65,8 +65,9 @@ type Options struct {
 
 	// Beat is how often a subscription must hear itself, and Silence how long
 	// it may not; zero = 1 s and 3 s. Check is how often role and flags are
-	// looked at; zero = 5 s.
-	Beat, Silence, Check time.Duration
+	// looked at; zero = 5 s. Retry is how long it waits after a subscription that
+	// failed, twice as long after each further one and a second at most; zero = 50 ms.
+	Beat, Silence, Check, Retry time.Duration
 }
 
 // Listener follows the events of all masters. Use New.
@@ -83,13 +84,15 @@ type Listener struct {
 	shut     map[string]bool // address → the channels of events are refused
 	keyspace map[string]bool // address → those of routes that adopt come
 	denied   bool            // that some are refused has been said
+	again    chan struct{}   // closed by Again
 }
 
 // New makes a Listener.
 func New(o Options) *Listener {
 	o.Beat, o.Silence, o.Check = orElse(o.Beat, time.Second), orElse(o.Silence, 3*time.Second), orElse(o.Check, 5*time.Second)
+	o.Retry = orElse(o.Retry, 50*time.Millisecond)
 	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flags: map[string]bool{},
-		shut: map[string]bool{}, keyspace: map[string]bool{}}
+		shut: map[string]bool{}, keyspace: map[string]bool{}, again: make(chan struct{})}
 	for _, r := range o.Routes.All() {
 		if r.Adopt {
 			l.patterns = append(l.patterns, keys.Keyspace(o.DB, r.Prefix))
@@ -110,6 +113,22 @@ func orElse(d, e time.Duration) time.Duration {
 
 // Alive is how many subscriptions hear their own beat.
 func (l *Listener) Alive() int { return int(l.alive.Load()) }
+
+// Again ends the waits before a subscription that failed is made anew, and before
+// masters are looked for: they may answer now.
+func (l *Listener) Again() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.again)
+	l.again = make(chan struct{})
+}
+
+// waits is closed by the next Again.
+func (l *Listener) waits() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.again
+}
 
 // Run follows events until ctx ends. It returns nil then.
 func (l *Listener) Run(ctx context.Context) error {
@@ -143,6 +162,7 @@ func (l *Listener) runCluster(ctx context.Context) error {
 		}
 	}()
 	for {
+		again := l.waits()
 		seen := map[string]*redis.Client{}
 		var mu sync.Mutex
 		err := l.o.Masters(ctx, func(_ context.Context, c *redis.Client) error {
@@ -173,6 +193,7 @@ func (l *Listener) runCluster(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again:
 		case <-time.After(l.o.Beat):
 		}
 	}
@@ -183,6 +204,7 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 	defer l.forget(c)
 	wait, logged := time.Duration(0), false
 	for {
+		again := l.waits()
 		err := l.subscribe(ctx, c, func() { wait, logged = 0, false })
 		if ctx.Err() != nil {
 			return
@@ -190,7 +212,7 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 		if redis.IsPermissionError(err) {
 			l.refuse(c, err)
 		}
-		wait = min(max(2*wait, 50*time.Millisecond), time.Second)
+		wait = max(min(2*wait, time.Second), l.o.Retry)
 		level := zap.WarnLevel
 		if logged { // once for each time it is away, not once a second
 			level = zap.DebugLevel
@@ -200,6 +222,8 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-again:
+			wait = 0
 		case <-time.After(wait):
 		}
 	}

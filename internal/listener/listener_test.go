@@ -127,6 +127,19 @@ func TestARedisThatIsAwayIsToldOfOnce(t *testing.T) {
 	}
 }
 
+// Whoever knows that Redis may answer again need not wait for the next try.
+func TestAgainEndsTheWaitForTheNextTry(t *testing.T) {
+	srv := redistest.Start(t)
+	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Retry = time.Hour })
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	srv.Kill()
+	e.until(t, "its end", func() bool { return logs.FilterMessageSnippet("made anew").Len() == 1 })
+	srv.Restart()
+	l.Again()
+	e.until(t, "the next subscription", func() bool { return e.begun == 2 })
+}
+
 func TestFlagsAreAddedToThoseThere(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Kg"))
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)

@@ -1,5 +1,5 @@
 // Package move brings notices from one place to another while they are delivered:
-// from shards that others have replaced to those, one server's slot to another's.
+// from shards that others have replaced to those, and from one Redis to another.
 //
 // # Places
 //
@@ -50,4 +50,28 @@
 // that are pending both are delivered, each where it is.
 //
 // Timers have the names of the notices and stay where they are.
+//
+// # To another Redis
+//
+// Two servers share no step, and no instance knows both. A [Migrate] takes the same
+// steps, out, in and end, between the shards of the two; out deletes the timer and in
+// sets it. What else holds is that each side knows, by the same guard, how it stands to
+// the other ([store.Side]), and which notices are on the other side:
+//
+//	old side   new side
+//	open       coming    the new one takes no calls that make or change notices
+//	leaving    coming    out notes what leaves; calls about that are ErrMoved
+//	left       coming    neither side takes calls; what is not claimed moves
+//	left       opened    the new one has noted what is still to come, and refuses
+//	                     calls about that; in takes it off
+//	left       open      nothing is to come
+//
+// So a call that finds nothing says so only where that is certain. Both sides claim and
+// settle all the while, and each notice is at one of them, or on its way. What is on its
+// way when a mover is killed is brought in by the next one, since no instance can do it:
+// therefore what is due soon does not set out.
+//
+// Plain timers are adopted on either side at any time. One that is set on the old side
+// after its notice has left is a notice of its own, which replaces the older one when it
+// is moved.
 package move

@@ -20,7 +20,7 @@ type Source interface {
 	Kept(ctx context.Context, p keys.Partition, cursor uint64, n int64) (ks []string, next uint64, err error)
 	// MoveOut takes notices out, on their way to a place; store.ErrMoving says that
 	// others are on theirs, which Finish brings in.
-	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held int, err error)
+	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held store.Staying, err error)
 	MoveEnd(ctx context.Context, batch store.Moving, stay []string) error
 	Finish(ctx context.Context, place int) error
 	// Drained looks which former shards hold anything, and says how many do.
@@ -48,13 +48,19 @@ type Mover struct {
 // Result is what a pass has come to.
 type Result struct {
 	Moved int
-	// Held is how many stay where they are until their claim ends or they are
+	// Held are those that stay where they are until their claim ends or they are
 	// reported.
-	Held int
+	Held store.Staying
+}
+
+func (r *Result) add(held store.Staying) {
+	r.Held.Claimed += held.Claimed
+	r.Held.Reported += held.Reported
+	r.Held.Soon += held.Soon
 }
 
 // scanned is how many keys a step reads.
-const scanned = 1000
+const scanned = 500
 
 // Pass goes once through all former shards that may hold something.
 func (m *Mover) Pass(ctx context.Context) (r Result, err error) {
@@ -125,7 +131,7 @@ func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []stri
 		}
 		n := batch.Len()
 		if n == 0 {
-			r.Held += held
+			r.add(held)
 			return nil
 		}
 		stay, err := m.To.MoveIn(ctx, batch)
@@ -139,8 +145,9 @@ func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []stri
 		if m.OnMoved != nil {
 			m.OnMoved(n - len(stay))
 		}
-		if n+held >= len(ks) || len(stay) > 0 {
-			r.Held += held + len(stay)
+		if n+held.All() >= len(ks) || len(stay) > 0 {
+			held.Claimed += len(stay)
+			r.add(held)
 			return nil
 		}
 	}

@@ -106,7 +106,7 @@ func (k *fuse) step(f func() error) error {
 	return errKilled
 }
 
-func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b store.Moving, held int, err error) {
+func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b store.Moving, held store.Staying, err error) {
 	err = k.step(func() (err error) {
 		b, held, err = k.Store.MoveOut(ctx, from, to, ks)
 		return err
@@ -303,5 +303,42 @@ func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
 	got, err := Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: 2, Force: true, Say: func(string) {}, OnMoved: func(int, int64) {}})
 	if err != nil || !got.Changed || len(got.Silent) != 1 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// One that says nothing of itself is seen by what it listens to; so are those that cannot
+// say anything, and that nobody lives.
+func TestReshardIsRefusedBesideWhoSaysNothing(t *testing.T) {
+	srv, conn, more := open(t)
+	s := more()
+	c := srv.Client()
+	old := c.Subscribe(t.Context(), s.Space().Wake())
+	defer func() { _ = old.Close() }()
+	if _, err := old.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(when string) {
+		t.Helper()
+		if _, err := reshard(t, srv, conn, 2); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", when, err)
+		}
+		if now := more().Space(); now.Places() != 1 {
+			t.Fatalf("%s: %+v", when, now)
+		}
+	}
+	refused("beside who says nothing")
+	if err := c.Set(t.Context(), s.Space().FleetSigns(), "not a sorted set", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	refused("nobody can say anything")
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await := time.Now().Add(10 * time.Second)
+	for c.PubSubNumSub(t.Context(), s.Space().Wake()).Val()[s.Space().Wake()] > 0 && time.Now().Before(await) {
+		time.Sleep(time.Millisecond) // sleep: a poll's step
+	}
+	if got, err := reshard(t, srv, conn, 2); err != nil || !got.Changed {
+		t.Errorf("nobody lives: %+v, %v", got, err)
 	}
 }

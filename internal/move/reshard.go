@@ -2,14 +2,10 @@ package move
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
@@ -48,13 +44,10 @@ type Done struct {
 	Silent []string `json:"silent,omitempty"`
 }
 
-// The times of a Reshard.
+// How long instances are waited for.
 const (
-	holdFor   = 15 * time.Second // that it is the only one
-	renew     = 4 * time.Second
-	tellWait  = 3 * time.Second // for what instances tell that have just begun
+	tellWait  = 3 * time.Second // for what those tell that have just begun
 	knownWait = 10 * time.Second
-	pollEvery = 100 * time.Millisecond
 )
 
 // resharder is one call of Reshard.
@@ -84,7 +77,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	if err := r.store.Detect(ctx); err != nil {
 		return Done{}, err
 	}
-	ctx, release, err := r.alone(ctx)
+	ctx, release, err := alone(ctx, r.store)
 	if err != nil {
 		return Done{}, err
 	}
@@ -96,81 +89,6 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	return r.done, err
 }
 
-// alone holds that this is the only reshard, until release is called. If that is lost,
-// the context ends.
-func (r *resharder) alone(ctx context.Context) (held context.Context, release func(), err error) {
-	token := "reshard-" + rand.Text()
-	held, cancel := context.WithCancelCause(ctx)
-	var ended sync.WaitGroup
-	line, err := r.listen(held, token)
-	if err != nil {
-		cancel(nil)
-		return nil, nil, err
-	}
-	ended.Go(func() {
-		for held.Err() == nil {
-			if _, err := line.Next(held); err != nil { // it is made anew by the client
-				time.Sleep(pollEvery) // sleep: between tries of what fails
-			}
-		}
-	})
-	end := func() {
-		cancel(nil)
-		_ = line.Close() // of no use any more
-		ended.Wait()
-	}
-	ok, err := r.store.Resharding(ctx, token, holdFor)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: another reshard is at work; if its connection was lost, its hold ends within %s", ErrRefused, holdFor)
-	}
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	ended.Go(func() {
-		until := time.Now().Add(holdFor)
-		for {
-			select {
-			case <-held.Done():
-				return
-			case <-time.After(renew):
-			}
-			from := time.Now()
-			switch ok, err := r.store.Resharding(held, token, holdFor); {
-			case err == nil && ok:
-				until = from.Add(holdFor)
-			case err == nil || time.Now().After(until):
-				cancel(errors.New("the hold that keeps other reshards away is lost; run it again"))
-				return
-			}
-		}
-	})
-	return held, func() {
-		end()
-		last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer stop()
-		_ = r.store.EndResharding(last, token) // else it ends by itself
-	}, nil
-}
-
-// listen opens the line by which others see that this process lives.
-func (r *resharder) listen(ctx context.Context, token string) (store.Line, error) {
-	line, err := r.store.Listen(ctx, token)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		h, err := line.Next(ctx)
-		if err != nil {
-			_ = line.Close()
-			return nil, store.Wrap("listen", err)
-		}
-		if h.Subscribed {
-			return line, nil
-		}
-	}
-}
-
 func (r *resharder) run(ctx context.Context, cluster bool) error {
 	if err := r.able(ctx); err != nil {
 		return err
@@ -178,6 +96,10 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	// What another has left, killed at whatever step, is finished first.
 	if err := r.store.Spread(ctx); err != nil {
 		return err
+	}
+	if side := r.store.Side(); side.State != store.SideOpen {
+		return fmt.Errorf("%w: notices are being moved to another Redis or from it (%s), or have moved: reshard the new side when notifier migrate is done",
+			ErrRefused, side.State)
 	}
 	left, err := r.store.Drained(ctx, nil)
 	if err != nil {
@@ -228,64 +150,25 @@ func (r *resharder) able(ctx context.Context) error {
 	if r.Force {
 		return nil
 	}
-	var unable []string
-	err := r.await(ctx, tellWait, func(list []fleet.Instance) bool {
-		unable = names(list, 1)
-		return len(unable) == 0
-	})
-	switch {
-	case errors.Is(err, store.ErrRights), errors.Is(err, store.ErrForeign), redis.IsPermissionError(err):
-		return fmt.Errorf("%w: who lives cannot be seen (%w); end all instances of a version before this one, and say --force", ErrRefused, err)
-	case err != nil:
-		return err
-	case len(unable) > 0:
-		return fmt.Errorf("%w: these instances are of a version that knows nothing of reshards: %s; update them first, or, if they have ended, say --force",
-			ErrRefused, strings.Join(unable, ", "))
-	}
-	return nil
+	_, err := able(ctx, r.store, "reshards", knows(1), false)
+	return err
 }
 
 // awaitFleet waits until all instances know of the new shards, so that what is moved
 // there is served; what one that does not answer does with the former ones is refused.
 func (r *resharder) awaitFleet(ctx context.Context) error {
 	places := r.store.Space().Places()
-	err := r.await(ctx, knownWait, func(list []fleet.Instance) bool {
-		r.done.Silent = names(list, places)
+	err := await(ctx, r.store, knownWait, func(list []fleet.Instance) bool {
+		r.done.Silent = names(list, knows(places))
 		return len(r.done.Silent) == 0
 	})
-	if errors.Is(err, store.ErrRights) || errors.Is(err, store.ErrForeign) {
+	if isForbidden(err) {
 		return nil // which is why it was forced
 	}
 	if len(r.done.Silent) > 0 {
 		r.Say("not heard from yet: " + strings.Join(r.done.Silent, ", ") + "; what they hold counts, and they learn of the new shards with their next call")
 	}
 	return err
-}
-
-// await polls who lives until ok, or for so long.
-func (r *resharder) await(ctx context.Context, during time.Duration, ok func([]fleet.Instance) bool) error {
-	for until := time.Now().Add(during); ; {
-		list, err := fleet.List(ctx, r.store)
-		if err != nil || ok(list) || time.Now().After(until) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollEvery):
-		}
-	}
-}
-
-// names are those of the instances that know of less than so many places.
-func names(list []fleet.Instance, places int) []string {
-	var out []string
-	for _, i := range list {
-		if f, _ := i.ReadFigures(); f.Places < places && time.Since(i.Seen) < time.Minute {
-			out = append(out, fmt.Sprintf("%s (%s, %s)", i.Label, i.ID, i.Version))
-		}
-	}
-	return out
 }
 
 // empty moves all that does not stay in former shards for a claim or a report.
@@ -307,7 +190,7 @@ func (r *resharder) empty(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.done.Held = got.Held
+		r.done.Held = got.Held.All()
 		if got.Moved == 0 || len(r.store.Formers()) == 0 {
 			return r.store.Spread(ctx) // the instances need look there no more
 		}

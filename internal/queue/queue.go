@@ -31,6 +31,8 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 		if r.Ack.Kind == route.AckReport {
 			p.InPlaceOf = nil // a report on those would not be one on this attempt
 		}
+		ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
 		switch err := h.push(ctx, p, markers(r)); {
 		case errors.Is(err, notice.ErrUnanswered):
 			// No attempt is used: the push of the next claim is the same one.

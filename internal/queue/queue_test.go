@@ -98,20 +98,18 @@ func TestAPushWithoutAnAnswer(t *testing.T) {
 			{[]error{lost, down}, notice.OutcomeDeferred}, // the first may be there
 			{[]error{down, nil}, notice.OutcomeRetry},     // it is not there
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), r.Timeout)
 			var marks []string
 			h := Handler{Push: func(_ context.Context, p *notice.Push, _ time.Duration) error {
 				marks = append(marks, p.Mark)
 				return c.answers[min(len(marks), len(c.answers))-1]
 			}}
-			res := h.Handle(ctx, r, n)
+			res := h.Handle(t.Context(), r, n)
 			if res.Outcome != c.want || res.Outcome == notice.OutcomeDeferred && res.After <= 0 {
 				t.Errorf("%v: %+v", c.answers, res)
 			}
 			if len(slices.Compact(marks)) != 1 || len(marks) > 30 {
 				t.Errorf("%v: pushed as %v", c.answers, marks)
 			}
-			cancel()
 		}
 	})
 }

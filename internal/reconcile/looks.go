@@ -2,10 +2,8 @@ package reconcile
 
 import (
 	"context"
-	"sync"
 
 	"notifier/internal/coalesce"
-	"notifier/internal/keys"
 	"notifier/internal/store"
 )
 
@@ -23,8 +21,7 @@ type Looks struct {
 	ManyLooker
 	cluster bool
 
-	mu     sync.Mutex
-	groups map[int]*coalesce.Batcher[*shared] // by shard in a cluster
+	shared *coalesce.Group[int, *shared] // by shard in a cluster
 }
 
 // shared is a look that waits for others.
@@ -38,23 +35,11 @@ type shared struct {
 
 // NewLooks makes Looks. In a cluster the partitions of one call must be of one shard.
 func NewLooks(s ManyLooker, cluster bool) *Looks {
-	return &Looks{ManyLooker: s, cluster: cluster, groups: map[int]*coalesce.Batcher[*shared]{}}
-}
-
-// group gathers the looks that may share a call with one at a partition.
-func (l *Looks) group(p keys.Partition) *coalesce.Batcher[*shared] {
-	shard := 0
-	if l.cluster {
-		shard = p.Shard
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.groups[shard] == nil {
-		// A single sender: what is asked for while a call is under way goes
-		// together with the next.
-		l.groups[shard] = coalesce.New(coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: store.MaxLooks}, l.send)
-	}
-	return l.groups[shard]
+	l := &Looks{ManyLooker: s, cluster: cluster}
+	// A single sender: what is asked for while a call is under way goes together with
+	// the next.
+	l.shared = coalesce.NewGroup[int](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: store.MaxLooks}, l.send)
+	return l
 }
 
 // Look implements Looker.
@@ -67,7 +52,11 @@ func (l *Looks) Look(ctx context.Context, look store.Look, patient bool) (store.
 		return v[0], v[0].Err
 	}
 	a := &shared{ctx: ctx, look: look, done: make(chan struct{})}
-	l.group(look.Partition).Add(a)
+	shard := 0
+	if l.cluster {
+		shard = look.Partition.Shard
+	}
+	l.shared.For(shard).Add(a)
 	<-a.done // at the end of a ctx at the latest: that of the first of its call, which began before this one
 	return a.view, a.err
 }

@@ -34,7 +34,7 @@ type Claimer interface {
 
 // The intervals of a Sweeper.
 const (
-	ahead            = 5 * time.Millisecond   // how far a look sees; schedules within it send a wake
+	ahead            = store.LookAhead        // how far a look sees; schedules within it send a wake
 	lookAtMost       = 512                    // keys of one look
 	idleSubscribed   = 10 * time.Second       // between looks at an idle route while a subscription lives
 	idleUnsubscribed = time.Second            // and while none does
@@ -98,6 +98,7 @@ type Sweeper struct {
 	clock   clock
 	near    []store.Timer       // what the last look saw, not yet due
 	reach   time.Time           // how far it saw; the last of near may lie beyond
+	check   time.Time           // when to look whether events have brought what was touched since the last look, or was at it; zero = nothing was
 	touched map[string]struct{} // touched, and still unclaimed when last looked at
 }
 
@@ -257,9 +258,14 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		if n > 0 && len(s.near) > 0 && !early && !s.near[0].At.After(s.reach) {
-			// The look that saw these is a few ms old at most: what was
-			// scheduled since within its reach has woken us.
-			return s.clock.until(s.near[0].At), nil
+			// What was scheduled within the reach of the look that saw these has
+			// woken us since.
+			if s.check.IsZero() {
+				s.check = s.recheck(due[0])
+			}
+			if left := s.clock.until(s.check); left > 0 {
+				return min(s.clock.until(s.near[0].At), left), nil
+			}
 		}
 	}
 	v, err := s.look(ctx, s.effectiveGrace(), ahead, lookAtMost)
@@ -270,6 +276,10 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 	return s.plan(ctx, v, early)
 }
 
+// recheck is when a timer that was touched is looked at again: its event has had the
+// grace then.
+func (s *Sweeper) recheck(t store.Timer) time.Time { return t.At.Add(s.o.Grace + time.Millisecond) }
+
 // help is how long after the due time another's notices are looked at: the next
 // in rank has had a grace for them then.
 func (s *Sweeper) help(rank int) time.Duration { return time.Duration(rank)*s.o.Grace + s.spread }
@@ -277,7 +287,7 @@ func (s *Sweeper) help(rank int) time.Duration { return time.Duration(rank)*s.o.
 // watch looks whether something was left for a grace by whoever is preferred,
 // sweeps that, and says when to come back.
 func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
-	s.near, s.reach = nil, time.Time{}
+	s.near, s.reach, s.check = nil, time.Time{}, time.Time{}
 	clear(s.touched)
 	v, err := s.look(ctx, s.o.Grace, 0, 1)
 	if err != nil {
@@ -327,7 +337,7 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 		}
 	}
 	events, untimed := s.o.Events(), false
-	s.reach = v.Now.Add(ahead)
+	s.reach, s.check = v.Now.Add(ahead), time.Time{}
 	still := make(map[string]struct{}, len(s.touched))
 	var due []store.Timer
 	s.near = s.near[:0]
@@ -348,7 +358,10 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 			} else {
 				due = append(due, t)
 			}
-			sooner(s.clock.until(t.At.Add(s.o.Grace + time.Millisecond)))
+			sooner(s.clock.until(s.recheck(t)))
+			if s.check.IsZero() {
+				s.check = s.recheck(t) // they are in order
+			}
 		}
 	}
 	s.touched = still

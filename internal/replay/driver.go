@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/alarm"
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/route"
@@ -163,7 +164,7 @@ func (d *drive) run(ctx context.Context) {
 		case err != nil:
 			d.wait = min(max(2*d.wait, leastWait), mostWait)
 			log.Warn("a replay does not go on at the moment; it is tried again", zap.Error(err))
-			if !pause(ctx, d.wait) {
+			if !alarm.Wait(ctx, d.wait) {
 				continue
 			}
 			// The same again, if it is still this driver's.
@@ -204,7 +205,7 @@ func (d *drive) outdated(ctx context.Context) bool {
 func (d *drive) rest(ctx context.Context, wait time.Duration) bool {
 	for wait > 0 && ctx.Err() == nil {
 		step := min(wait, holdFor/4)
-		pause(ctx, step)
+		alarm.Wait(ctx, step)
 		if wait -= step; wait <= 0 {
 			break
 		}
@@ -292,16 +293,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// pause waits, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

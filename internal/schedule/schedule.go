@@ -59,9 +59,10 @@ type Scheduler struct {
 
 	callers sync.WaitGroup // within Schedule and Many
 
-	mu       sync.Mutex
-	closed   bool
-	batchers map[string]*coalesce.Batcher[waiting] // by node
+	waiting *coalesce.Group[string, waiting] // by node
+
+	mu     sync.Mutex
+	closed bool
 }
 
 type waiting struct {
@@ -87,7 +88,8 @@ func New(o Options) *Scheduler {
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}
-	s := &Scheduler{o: o, batchers: map[string]*coalesce.Batcher[waiting]{}}
+	s := &Scheduler{o: o}
+	s.waiting = coalesce.NewGroup[string](coalesce.Options{MaxSenders: maxCalls, MinExtra: 1, MaxBatch: maxTogether}, s.flush)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -104,10 +106,7 @@ func (s *Scheduler) Close(ctx context.Context) {
 	s.closed = true
 	s.mu.Unlock()
 	s.callers.Wait()
-	// Who calls no more may have left something that waits.
-	for _, b := range s.batchers {
-		b.Wait()
-	}
+	s.waiting.Wait() // who calls no more may have left something that waits
 	s.end()
 }
 
@@ -167,7 +166,7 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	}
 	defer s.callers.Done()
 	p := s.o.Space.Partition(to.Prefix, req.Key)
-	b := s.batcher(s.o.Store.Node(ctx, p))
+	b := s.waiting.For(s.o.Store.Node(ctx, p))
 	if b.Len() >= maxWaiting {
 		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices wait for it already", store.ErrUnavailable, maxWaiting)
 	}
@@ -253,18 +252,6 @@ func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Reques
 	}
 }
 
-// batcher gathers what callers bring for a node.
-func (s *Scheduler) batcher(node string) *coalesce.Batcher[waiting] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.batchers[node]
-	if b == nil {
-		b = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: 1, MaxBatch: maxTogether}, s.flush)
-		s.batchers[node] = b
-	}
-	return b
-}
-
 // flush sends what callers have brought for a node.
 func (s *Scheduler) flush(all []waiting) {
 	var batches []store.Batch
@@ -296,7 +283,7 @@ func (s *Scheduler) flush(all []waiting) {
 			_ = s.send(s.life, batches[b:b+1], func(_, j int, r store.Reply) { tell(b, j, r) })
 			continue
 		}
-		apart := s.batcher(s.o.Store.Node(s.life, batches[b].Partition))
+		apart := s.waiting.For(s.o.Store.Node(s.life, batches[b].Partition))
 		for _, w := range callers[b] {
 			apart.Add(w)
 		}

@@ -19,7 +19,7 @@ import (
 //go:embed lua/adopt.lua
 var adoptSource string
 
-var adoptScript = newScript("adopt", adoptSource, true).ends(5)
+var adoptScript = newScript("adopt", adoptSource, true).ends(5).names("7, #ARGV, 7")
 
 // Operation is what Adopt does with a key.
 type Operation string
@@ -91,6 +91,9 @@ func (s *Store) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([
 		}
 		return s.send(ctx, at, adoptScript, ks, args)
 	}).Slice()
+	if which := elsewhereIn(err); which != nil {
+		return s.adoptRest(ctx, p, list, which)
+	}
 	if err != nil {
 		return nil, s.fail(adoptScript.op, err)
 	}
@@ -100,6 +103,25 @@ func (s *Store) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([
 	done := make([]bool, len(list))
 	for i := range list {
 		done[i] = v[i+1] == int64(1)
+	}
+	return done, nil
+}
+
+// adoptRest takes the steps of those that are not on their way to another Redis now.
+func (s *Store) adoptRest(ctx context.Context, p keys.Partition, list []Adoption, which map[int]bool) ([]bool, error) {
+	done := make([]bool, len(list))
+	some := without(list, which)
+	if len(some) == 0 {
+		return done, nil
+	}
+	rest, err := s.adopt(ctx, p, some)
+	if err != nil {
+		return nil, err
+	}
+	for i := range done {
+		if !which[i] {
+			done[i], rest = rest[0], rest[1:]
+		}
 	}
 	return done, nil
 }

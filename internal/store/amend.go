@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
@@ -16,7 +18,7 @@ import (
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = newScript("amend", amendSource, false).ends(5)
+var amendScript = newScript("amend", amendSource, false).ends(5).names("8, #ARGV, 4")
 
 // Amendment is a change from outside a notice's delivery.
 type Amendment string
@@ -49,8 +51,11 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 			return Change{}, err
 		}
 		c, err := s.amendIn(ctx, shard, prefix, op, a)
-		if !errors.Is(err, ErrNotFound) || !s.IsFormer(shard) {
+		if !errors.Is(err, ErrNotFound) {
 			return c, err
+		}
+		if !s.IsFormer(shard) {
+			return c, s.absent(ctx, shard, key)
 		}
 	}
 	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
@@ -187,7 +192,15 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 	for i := range list {
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
-	v, late := s.run(ctx, amendScript, s.keysOf(p), args)
+	v, late := s.list(amendScript.op, s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
+		if v.side.Closed() && op != reopen { // a report counts wherever its notice is
+			return moved(ctx)
+		}
+		return s.send(ctx, v, amendScript, s.keysOf(p), args)
+	}))
+	if which := elsewhereIn(late); which != nil {
+		return s.amendRest(ctx, p, op, list, which)
+	}
 	if late != nil && !errors.Is(late, ErrUnconfirmed) {
 		return nil, late
 	}
@@ -244,6 +257,29 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 		s.unconfirmed(amendScript.op, held, late)
 	}
 	return out, late
+}
+
+// amendRest changes those that are not on the other side of a migration, as if the others
+// were not there; one alone is ErrMoved.
+func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, list []amended, which map[int]bool) ([]Change, error) {
+	some := without(list, which)
+	if len(list) == 1 {
+		return nil, fmt.Errorf("%s: %s: %w", op, list[0].key, ErrMoved)
+	}
+	out := make([]Change, len(list))
+	if len(some) == 0 {
+		return out, nil
+	}
+	rest, err := s.amend(ctx, p, op, some)
+	if err != nil && !errors.Is(err, ErrUnconfirmed) {
+		return nil, err
+	}
+	for i := range out {
+		if !which[i] {
+			out[i], rest = rest[0], rest[1:]
+		}
+	}
+	return out, err
 }
 
 // Change answers a call that changes one notice.

@@ -160,9 +160,9 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 			case errors.Is(err, ErrNotFound):
 				again = append(again, i)
 				continue
-			case err == nil && !letters[i].Died.IsZero() && f.Made == letters[i].Made && f.State == notice.Cancelled:
-				// It gives way to itself.
-				if _, _, err = s.Forget(ctx, keys.Partition{Prefix: f.Route, Shard: p.Shard}, []string{f.Key}); err == nil {
+			case err == nil && letters[i].cancelled(&f):
+				// It gives way to itself, in its shard.
+				if err = s.bring(ctx, &f); err == nil {
 					again = append(again, i)
 					continue
 				}
@@ -193,8 +193,22 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 	return nil, s.fail(restoreScript.op, errReplaced)
 }
 
+// bring moves a notice that has ended out of a former shard to where it belongs, so
+// that a script there finds it in the step in which it does something about it.
+func (s *Store) bring(ctx context.Context, f *Found) error {
+	from := keys.Partition{Prefix: f.Route, Shard: f.Shard}
+	l, _, err := s.MoveOut(ctx, from, s.space.Shard(f.Key), []string{f.Key})
+	if err != nil && !errors.Is(err, ErrMoving) {
+		return err
+	}
+	if err == nil && l.Len() == 0 {
+		return nil // it is claimed by now, or gone
+	}
+	return s.Finish(ctx, from.Shard)
+}
+
 // replayAmid says of items whose keys are kept in former shards what replay.lua would
-// say, and clears away what does not stand in the way.
+// say where something is pending, and brings to the script what is not.
 func (s *Store) replayAmid(ctx context.Context, items []ReplayItem) ([]ReplayItem, error) {
 	items = slices.Clone(items)
 	var todo []int
@@ -222,18 +236,15 @@ func (s *Store) replayAmid(ctx context.Context, items []ReplayItem) ([]ReplayIte
 		if err != nil {
 			return nil, err
 		}
-		same := f.Made == items[i].Made
-		switch {
-		case f.State == notice.Scheduled || f.State == notice.Claimed:
+		if f.State == notice.Scheduled || f.State == notice.Claimed {
 			items[i].Notice, items[i].Result = nil, "pending"
-		case f.State == notice.Dead && !same:
-			items[i].Notice, items[i].Result = nil, "dead"
-		case f.State == notice.Cancelled && same:
-			items[i].Notice, items[i].Result = nil, "cancelled"
-		default:
-			if _, _, err := s.Forget(ctx, keys.Partition{Prefix: f.Route, Shard: shards[j]}, []string{f.Key}); err != nil {
-				return nil, err
-			}
+			continue
+		}
+		if err := s.bring(ctx, &f); err != nil {
+			return nil, err
+		}
+		if at, err := s.where(ctx, f.Key); err != nil || s.IsFormer(at) { // it has been redriven meanwhile, or there was no end of others
+			return nil, errors.Join(err, s.fail(replayScript.op, errReplaced))
 		}
 	}
 	return items, nil

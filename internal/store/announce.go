@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
 )
@@ -104,4 +107,42 @@ func (s *Store) EndResharding(ctx context.Context, token string) error {
 		return nil
 	}
 	return s.wrapped("resharding", s.c.Del(ctx, s.space.Resharding()).Err())
+}
+
+// Strangers are how many connections listen for what is due soon that are of none of the
+// instances given: each instance, of any version, has one to each master, and the master
+// that has most counts.
+func (s *Store) Strangers(ctx context.Context, instances []string) (int64, error) {
+	var mu sync.Mutex
+	var most, known int64
+	at := func(ctx context.Context, c redis.Cmdable) error {
+		lines, err := c.PubSubNumSub(ctx, s.space.Wake()).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, lines[s.space.Wake()])
+		return err
+	}
+	var err error
+	if s.o.Conn != nil && s.o.Conn.Masters != nil {
+		err = s.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return at(ctx, c) })
+	} else {
+		err = at(ctx, s.c)
+	}
+	if err != nil {
+		return 0, s.fail("listen", err)
+	}
+	own := make([]string, len(instances))
+	for i, id := range instances {
+		own[i] = s.space.InstanceChannel(id)
+	}
+	if len(own) > 0 {
+		lines, err := s.holder(ctx, s.space.FleetSigns()).PubSubNumSub(ctx, own...).Result()
+		if err != nil {
+			return 0, s.fail("listen", err)
+		}
+		for _, n := range lines {
+			known += min(n, 1)
+		}
+	}
+	return max(most-known, 0), nil
 }

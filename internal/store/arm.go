@@ -46,38 +46,14 @@ const (
 // timers are those that wait to be set, by node, each node's in the order of the
 // calls they come from.
 type timers struct {
-	store *Store
 	calls sync.WaitGroup // that nobody need wait for
-
-	mu sync.Mutex
-	by map[string]*coalesce.Batcher[timer]
-}
-
-// at are the timers that wait for a node.
-func (t *timers) at(master string) *coalesce.Batcher[timer] {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	b := t.by[master]
-	if b == nil {
-		if t.by == nil {
-			t.by = map[string]*coalesce.Batcher[timer]{}
-		}
-		b = coalesce.New(coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
-			func(list []timer) { t.store.setTimers(context.Background(), list) })
-		t.by[master] = b
-	}
-	return b
+	nodes *coalesce.Group[string, timer]
 }
 
 // Flush returns when no timer waits to be set and no touch is under way. Nothing
 // may be called meanwhile that sets timers.
 func (s *Store) Flush() {
-	s.timers.mu.Lock()
-	all := s.timers.by
-	s.timers.mu.Unlock()
-	for _, b := range all {
-		b.Wait()
-	}
+	s.timers.nodes.Wait()
 	s.timers.calls.Wait()
 }
 
@@ -111,7 +87,7 @@ func (s *Store) arm(ctx context.Context, prefix string, list []timer, now time.T
 	}
 	for _, t := range kept {
 		master := s.master(ctx, t.key)
-		b := s.timers.at(master)
+		b := s.timers.nodes.For(master)
 		if s.o.Nodes.Slow(master) || b.Len() >= maxTimers {
 			_ = s.fail("arm", node.ErrAway)
 			continue

@@ -11,14 +11,46 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/audit"
+	"notifier/internal/node"
 )
 
 // auditLength is about how many entries the audit keeps: Redis trims whole nodes
 // of the stream, which hold 100 each.
 const auditLength = 10_000
 
-// Audit appends an entry to the audit.
+// auditTimeout is how long an entry may take to be written where nobody waits for it any
+// more.
+const auditTimeout = time.Second
+
+// Audit appends an entry to the audit. Where the node of a cluster that has the audit is
+// slow it does not wait for it: the entry may be written all the same.
 func (s *Store) Audit(ctx context.Context, e audit.Entry) error {
+	if !s.o.Cluster {
+		return s.addEntry(ctx, e)
+	}
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		done <- s.addEntry(own, e)
+	}()
+	tick := time.NewTicker(node.MaxSilence / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return s.fail("audit", ctx.Err())
+		case <-tick.C:
+			if at := s.master(ctx, s.space.Audit()); s.o.Nodes.Slow(at) {
+				return s.fail("audit", &node.AwayError{Addr: at})
+			}
+		}
+	}
+}
+
+func (s *Store) addEntry(ctx context.Context, e audit.Entry) error {
 	args := []any{"xadd", s.space.Audit(), "maxlen", "~", auditLength, "*"}
 	for _, f := range e.Fields() {
 		args = append(args, f)

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"notifier/internal/audit"
+	"notifier/internal/keys"
+	"notifier/internal/node"
+	"notifier/internal/redistest"
 )
 
 func TestAudit(t *testing.T) {
@@ -74,5 +77,42 @@ func TestAuditIsCapped(t *testing.T) {
 	}
 	if n, err := s.c.XLen(t.Context(), s.space.Audit()).Result(); err != nil || n < auditLength || n > auditLength+200 {
 		t.Errorf("%d entries, %v", n, err)
+	}
+}
+
+// Nobody waits for the audit of a node that hangs.
+func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
+	ctx := t.Context()
+	if err := srv.Client().ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(Address{Mode: "cluster", URL: "redis://" + srv.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true, Nodes: c.Nodes})
+	entry := audit.Entry{Client: "ops", Action: audit.Cancel, Result: audit.Done}
+	for end := time.Now().Add(30 * time.Second); s.Audit(ctx, entry) != nil; {
+		if time.Now().After(end) {
+			t.Fatal("no cluster within 30 s")
+		}
+	}
+	srv.Pause()
+	var away *node.AwayError
+	if err := s.Audit(ctx, entry); !errors.As(err, &away) || !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("%v, want that the node is slow", err)
+	}
+	srv.Unpause()
+	for c.Nodes.Slow(away.Addr) {
+		if ctx.Err() != nil {
+			t.Fatal("it stays slow")
+		}
+		_ = c.Ping(ctx)
+	}
+	if all, err := s.Audited(ctx, audit.Range{}, 10); err != nil || len(all) < 2 {
+		t.Errorf("%+v, %v: the entry was under way", all, err)
 	}
 }

@@ -72,8 +72,7 @@ type confirmer struct {
 	gates *node.Nodes
 	mark  func() string // the script's text for the server that answers
 
-	mu    sync.Mutex
-	nodes map[string]*coalesce.Batcher[*confirming] // by address; "" outside a cluster
+	nodes *coalesce.Group[string, *confirming] // by address; "" outside a cluster
 }
 
 // confirming is writes to one node on their way.
@@ -94,8 +93,10 @@ func (s *Store) newConfirmer(w Confirm) *confirmer {
 	if w.Fsync {
 		own.lifetime, own.onConnect = syncedFor, syncs
 	}
-	return &confirmer{Confirm: w, c: s.o.Conn.waiters(own), gates: s.o.Nodes, nodes: map[string]*coalesce.Batcher[*confirming]{},
+	c := &confirmer{Confirm: w, c: s.o.Conn.waiters(own), gates: s.o.Nodes,
 		mark: func() string { return markScript.bare.fit(s, markScript).src }}
+	c.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: waitingConns, MinExtra: 1, MaxBatch: maxPipelined}, c.flush)
+	return c
 }
 
 // send makes a write whose first key stands at its third argument, and waits. Its
@@ -137,7 +138,7 @@ func (c *confirmer) pass(p *confirming, addr string) error {
 		return err
 	}
 	p.done = make(chan struct{})
-	c.batcher(addr).Add(p)
+	c.nodes.For(addr).Add(p)
 	select {
 	case <-p.done:
 		return nil
@@ -199,18 +200,6 @@ func (c *confirmer) at(ctx context.Context, addr string) redis.UniversalClient {
 		return nil
 	})
 	return found
-}
-
-// batcher gathers what goes to one node.
-func (c *confirmer) batcher(addr string) *coalesce.Batcher[*confirming] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := c.nodes[addr]
-	if b == nil {
-		b = coalesce.New(coalesce.Options{MaxSenders: waitingConns, MinExtra: 1, MaxBatch: maxPipelined}, c.flush)
-		c.nodes[addr] = b
-	}
-	return b
 }
 
 // flush sends writes and one wait behind them.

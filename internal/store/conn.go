@@ -30,6 +30,7 @@ type Conn struct {
 	another func(waiting) redis.UniversalClient
 	server  func(addr string) *redis.Client // nil in a cluster
 	watch   *sentinel.Watch                 // nil without sentinels
+	back    <-chan struct{}
 	mu      sync.Mutex
 	others  []redis.UniversalClient
 }
@@ -59,6 +60,23 @@ func (c *Conn) Server(addr string) *redis.Client {
 		return nil
 	}
 	return c.server(addr)
+}
+
+// Back says that what failed may succeed now: a node of a cluster that was slow or away
+// has answered, or another Redis has become the master. It has room for one word, which
+// may stand for several; it is nil outside clusters and sentinels.
+func (c *Conn) Back() <-chan struct{} { return c.back }
+
+func tell(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// lazy makes connections: see [node.Lazy].
+func lazy(tls *tls.Config) node.Dialer {
+	return node.Lazy(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: tls}))
 }
 
 // Close closes all connections.
@@ -142,6 +160,7 @@ func openStandalone(a Address) (*Conn, error) {
 	o.MaxRetries, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = -1, dialTimeout, readTimeout, readTimeout
 	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig = true, poolSize, noMaintenance
 	o.DisableIdentity, o.TLSConfig = true, a.tls(o.TLSConfig, false)
+	o.Dialer = lazy(o.TLSConfig)
 	plain := *o // the client fills in what it is given
 	return &Conn{UniversalClient: redis.NewClient(o), DB: o.DB, another: func(w waiting) redis.UniversalClient {
 		o := plain
@@ -168,19 +187,21 @@ func openSentinel(a Address) (*Conn, error) {
 		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = o.SentinelUsername, o.SentinelPassword, "", ""
 	}
 	user, password := cmp.Or(a.SentinelUsername, o.SentinelUsername), cmp.Or(a.SentinelPassword, o.SentinelPassword)
+	back := make(chan struct{}, 1)
 	w := sentinel.New(sentinel.Options{Master: o.MasterName, Addrs: o.SentinelAddrs, Username: user, Password: password,
-		TLS: a.tls(o.TLSConfig, true), DialTimeout: dialTimeout})
+		TLS: a.tls(o.TLSConfig, true), DialTimeout: dialTimeout, OnSwitch: func(string, string) { tell(back) }})
+	dial := node.Lazy(func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Dial(ctx) })
 	client := func(x waiting) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{
-			Addr: "the master " + o.MasterName, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Dial(ctx) },
+			Addr: "the master " + o.MasterName, Dialer: dial,
 			ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,
-			MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: x.timeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
+			MaxRetries: -1, DialTimeout: dialTimeout, ReadTimeout: x.timeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
 			PoolFIFO: o.PoolFIFO, PoolSize: x.size, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
 			ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: cmp.Or(x.lifetime, o.ConnMaxLifetime), OnConnect: x.onConnect,
 			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
 		})
 	}
-	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w,
+	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back,
 		server: func(addr string) *redis.Client {
 			return redis.NewClient(&redis.Options{Addr: addr, Protocol: o.Protocol, Username: o.Username, Password: o.Password, TLSConfig: a.tls(o.TLSConfig, true),
 				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
@@ -197,10 +218,11 @@ func openCluster(a Address) (*Conn, error) {
 	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig, o.DisableIdentity = true, poolSize, noMaintenance, true
 	// Redirections are the cluster's way to say where a slot is.
 	o.MaxRedirects, o.TLSConfig = 5, a.tls(o.TLSConfig, true)
+	o.Dialer = lazy(o.TLSConfig)
 	plain := *o
 	c, nodes := redis.NewClusterClient(o), node.New()
 	c.OnNewNode(nodes.Guard)
-	conn := &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, another: func(w waiting) redis.UniversalClient {
+	conn := &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, back: nodes.Back(), another: func(w waiting) redis.UniversalClient {
 		o := plain
 		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
 		return redis.NewClusterClient(&o)

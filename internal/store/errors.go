@@ -26,7 +26,7 @@ func Wrap(op string, err error) error {
 // kind is what callers tell err apart by, nil for what is a defect, or the
 // caller's own doing.
 func kind(err error) error {
-	if errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrNotSynced) {
+	if errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrNotSynced) || errors.Is(err, ErrMoved) {
 		return nil // which say all
 	}
 	var answer redis.Error
@@ -143,6 +143,9 @@ var (
 	// ErrNotBegun says that it is not known yet whether Redis holds data of this layout.
 	// Nothing was read or written. It is an ErrUnavailable.
 	ErrNotBegun = fmt.Errorf("%w: the layout of its data is not known yet", ErrUnavailable)
+	// ErrMoved: notices move to another Redis or come from one, and this call is not for
+	// this one, or not yet. Nothing was changed. It is an ErrUnavailable.
+	ErrMoved = fmt.Errorf("%w: notices are being moved to another one, or from it", ErrUnavailable)
 	// ErrFull: Redis has reached maxmemory and takes no new notice.
 	ErrFull = errors.New("redis is full")
 	// ErrForeign: the fleet's keys hold something else, which another program has put

@@ -39,9 +39,17 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 			return Found{}, err
 		}
 		f, err := s.findIn(ctx, at, prefix, key)
-		if !errors.Is(err, ErrNotFound) || !s.IsFormer(at) {
+		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}
+		if s.IsFormer(at) {
+			continue
+		}
+		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !s.Side().sorts() {
+			return f, err
+		}
+		// It may have come between the two looks.
+		return s.findIn(ctx, at, prefix, key)
 	}
 	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
 }

@@ -58,37 +58,52 @@ func (s *Store) Where(ctx context.Context, ks []string) ([]int, error) {
 		if len(open) == 0 {
 			return at, nil
 		}
-		by := map[int][]int{}
-		for i, k := range ks {
-			for _, home := range now.Homes(k) {
-				if slices.Contains(open, home) {
-					by[home] = append(by[home], i)
-				}
-			}
+		lies, err := s.liesIn(ctx, now, ks, func(home int) bool { return slices.Contains(open, home) })
+		if err != nil {
+			return nil, err
 		}
-		// The oldest first: what is on its way out of one may be on it to another, where
-		// that was begun before the last reshard.
-		for _, home := range slices.Sorted(maps.Keys(by)) {
-			for some := range slices.Chunk(by[home], amendAtOnce) {
-				named := make([]string, len(some))
-				for j, i := range some {
-					named[j] = ks[i]
-				}
-				here, err := s.whereIn(ctx, now.First(), home, named)
-				if err != nil && !errors.Is(err, errReplaced) {
-					return nil, err
-				}
-				for j, yes := range here {
-					if yes {
-						at[some[j]] = home
-					}
-				}
-			}
+		for i, home := range lies {
+			at[i] = home
 		}
 		if s.space.First() == now.First() {
 			return at, nil
 		}
 	}
+}
+
+// liesIn says in which of the former shards, of those that only says, some notices lie, by
+// their number in ks; the latest of several. What it says counts if the shards are the
+// same afterwards.
+func (s *Store) liesIn(ctx context.Context, now keys.Space, ks []string, only func(home int) bool) (map[int]int, error) {
+	by := map[int][]int{}
+	for i, k := range ks {
+		for _, home := range now.Homes(k) {
+			if only(home) {
+				by[home] = append(by[home], i)
+			}
+		}
+	}
+	lies := map[int]int{}
+	// The oldest first: what is on its way out of one may be on it to another, where
+	// that was begun before the last reshard.
+	for _, home := range slices.Sorted(maps.Keys(by)) {
+		for some := range slices.Chunk(by[home], amendAtOnce) {
+			named := make([]string, len(some))
+			for j, i := range some {
+				named[j] = ks[i]
+			}
+			here, err := s.whereIn(ctx, now.First(), home, named)
+			if err != nil && !errors.Is(err, errReplaced) {
+				return nil, err
+			}
+			for j, yes := range here {
+				if yes {
+					lies[some[j]] = home
+				}
+			}
+		}
+	}
+	return lies, nil
 }
 
 // whereIn says which keys lie in one of the former shards, which are first in number.
@@ -228,9 +243,10 @@ var (
 	moveEndScript = newScript("moveend", moveEndSource, false)
 )
 
-// Bounds of a batch that leaves a former shard.
+// Bounds of a batch that leaves a former shard, so that none of its calls holds Redis
+// for long; docs/operations.md has the figures.
 const (
-	MaxMoving      = 200
+	MaxMoving      = 64
 	maxMovingBytes = 1 << 20
 )
 
@@ -240,6 +256,7 @@ type Moving struct {
 	From   keys.Partition
 	To     int
 	what   []string // keys, and what movein.lua takes of each
+	far    string   // by which the shard of another Redis knows where it comes from: see SendOff
 }
 
 // Len is how many notices are on their way.
@@ -248,50 +265,76 @@ func (l *Moving) Len() int { return len(l.what) / 2 }
 // ErrMoving says that another batch is on its way out of a former shard.
 var ErrMoving = errors.New("another batch is on its way")
 
+// Staying counts notices that stay where they are for now.
+type Staying struct {
+	Claimed  int // and those whose claim has lapsed
+	Reported int // they await a report
+	Soon     int // they are due soon, which only matters to another Redis
+}
+
+// All is how many there are.
+func (h Staying) All() int { return h.Claimed + h.Reported + h.Soon }
+
 // MoveOut takes notices, MaxMoving at most, out of a former shard, on their way to
 // another: what is claimed, or awaits a report, stays, and is counted as held.
-func (s *Store) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (l Moving, held int, err error) {
-	names := append(s.keysOf(from), s.space.Moving(from.Shard))
+func (s *Store) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (l Moving, held Staying, err error) {
 	last := int64(0)
 	if s.o.Cluster {
-		text, err := s.c.HGet(ctx, s.space.Layout(to), "from "+s.space.Tag(from.Shard)).Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return l, 0, s.fail("moveout", err)
+		if last, err = s.lastIn(ctx, to, s.space.Tag(from.Shard)); err != nil {
+			return l, held, err
 		}
-		text, _, _ = strings.Cut(text, " ")
-		last, _ = strconv.ParseInt(text, 10, 64) // 0 = none yet
 	}
-	args := []any{s.space.ClaimPrefix(from.Shard), s.space.Tag(to), from.Prefix, maxMovingBytes, last}
+	return s.moveOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, maxMovingBytes, last, "", ""}, ks, func(v *view) bool {
+		return from.Shard < v.first && to >= v.first // else to is no shard any more, or neither is known yet
+	})
+}
+
+// lastIn is the last batch from somewhere that a shard knows of; 0 = none yet.
+func (s *Store) lastIn(ctx context.Context, to int, from string) (int64, error) {
+	text, err := s.c.HGet(ctx, s.space.Layout(to), "from "+from).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, s.fail("moveout", err)
+	}
+	text, _, _ = strings.Cut(text, " ")
+	last, _ := strconv.ParseInt(text, 10, 64)
+	return last, nil
+}
+
+func (s *Store) moveOut(ctx context.Context, l Moving, args []any, ks []string, sure func(*view) bool) (Moving, Staying, error) {
+	args = append([]any{s.space.ClaimPrefix(l.From.Shard)}, args...)
 	for _, k := range ks {
 		args = append(args, k)
 	}
-	cmd := s.knowing(ctx, s.space.Base(from.Shard), func(v *view) *redis.Cmd {
-		if from.Shard >= v.first || to < v.first {
-			return outdated(ctx) // to is no shard any more, or neither is known yet
+	names := append(s.keysOf(l.From), s.space.Moving(l.From.Shard))
+	v, err := s.list(moveOutScript.op, s.knowing(ctx, s.space.Base(l.From.Shard), func(v *view) *redis.Cmd {
+		if !sure(v) {
+			return outdated(ctx)
 		}
 		return s.send(ctx, v, moveOutScript, names, args)
-	})
-	v, err := s.list(moveOutScript.op, cmd)
+	}))
+	var held Staying
 	if err != nil {
-		return l, 0, err
+		return l, held, err
 	}
-	if len(v) < 2 {
-		return l, 0, fmt.Errorf("moveout: %w", ErrMoving)
+	if len(v) < 4 {
+		return l, held, fmt.Errorf("moveout: %w", ErrMoving)
 	}
-	l = Moving{From: from, To: to}
-	l.Number, _ = v[0].(int64)
-	n, _ := v[1].(int64)
-	for _, x := range v[2:] {
+	number := func(i int) int {
+		n, _ := v[i].(int64)
+		return int(n)
+	}
+	l.Number, held = int64(number(0)), Staying{number(1), number(2), number(3)}
+	for _, x := range v[4:] {
 		text, _ := x.(string)
 		l.what = append(l.what, text)
 	}
-	return l, int(n), nil
+	return l, held, nil
 }
 
 // MoveIn puts a batch where it goes, once, and says which notices are to stay.
 func (s *Store) MoveIn(ctx context.Context, l Moving) (stay []string, err error) {
 	p := keys.Partition{Prefix: l.From.Prefix, Shard: l.To}
-	args := []any{s.space.Tag(l.From.Shard), l.Number, s.space.Wake(), wakeInfo(p)}
+	args := []any{s.space.Tag(l.From.Shard), l.Number, s.space.Wake(), wakeInfo(p), ""}
 	for i := range l.what {
 		args = append(args, &l.what[i])
 	}
@@ -314,29 +357,38 @@ func (s *Store) MoveEnd(ctx context.Context, l Moving, stay []string) error {
 
 // Outstanding reads the batch that is on its way out of a former shard; nil = none.
 func (s *Store) Outstanding(ctx context.Context, place int) (*Moving, error) {
+	l, tag, err := s.outstanding(ctx, place)
+	if err != nil || l == nil {
+		return nil, err
+	}
+	if l.To = s.space.Place(tag); l.To < 0 { // a shard that this Store has not learnt of yet
+		return nil, errors.Join(s.learn(ctx, s.space.Base(place), s.view.Load()), s.fail("moving", ErrUnavailable))
+	}
+	return l, nil
+}
+
+// outstanding reads it without the place that a tag names.
+func (s *Store) outstanding(ctx context.Context, place int) (l *Moving, tag string, err error) {
 	all, err := s.c.HGetAll(ctx, s.space.Moving(place)).Result()
 	if err != nil {
-		return nil, s.fail("moving", err)
+		return nil, "", s.fail("moving", err)
 	}
 	head, some := all[""]
 	if !some {
-		return nil, nil
+		return nil, "", nil
 	}
 	number, rest, _ := strings.Cut(head, " ")
 	tag, prefix, _ := strings.Cut(rest, " ")
-	l := &Moving{From: keys.Partition{Prefix: prefix, Shard: place}, To: s.space.Place(tag)}
+	l = &Moving{From: keys.Partition{Prefix: prefix, Shard: place}}
 	if l.Number, err = strconv.ParseInt(number, 10, 64); err != nil || prefix == "" {
-		return nil, fmt.Errorf("%w: %s begins with %q, which no version of this program writes", ErrLayout, s.space.Moving(place), head)
-	}
-	if l.To < 0 { // a shard that this Store has not learnt of yet
-		return nil, errors.Join(s.learn(ctx, s.space.Base(place), s.view.Load()), s.fail("moving", ErrUnavailable))
+		return nil, "", fmt.Errorf("%w: %s begins with %q, which no version of this program writes", ErrLayout, s.space.Moving(place), head)
 	}
 	for k, what := range all {
 		if k != "" {
 			l.what = append(l.what, k, what)
 		}
 	}
-	return l, nil
+	return l, tag, nil
 }
 
 // Finish brings what is on its way out of a former shard where it goes, whoever began.

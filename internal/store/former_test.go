@@ -46,7 +46,7 @@ func (s *Store) move(t *testing.T, ks ...string) (gone, held int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held += n
+			held += n.All()
 			if l.Len() == 0 {
 				continue
 			}
@@ -193,7 +193,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	before := s.view.Load().state
 	s.grow(t, 2)
 	// An instance that had read notifier:meta before, and writes now.
-	reply, err := c.Eval(t.Context(), registerSource, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Layout, 1, "1", "", "", "", "", 1, 0, prefix).Slice()
+	reply, err := c.Eval(t.Context(), registerSource, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Layout, 1, "1", "", "", "", "", 1, 0, "", prefix).Slice()
 	if err != nil || reply[0] != "" {
 		t.Errorf("%v, %v", reply, err)
 	}
@@ -425,7 +425,7 @@ func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
 	former := strings.NewReplacer("had[5] or had[2]", "had[2]").Replace(registerSource)
 	state := func() string { return srv.Client().HGet(context.Background(), s.space.Layout(0), "state").Val() }
 	before := state()
-	if _, err := srv.Client().Eval(t.Context(), former, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Layout, 1, "1", "", "", "", "", 1, 0, prefix).Result(); err != nil {
+	if _, err := srv.Client().Eval(t.Context(), former, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Layout, 1, "1", "", "", "", "", 1, 0, "", prefix).Result(); err != nil {
 		t.Fatal(err)
 	}
 	if state() != before {
@@ -485,6 +485,47 @@ func TestProducersFindTheShard(t *testing.T) {
 		}
 		if f, err := s.Find(t.Context(), prefix, key); err != nil || f.State != notice.Scheduled {
 			t.Errorf("%+v, %v", f, err)
+		}
+	}
+}
+
+// A replay's item that comes once more, or too late, takes nothing away: neither of
+// a shard that is none any more nor of what an item before has left where it was.
+func TestAReplayThatComesLateTakesNothingAway(t *testing.T) {
+	s, _ := historic(t, 1000)
+	const sent, waits = "app1:a:b:sent", "app1:a:b:waits"
+	item := func(key string) ReplayItem {
+		f, err := s.Find(t.Context(), prefix, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ReplayItem{Number: 1, Notice: &notice.Notice{Key: key, Route: prefix, Made: f.Made, Content: f.Content}}
+	}
+	deliver := func(key, token string) { s.end(t, Settlement{Claim: s.take(t, key, token), Ending: EndDelivered}) }
+	for _, k := range []string{sent, waits} {
+		s.put(t, Request{Key: k, Content: body("1")})
+	}
+	deliver(sent, "t1")
+	former, old := Replay{Mark: "former"}, []ReplayItem{item(sent)}
+	if r, err := s.Replay(t.Context(), former, old); err != nil || r[0].Result != ReplaySent {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	deliver(sent, "t2")
+	s.grow(t, 3)
+	now, of := Replay{Mark: "now", Shard: s.space.Shard(waits)}, []ReplayItem{item(waits)}
+	if r, err := s.Replay(t.Context(), now, of); err != nil || r[0].Result != "pending" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	deliver(waits, "t3")
+	if r, err := s.Replay(t.Context(), former, old); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a former shard's item: %+v, %v", r, err)
+	}
+	if r, err := s.Replay(t.Context(), now, of); err != nil || r[0].Result != "" {
+		t.Errorf("an item again: %+v, %v", r, err)
+	}
+	for _, k := range []string{sent, waits} {
+		if f, err := s.Find(t.Context(), prefix, k); err != nil || f.State != notice.Delivered {
+			t.Errorf("%s: %+v, %v", k, f, err)
 		}
 	}
 }

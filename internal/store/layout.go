@@ -53,6 +53,7 @@ type view struct {
 	beside   map[string][]string // by own prefix: see others
 	history  int                 // endings that a shard holds at most for history; 0 = there is none
 	first    int                 // the first place that is a shard: see keys.Space
+	side     Side
 }
 
 var guardCode = stripped(guardSource)
@@ -69,15 +70,15 @@ func stripped(source string) string {
 	return b.String()
 }
 
-func newView(state string, prefixes, own []string) *view {
-	v := &view{state: state, prefixes: prefixes, forms: make(map[*script]forms, len(scripts)), beside: make(map[string][]string, len(own))}
+func newView(state string, prefixes, own []string, side Side) *view {
+	v := &view{state: state, prefixes: prefixes, side: side, forms: make(map[*script]forms, len(scripts)), beside: make(map[string][]string, len(own))}
 	for _, p := range own {
 		v.beside[p] = v.others(p, own)
 	}
 	guard := strings.Replace(guardCode, "<state>", state, 1)
 	for _, sc := range scripts {
 		if sc.guarded {
-			v.forms[sc] = newForms(guard + sc.src)
+			v.forms[sc] = newForms(guard + side.guard(sc) + sc.src)
 		}
 	}
 	return v

@@ -108,6 +108,9 @@ func (s *Store) learn(ctx context.Context, base string, before *view) error {
 	s.tell(nil)
 	if now == nil || now.state != next.state {
 		s.view.Store(next)
+		if s.o.OnSide != nil && (now != nil || next.side.State != SideOpen) && (now == nil || now.side != next.side) {
+			s.o.OnSide(next.side)
+		}
 	}
 	return nil
 }
@@ -141,14 +144,14 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		for i, p := range known {
 			all[i] = p
 		}
-		space := s.space.Now()
+		space, side := s.space.Now(), s.Side()
 		var meta *redis.MapStringStringCmd
 		var routes *redis.StringSliceCmd
 		var reply *redis.Cmd
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			reply = p.Eval(ctx, src, []string{base + "layout", base + "routes"},
 				append([]any{Layout, space.Shards, write, history, strings.Join(space.Tags, ","), strings.Join(space.Former, ","),
-					keys.JoinCounts(space.Replaced), space.Places(), space.Place(tagOf(base))}, all...)...)
+					keys.JoinCounts(space.Replaced), space.Places(), space.Place(tagOf(base)), side.String()}, all...)...)
 			meta, routes = p.HGetAll(ctx, s.space.Meta()), p.SMembers(ctx, s.space.Routes())
 			return nil
 		})
@@ -166,6 +169,9 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 			}
 			there = slices.Delete(there, 1, 2)
 		}
+		if there[0] == "" && s.sided(there[len(there)-1]) {
+			continue
+		}
 		if meta.Err() != nil && there[0] == "" {
 			return nil, s.fail("meta", meta.Err())
 		}
@@ -180,7 +186,7 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		}
 		missing := slices.DeleteFunc(slices.Clone(routes.Val()), func(p string) bool { return keys.CheckPrefix(p) != nil || slices.Contains(there, p) })
 		if there[0] != "" && len(missing) == 0 {
-			v := newView(there[0], there[1:], s.o.Prefixes)
+			v := newView(there[0], there[1:], s.o.Prefixes, side)
 			v.history, v.first = held, space.First()
 			return v, s.share(ctx, routes, there[1:])
 		}
@@ -218,6 +224,7 @@ func tagOf(base string) string { return base[strings.LastIndexByte(base, '{')+1 
 func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, err error) {
 	name, space := s.space.Meta(), s.space.Now()
 	if len(got) == 0 {
+		s.side.Store(nil) // it is another Redis, which has not begun
 		var after *redis.MapStringStringCmd
 		_, err := s.c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.HSetNX(ctx, name, "layout", Layout)
@@ -240,6 +247,7 @@ func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, er
 	if at, err := strconv.ParseInt(got["since"], 10, 64); err == nil {
 		s.since.Store(at)
 	}
+	s.came.Store(got["came"])
 	if next, err := spaceOf(s.space.Namespace, got); err == nil && s.space.Grows(next) {
 		s.places.reset(next.First()) // before anybody is told of a shard that has others before it
 		grown := func() {}
@@ -250,7 +258,7 @@ func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, er
 		grown()
 		return true, nil
 	}
-	return false, checkMeta(got, space)
+	return s.sided(got["side"]), checkMeta(got, space)
 }
 
 // Prefixes lists every prefix that any configuration ever had, as far as this

@@ -21,6 +21,11 @@ const (
 	maxLookKeys = 1024 // keys that all of them show together, before each is shown a few only
 )
 
+// LookAhead is how far reconcilers look: what comes to be due within it sends a wake,
+// whatever is due before it, because a look may have been made already that shows what
+// there is to come. The scripts have the number too.
+const LookAhead = 50 * time.Millisecond
+
 // Timer is a notice key and when it needs attention.
 type Timer struct {
 	Key string

@@ -67,6 +67,49 @@ func TestAnOverdueHeadDoesNotKeepTheWake(t *testing.T) {
 	}
 }
 
+// A look may have been made that saw the next to come and all within reach.
+func TestWhatComesWithinALooksReachSendsAWake(t *testing.T) {
+	s, srv := open(t)
+	ctx := t.Context()
+	s.put(t, Request{Key: "app1:a:b:moved", Delay: time.Hour})
+	s.put(t, Request{Key: "app1:a:b:tried"})
+	claim := s.take(t, "app1:a:b:tried", "t1")
+	var list []redis.Z // something is due each ms, so that nothing of what follows is the next to come
+	for from, i := time.Now().UnixMilli(), int64(0); i < 60_000; i++ {
+		list = append(list, redis.Z{Score: float64(from + i), Member: fmt.Sprintf("app1:a:b:%d", i)})
+	}
+	if err := srv.Client().ZAdd(ctx, s.space.Shadow(partition), list...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	ps := srv.Client().Subscribe(ctx, s.space.Wake())
+	defer func() { _ = ps.Close() }()
+	if _, err := ps.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const near = LookAhead - time.Millisecond
+	for name, f := range map[string]func() error{
+		"schedule": func() error {
+			_, err := s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:new", Delay: near}})
+			return err
+		},
+		"reschedule": func() error {
+			_, err := s.Amend(ctx, prefix, "app1:a:b:moved", Reschedule, When{Delay: near})
+			return err
+		},
+		"settle": func() error {
+			_, err := s.Settle(ctx, partition, []Settlement{{Claim: claim, Ending: EndRetry, After: near}})
+			return err
+		},
+	} {
+		if err := f(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := ps.ReceiveTimeout(ctx, 30*time.Second); err != nil {
+			t.Errorf("%s: no wake: %v", name, err)
+		}
+	}
+}
+
 // shadow writes notices into a shadow zset, due from an instant on, one a second.
 func (s *Store) shadow(t *testing.T, prefix string, n int, from time.Time) {
 	t.Helper()

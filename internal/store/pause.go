@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ func (s *Store) Resume(ctx context.Context, prefix string) error {
 func (s *Store) setPaused(ctx context.Context, op string, change func(p redis.Pipeliner, set string), prefix string) error {
 	if err := s.Known(ctx); err != nil {
 		return err
+	}
+	if s.Side().State == SideComing { // it gets those of the other side
+		return fmt.Errorf("%s: %w", op, ErrMoved)
 	}
 	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		change(p, s.space.Paused())

@@ -67,8 +67,11 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 	}
 	var prefixes []string
 	cmd := s.knowing(ctx, s.space.Base(r.Shard), func(v *view) *redis.Cmd {
-		if r.Shard < v.first {
+		switch {
+		case r.Shard < v.first:
 			return replaced(ctx)
+		case v.side.sorts(): // what it would replace may be on the other side
+			return moved(ctx)
 		}
 		ks, args, all := s.replayArgs(v, r, items)
 		prefixes = all

@@ -101,7 +101,7 @@ func FuzzReplies(f *testing.F) {
 		c.AddHook(a)
 		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 10,
 			Adopts: func(string) bool { return true }})
-		s.view.Store(newView("x", []string{prefix, "app1:a"}, []string{prefix}))
+		s.view.Store(newView("x", []string{prefix, "app1:a"}, []string{prefix}, Side{}))
 		const key = "app1:a:b:1"
 		l := Lease{"mine", lease}
 		n := notice.Notice{Key: key, Route: prefix, Made: notice.MadeAt(time.Now()), Due: time.Now()}

@@ -17,7 +17,7 @@ import (
 //go:embed lua/restore.lua
 var restoreSource string
 
-var restoreScript = newScript("restore", restoreSource, true)
+var restoreScript = newScript("restore", restoreSource, true).names("5, #ARGV, 6")
 
 // ErrTaken says that a notice cannot be put back because something else is kept
 // under its key.
@@ -46,24 +46,83 @@ func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter)
 	return replies, err
 }
 
+// giveWays is how often a call looks again at what was cancelled, which may change
+// meanwhile.
+const giveWays = 3
+
 func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
+	replies, err := s.putBack(ctx, p, letters, nil)
+	if err != nil {
+		return nil, err
+	}
+	for range giveWays {
+		var some []Letter
+		var at []int
+		var ways []string
+		for i := range replies {
+			if f := &replies[i].Found; errors.Is(replies[i].Err, ErrTaken) && f.Route == p.Prefix && letters[i].cancelled(f) {
+				some, at, ways = append(some, letters[i].after(f)), append(at, i), append(ways, f.record)
+			}
+		}
+		if len(some) == 0 {
+			break
+		}
+		again, err := s.putBack(ctx, p, some, ways)
+		if err != nil {
+			return nil, err
+		}
+		for j, i := range at {
+			replies[i] = again[j]
+		}
+	}
+	return replies, nil
+}
+
+// cancelled reports whether what is kept is the same dead letter, cancelled since.
+func (l *Letter) cancelled(f *Found) bool {
+	return !l.Died.IsZero() && f.State == notice.Cancelled && f.Made == l.Made
+}
+
+// after is the letter in whose place f was cancelled: its next ending is counted on
+// from that one.
+func (l *Letter) after(f *Found) Letter {
+	n := *l.Notice
+	since := f.Endings
+	if f.Reason != "" { // it was dead before
+		since++
+	}
+	n.Endings = max(n.Endings, since)
+	return Letter{&n, l.Died}
+}
+
+// putBack is restore where what gives way is known: ways are the records of that.
+func (s *Store) putBack(ctx context.Context, p keys.Partition, letters []Letter, ways []string) ([]Reply, error) {
 	args := make([]any, 0, 4+6*len(letters))
 	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix))
-	for _, l := range letters {
-		died := ""
+	for i, l := range letters {
+		died, way := "", ""
+		if ways != nil {
+			way = ways[i]
+		}
 		if !l.Died.IsZero() {
 			died = strconv.FormatInt(l.Died.UnixMilli(), 10)
 		}
 		record := strconv.AppendInt([]byte(`,"made":`), int64(l.Made), 10)
-		args = append(args, l.Key, int64(l.Made), died, l.Due.UnixMilli(), l.NextAttempt(), l.AppendTail(record))
+		args = append(args, l.Key, way, died, l.Due.UnixMilli(), l.NextAttempt(), l.AppendTail(record))
 	}
 	call := creation{Partition: p, args: args}
 	cmd := s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
-		if p.Shard < v.first {
+		switch {
+		case p.Shard < v.first:
 			return replaced(ctx)
+		case v.side.Closed():
+			return moved(ctx)
 		}
 		return s.send(ctx, v, restoreScript, call.keys(s, v), args)
 	})
+	if which := elsewhereIn(cmd.Err()); which != nil {
+		return s.restoreRest(ctx, p, letters, which)
+	}
 	v, err := s.list(restoreScript.op, cmd)
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {
 		return nil, err
@@ -112,4 +171,24 @@ func (l *Letter) is(f *Found) bool {
 		return f.Made == l.Made && f.State == notice.Dead
 	}
 	return f.Made == l.Made || f.Raw == nil && len(l.Content.Diff(&f.Content)) == 0
+}
+
+// restoreRest puts back those that are not on the other side of a migration.
+func (s *Store) restoreRest(ctx context.Context, p keys.Partition, letters []Letter, which map[int]bool) ([]Reply, error) {
+	var rest []Reply
+	if some := without(letters, which); len(some) > 0 {
+		var err error
+		if rest, err = s.restore(ctx, p, some); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]Reply, len(letters))
+	for i := range out {
+		if which[i] {
+			out[i].Err = fmt.Errorf("restore: %w", ErrMoved)
+			continue
+		}
+		out[i], rest = rest[0], rest[1:]
+	}
+	return out, nil
 }

@@ -20,7 +20,7 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = newScript("schedule", scheduleSource, true).ends(4)
+var scheduleScript = newScript("schedule", scheduleSource, true).ends(4).names("6, #ARGV, 3")
 
 // Batch is notices of one partition, for one script call.
 type Batch struct {
@@ -72,7 +72,7 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch) []Batched {
 		b := &batches[i]
 		a := s.creating(b)
 		defer a.free()
-		calls[i] = creation{Partition: b.Partition, args: a.list()}
+		calls[i] = creation{Partition: b.Partition, args: a.list(), lost: len(b.Requests) > 0 && b.Requests[0].Lost}
 	}
 	s.create(ctx, calls)
 	out := make([]Batched, len(batches))
@@ -81,7 +81,30 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch) []Batched {
 			out[i].Err = fmt.Errorf("schedule: %w: %w", ErrApart, err)
 			continue
 		}
+		if which := elsewhereIn(calls[i].cmd.Err()); which != nil {
+			out[i] = s.scheduleRest(ctx, batches[i], which)
+			continue
+		}
 		out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
+	}
+	return out
+}
+
+// scheduleRest stores a batch but for those that are on the other side of a migration.
+func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool) Batched {
+	var rest Batched
+	if some := without(b.Requests, which); len(some) > 0 {
+		if rest = s.scheduleAll(ctx, []Batch{{b.Partition, some}})[0]; rest.Err != nil {
+			return rest
+		}
+	}
+	out := Batched{Replies: make([]Reply, len(b.Requests))}
+	for i := range out.Replies {
+		if which[i] {
+			out.Replies[i].Err = fmt.Errorf("schedule: %w", ErrMoved)
+			continue
+		}
+		out.Replies[i], rest.Replies = rest.Replies[0], rest.Replies[1:]
 	}
 	return out
 }
@@ -120,6 +143,7 @@ type creation struct {
 	others []string // the prefixes of the last call
 	cmd    *redis.Cmd
 	apart  error // why it is to be sent apart from the others
+	lost   bool  // they are of timers that have expired, which is no call to be repeated
 }
 
 // keys are those of a call while v is known.
@@ -138,14 +162,17 @@ func (s *Store) create(ctx context.Context, calls []creation) {
 	old := func(v *view) bool {
 		return slices.ContainsFunc(calls, func(c creation) bool { return c.Shard < v.first })
 	}
-	if v := s.view.Load(); v != nil && len(calls) > 1 && !old(v) {
+	if v := s.view.Load(); v != nil && len(calls) > 1 && !old(v) && !v.side.Closed() {
 		s.createTogether(ctx, v, calls)
 	}
 	var wg sync.WaitGroup
 	alone := func(c *creation) {
 		c.cmd = s.knowing(ctx, s.space.Base(c.Shard), func(v *view) *redis.Cmd {
-			if c.Shard < v.first {
+			switch {
+			case c.Shard < v.first:
 				return replaced(ctx)
+			case v.side.Closed() && !c.lost:
+				return moved(ctx)
 			}
 			return s.send(ctx, v, scheduleScript, c.keys(s, v), c.args)
 		})

@@ -24,11 +24,20 @@ type script struct {
 	// handover is the place among the arguments of what handover.lua takes; 0 = the
 	// script ends nothing.
 	handover int
+	// named says where among the arguments the keys are of the notices that it makes or
+	// changes: the first and the next but how many, as Lua has it; "" = it does neither.
+	named string
 }
 
 func newScript(op, src string, mayGrow bool) *script {
 	sc := &script{op: op, src: src, mayGrow: mayGrow, guarded: true, bare: newForms(src)}
 	scripts = append(scripts, sc)
+	return sc
+}
+
+// names says where the keys are of what a script makes or changes.
+func (sc *script) names(where string) *script {
+	sc.named = where
 	return sc
 }
 
@@ -132,7 +141,9 @@ func (s *Store) knowing(ctx context.Context, base string, do func(v *view) *redi
 	for try := 1; ; try++ {
 		v := s.view.Load()
 		if v != nil {
-			if cmd := do(v); try == tries || !refused(cmd.Err()) {
+			cmd := do(v)
+			again := refused(cmd.Err()) || errors.Is(cmd.Err(), ErrMoved) && !s.still(ctx, base, v)
+			if try == tries || !again {
 				return cmd
 			}
 		}

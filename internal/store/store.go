@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/coalesce"
 	"notifier/internal/keys"
 	"notifier/internal/node"
 )
@@ -55,6 +56,9 @@ type Options struct {
 	// many places there are then, former ones included, before the first notice of a new
 	// one can come; what it returns is called when it is so. Neither may call the Store.
 	Grow func(places int) (grown func())
+	// OnSide, if not nil, hears how this Redis stands to one that notices move to or
+	// from, when that changes. It may not call the Store.
+	OnSide func(Side)
 }
 
 // Store is safe for concurrent use.
@@ -74,6 +78,8 @@ type Store struct {
 	wrong    atomic.Bool          // the layout is another one
 	since    atomic.Int64         // Unix s of the last reshard
 	places   former               // what is known of former shards
+	side     atomic.Pointer[Side] // the last that was heard of; nil = none
+	came     atomic.Value         // what notifier:meta says of that: see retain
 
 	key atomic.Pointer[[]byte] // the service's own, as it was read last
 }
@@ -82,7 +88,8 @@ type Store struct {
 func New(o Options) *Store {
 	s := &Store{o: o, c: o.Client, space: o.Space.Live(), keep: "1", learning: make(chan struct{}, 1)}
 	s.places.reset(o.Space.First())
-	s.timers.store = s
+	s.timers.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
+		func(list []timer) { s.setTimers(context.Background(), list) })
 	if o.Retention <= 0 {
 		s.keep = "0"
 	}
@@ -122,7 +129,7 @@ func (s *Store) Detect(ctx context.Context) error {
 
 // fail counts an error and says what kind it is.
 func (s *Store) fail(op string, err error) error {
-	if s.o.OnError != nil && !errors.Is(err, context.Canceled) {
+	if s.o.OnError != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMoved) {
 		s.o.OnError(op)
 	}
 	return Wrap(op, err)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"time"
 
 	"notifier/internal/keys"
@@ -48,9 +49,15 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (int, e
 // retain is how many settled notices of a prefix a shard keeps. Where there are fewer
 // shards than before, each has got those of several, and none is to be forgotten for
 // that: until what was settled before the change is too old, there may be as many times
-// more.
+// more. The same holds where they have come from another Redis.
 func (s *Store) retain() int {
 	now := s.space.Now()
+	var came, from int64
+	if text, _ := s.came.Load().(string); text != "" {
+		if _, err := fmt.Sscan(text, &came, &from); err == nil && time.Since(time.Unix(came, 0)) <= s.o.Retention {
+			return s.o.Retain * max(1, (int(from)+now.Shards-1)/now.Shards)
+		}
+	}
 	if len(now.Replaced) == 0 || time.Since(time.Unix(s.since.Load(), 0)) > s.o.Retention {
 		return s.o.Retain
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +59,11 @@ func behind(t *testing.T, mode string) (*Store, *redistest.Server, *lossy) {
 // sentinelFor says of every master that it is on a port.
 func sentinelFor(t *testing.T, port string) string {
 	t.Helper()
+	return sentinelSaying(t, func() string { return port })
+}
+
+func sentinelSaying(t *testing.T, port func() string) string {
+	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +71,7 @@ func sentinelFor(t *testing.T, port string) string {
 	t.Cleanup(s.Close)
 	err = s.Register("SENTINEL", func(c *server.Peer, _ string, args []string) {
 		if args[0] == "get-master-addr-by-name" {
-			c.WriteStrings([]string{"127.0.0.1", port})
+			c.WriteStrings([]string{"127.0.0.1", port()})
 		} else {
 			c.WriteLen(0) // no other sentinels
 		}
@@ -97,6 +103,43 @@ func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
 			t.Errorf("%s: %q, %v", url, who, err)
 		}
 		_ = c.Close()
+	}
+}
+
+// Who waits until Redis may answer again is told of another master, and the first call
+// goes there.
+func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
+	old, next := redistest.Start(t), redistest.Start(t)
+	var now atomic.Pointer[string]
+	at := func(s *redistest.Server) *string { _, port, _ := strings.Cut(s.Addr(), ":"); return &port }
+	now.Store(at(old))
+	c, err := Open(Address{Mode: "sentinel", URL: "redis://" + sentinelSaying(t, func() string { return *now.Load() }) + "/0?master_name=m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	ctx := t.Context()
+	next.Client().Set(ctx, "name", "next", 0)
+	old.Client().Set(ctx, "name", "old", 0)
+	if name := c.Get(ctx, "name").Val(); name != "old" {
+		t.Fatalf("%q answers", name)
+	}
+	old.Kill()
+	_ = c.Ping(ctx) // by the connection that was there
+	for range poolSize + 1 {
+		if err := c.Ping(ctx).Err(); !NotSent(err) {
+			t.Fatalf("%v of a master that is dead", err)
+		}
+	}
+	select {
+	case <-c.Back():
+		t.Error("told before there is another master")
+	default:
+	}
+	now.Store(at(next))
+	<-c.Back()
+	if name, err := c.Get(ctx, "name").Result(); name != "next" {
+		t.Errorf("%q answers after it: %v", name, err)
 	}
 }
 

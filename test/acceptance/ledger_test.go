@@ -204,7 +204,7 @@ func count(entries []entry, rec *receiver, faults ...window) reckoning {
 		if amid(faults, e.due) != nil {
 			late[e.bad] = append(late[e.bad], first.Sub(e.due))
 		}
-		if w := amid(faults, e.due.Add(claiming)); w != nil && first.After(w.to) {
+		if w := amid(faults, e.due.Add(claiming)); w != nil {
 			begun = later(begun, w.to)
 		}
 		if e.bad {

@@ -108,21 +108,32 @@ func cpuOf(t *testing.T, db *redistest.Server) time.Duration {
 	return time.Duration(sum * float64(time.Second))
 }
 
+// scriptsOf is how many scripts a server has run.
+func scriptsOf(t *testing.T, db *redistest.Server) (n int) {
+	t.Helper()
+	if v := db.Client().InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_evalsha"]; v != "" {
+		if _, err := fmt.Sscanf(v, "calls=%d,", &n); err != nil {
+			t.Fatalf("%q: %v", v, err)
+		}
+	}
+	return n
+}
+
 // Redis's processor time for a notice on the busiest of three masters, against that
 // of one Redis: two cores cannot show the rate.
 func TestThreeMastersShareTheWork(t *testing.T) {
-	const aim = 0.45
+	const aim, rate = 0.45, 2000
 	n := record.Sized(10_000, 100_000)
 	begun := time.Now()
-	perNotice := func(t *testing.T, s *service, rec *receiver, servers ...*redistest.Server) (most time.Duration) {
+	perNotice := func(t *testing.T, s *service, rec *receiver, n, rate int, servers ...*redistest.Server) (most time.Duration, scripts float64) {
 		t.Helper()
-		before := make([]time.Duration, len(servers))
+		before, ran := make([]time.Duration, len(servers)), make([]int, len(servers))
 		for i, db := range servers {
-			before[i] = cpuOf(t, db)
+			before[i], ran[i] = cpuOf(t, db), scriptsOf(t, db)
 		}
 		due := time.Now().Add(3*time.Second + time.Duration(n)*200*time.Microsecond)
 		s.scheduleAll(n, func(i int) string {
-			return line(fmt.Sprintf("app1:pay:now:%d", i), due.Add(time.Duration(i)*500*time.Microsecond))
+			return line(fmt.Sprintf("app1:pay:now:%d", i), due.Add(time.Duration(i)*time.Second/time.Duration(rate)))
 		})
 		rec.wait(4*waitTimeout, n)
 		await(t, 2*waitTimeout, "all settled", func() bool { return s.settled("pay") == int64(n) })
@@ -130,19 +141,25 @@ func TestThreeMastersShareTheWork(t *testing.T) {
 		var each []string
 		for i, db := range servers {
 			used := (cpuOf(t, db) - before[i]) / time.Duration(n)
-			most = max(most, used)
+			most, scripts = max(most, used), max(scripts, float64(scriptsOf(t, db)-ran[i])/float64(n))
 			each = append(each, used.String())
 		}
 		t.Logf("Redis's processor time for each of %d notices: %s", n, strings.Join(each, ", "))
-		return most
+		return most, scripts
 	}
-	var one time.Duration
+	var one, slow time.Duration
+	var alone float64
 	version := ""
 	t.Run("one", func(t *testing.T) {
 		rec := listen(t, nil)
 		db := redistest.Start(t)
 		version = versionOf(t, db.Client())
-		one = perNotice(t, launch(t, db.URL(), wide(rec.url)), rec, db)
+		one, alone = perNotice(t, launch(t, db.URL(), wide(rec.url)), rec, n, rate, db)
+	})
+	t.Run("one, at a third of the rate", func(t *testing.T) {
+		rec := listen(t, nil)
+		db := redistest.Start(t)
+		slow, _ = perNotice(t, launch(t, db.URL(), wide(rec.url)), rec, n/3, rate/3, db)
 	})
 	for i, shards := range []int{6, 12} {
 		t.Run(fmt.Sprintf("three, %d shards", shards), func(t *testing.T) {
@@ -152,13 +169,14 @@ func TestThreeMastersShareTheWork(t *testing.T) {
 			for _, db := range c.all {
 				servers = append(servers, db)
 			}
-			three := perNotice(t, c.launchOn(t, shards, 3, wide(rec.url)), rec, servers...)
+			three, scripts := perNotice(t, c.launchOn(t, shards, 3, wide(rec.url)), rec, n, rate, servers...)
 			ratio := float64(three) / float64(one)
 			record.Fault{No: fmt.Sprintf("12.%d", i+1), Fault: "no fault: Redis's processor time for a notice, on the busiest of 3 masters and on one Redis",
 				Settings: fmt.Sprintf("%d shards on 3 masters, 1 on one; %d notices scheduled in batches, due 2,000 a second, delivered by HTTP", shards, n),
 				Aim:      fmt.Sprintf("≤ %.2f × (two cores cannot show the rate)", aim),
-				Found: record.Reached(ratio <= aim, fmt.Sprintf("%.2f ×: %s against %s; in a cluster each timer is set and touched by commands of its own, and batches are smaller",
-					ratio, three, one)), Server: version, From: begun}.Put(t)
+				Found: record.Reached(ratio <= aim, fmt.Sprintf("%.2f ×: %s against %s; scripts for a notice %.2f × (%.2f against %.2f); "+
+					"%.2f × that of one Redis with a third of the rate, which is what each master has (%s: fewer notices come together and share a call)",
+					ratio, three, one, scripts/alone, scripts, alone, float64(three)/float64(slow), slow)), Server: version, From: begun}.Put(t)
 			if ratio > 1 {
 				t.Errorf("the busiest of three masters takes %.2f of the time of one Redis", ratio)
 			}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,7 +33,7 @@ func TestReshardUnderLoad(t *testing.T) {
 	a.scheduleAll(far, func(i int) string { return line(name(i), due) })
 	l := newLedger(a, space, "", func(i int) time.Duration { return time.Duration(i%40) * 100 * time.Millisecond })
 	from := time.Now()
-	go l.run(250)
+	go l.run(500)
 
 	reshard := func(args ...string) *exec.Cmd {
 		c := exec.Command(binary, append([]string{"reshard"}, args...)...)
@@ -218,4 +219,86 @@ func TestReshardInACluster(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What is written into a shard that is no more is refused, or found within a minute and
+// delivered: by a producer's copy of deploy/schedule.lua from before reshards, by the same
+// copy without its look at the count, and as a plain timer; and what an instance of a
+// former version has claimed there when it dies.
+func TestWhatIsWrittenIntoAFormerShardIsDelivered(t *testing.T) {
+	rec := listen(t, nil)
+	db := redistest.Start(t)
+	a := launch(t, db.URL(), route("pay", formerPrefix, rec.url, "ADOPT=true"))
+	cmd := exec.Command(binary, "reshard", "--to", "3")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_REDIS_URL=" + db.URL()}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	raw, err := os.ReadFile(filepath.Join("testdata", "former", "schedule.lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ctx := db.Client(), t.Context()
+	schedule := func(script, key string, delay time.Duration) error {
+		return c.Eval(ctx, script, []string{formerSpace.Shadow(formerPart), formerSpace.Records(formerPart), formerSpace.Dead(formerPart),
+			formerSpace.Settled(formerPart), key}, key, fmt.Sprintf("+%d", delay.Milliseconds()), "reject", `{"old":true}`).Err()
+	}
+	if err := schedule(string(raw), "app1:pay:old:refused", time.Second); err == nil || !strings.Contains(err.Error(), "NOTIFIER") {
+		t.Errorf("an old copy is answered %v", err)
+	}
+	look := `if layout[1] ~= '1' or layout[2] ~= '1' then`
+	blind := strings.Replace(string(raw), look, "if false then", 1)
+	if blind == string(raw) {
+		t.Fatal("the old copy does not look at the count by the line that is replaced")
+	}
+	want := map[string]time.Time{}
+	put := func(key string, delay time.Duration) {
+		t.Helper()
+		if err := schedule(blind, key, delay); err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		want[key] = time.Now().Add(delay)
+	}
+	for i := range 5 {
+		put(fmt.Sprintf("app1:pay:old:%d", i), time.Duration(i)*time.Second)
+	}
+	put("app1:pay:old:far", time.Hour)
+	delete(want, "app1:pay:old:far")
+	old := newFormer(t, db, rec.url, 3*time.Second)
+	a.signal(syscall.SIGSTOP) // so that the former one is the first
+	put("app1:pay:old:claimed", 0)
+	claimed := old.claims(ctx, 10)
+	a.signal(syscall.SIGCONT)
+	if len(claimed) == 0 {
+		t.Error("the former instance has claimed nothing")
+	}
+	for _, x := range claimed { // it dies: they come when their leases have ended
+		want[x.key] = time.Now().Add(old.lease)
+	}
+	if err := c.Set(ctx, "app1:pay:plain:1", `{"plain":true}`, 2*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	want["app1:pay:plain:1"] = time.Now().Add(2 * time.Second)
+	rec.wait(90*time.Second, len(want))
+	var most time.Duration
+	for key, due := range want {
+		hits := rec.of(key)
+		if len(hits) != 1 {
+			t.Errorf("%s came %d times", key, len(hits))
+			continue
+		}
+		if late := hits[0].at.Sub(due); late > time.Minute {
+			t.Errorf("%s came %s late", key, late)
+		} else {
+			most = max(most, late)
+		}
+	}
+	if hits := rec.of("app1:pay:old:refused"); len(hits) > 0 {
+		t.Error("what was refused was delivered")
+	}
+	await(t, time.Minute, "what is not due is moved", func() bool { return c.HLen(ctx, formerSpace.Records(formerPart)).Val() == 0 })
+	if n, err := a.api.Get(ctx, "app1:pay:old:far"); err != nil || n.State != client.Scheduled {
+		t.Errorf("%+v, %v", n, err)
+	}
+	t.Logf("%d notices, of which a former instance had claimed %d; at most %s late", len(want), len(claimed), most.Round(time.Millisecond))
 }

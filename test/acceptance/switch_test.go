@@ -4,6 +4,7 @@ package acceptance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,12 +52,16 @@ func (r reckoning) survived(t *testing.T) {
 func TestSentinelsMasterIsKilled(t *testing.T) {
 	begun := time.Now()
 	url, env, master, replica := sentinels(t)
-	o, err := redis.ParseURL(url[:strings.Index(url, "?")])
+	o, err := redis.ParseFailoverURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := redis.NewSentinelClient(&redis.Options{Addr: o.Addr})
-	defer func() { _ = one.Close() }()
+	var all []*redis.SentinelClient
+	for _, addr := range o.SentinelAddrs {
+		one := redis.NewSentinelClient(&redis.Options{Addr: addr})
+		defer func() { _ = one.Close() }()
+		all = append(all, one)
+	}
 	v := versionOf(t, master.Client())
 	rec := listen(t, nil)
 	s := launch(t, url, env, wide(rec.url))
@@ -64,8 +69,10 @@ func TestSentinelsMasterIsKilled(t *testing.T) {
 	time.Sleep(record.Sized(4*time.Second, 20*time.Second)) // sleep: steady work before the fault
 	from := time.Now()
 	master.Kill()
-	await(t, waitTimeout, "a new master", func() bool {
-		return strings.Join(one.GetMasterAddrByName(t.Context(), "pay").Val(), ":") == replica.Addr()
+	await(t, waitTimeout, "a sentinel that names the new master", func() bool {
+		return slices.ContainsFunc(all, func(one *redis.SentinelClient) bool {
+			return strings.Join(one.GetMasterAddrByName(t.Context(), "pay").Val(), ":") == replica.Addr()
+		})
 	})
 	fault := window{from, time.Now()}
 	time.Sleep(record.Sized(6*time.Second, 40*time.Second)) // sleep: steady work after it

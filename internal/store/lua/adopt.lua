@@ -89,7 +89,7 @@ for i = 7, #ARGV, 7 do
   reply[#reply + 1] = ok and 1 or 0
 end
 if hand then hand() end
-if earliest < head or earliest < now + 6 then
+if earliest < head or earliest < now + 51 then
   redis.call('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

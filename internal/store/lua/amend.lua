@@ -123,7 +123,7 @@ for i = 8, #ARGV, 4 do
     redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or ''}
 end
 if hand then hand() end
-if earliest < head then
+if earliest < head or earliest < now + 51 then
   redis.call('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

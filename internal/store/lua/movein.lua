@@ -1,11 +1,15 @@
 -- Puts notices that have left another shard into this one, once.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  the last: layout
--- ARGV  1 the other shard's tag  2 the batch's number  3 wake channel  4 "<shard> <route>", then for each notice: key and what
---       moveout.lua said of it: scores in shadow, dead and settled ("-" = none) and record
+-- ARGV  1 the other shard's tag  2 the batch's number  3 wake channel  4 "<shard> <route>"
+--       5 "" = from a shard of this Redis; from another Redis: "1" = set timers, "0" = set none (in a cluster), then for each
+--       notice: key and what moveout.lua said of it: scores in shadow, dead and settled ("-" = none) and record; from another
+--       Redis also "a" if it was adopted, and its timer's value
 -- Reply the keys of those that are to stay where they were; the same if it is called again
 -- Bound the number of notices given.
 -- Something is kept under a key here only if somebody wrote it there who knows nothing of the other shard, as a plain timer's
--- producer does. What is pending takes the place of what has ended; of two that are pending, or dead, both stay.
+-- producer does. What is pending takes the place of what has ended; of two that are pending, or dead, both stay. From another
+-- Redis the same notice may come twice, where that has forgotten that it had left: it is what it is here; and an adopted one
+-- takes the place of an older one that waits, as a producer's SET does.
 local call, match = redis.call, string.match
 local from = 'from ' .. ARGV[1]
 local number, stay = match(call('HGET', KEYS[#KEYS], from) or '0 ', '^(%d+) ?(.*)$')
@@ -21,35 +25,71 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head = call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
-for i = 5, #ARGV, 2 do
-  local key = ARGV[i]
-  local at, died, ended, record = match(ARGV[i + 1], '^(%S+) (%S+) (%S+) (.*)$')
-  local old, put = call('HGET', KEYS[2], key), true
+local far, base = ARGV[5] ~= '', string.sub(KEYS[#KEYS], 1, -7)
+local step = far and 4 or 2
+local keys, puts, gone, adds = {}, {}, {}, {{}, {}, {}}
+for i = 6, #ARGV, step do keys[#keys + 1] = ARGV[i] end
+local olds = call('HMGET', KEYS[2], unpack(keys))
+
+-- Sets the timer of a notice that has one; what a producer has set stays, and the fraction says so.
+local function arm(key, at, value)
+  local score = tonumber(at)
+  if ARGV[5] ~= '1' or score <= now or score % 1 ~= 0 then return at end
+  return call('SET', key, value, 'NX', 'PXAT', string.format('%.0f', score - 1)) and at or at .. '.5'
+end
+
+for i, key in ipairs(keys) do
+  local arg = 6 + (i - 1) * step
+  local at, died, ended, record = match(ARGV[arg + 1], '^(%S+) (%S+) (%S+) (.*)$')
+  local old, put = olds[i], true
   if old then
     local same = match(old, '"made":(%d+)') == match(record, '"made":(%d+)')
     local settled = not call('ZSCORE', KEYS[1], key) and not call('ZSCORE', KEYS[3], key)
-    put = at ~= '-' and not call('ZSCORE', KEYS[1], key) or died ~= '-' and settled
-    if not put and not same and ended == '-' then reply[#reply + 1] = key end
-    if put then
-      call('ZREM', KEYS[3], key)
-      call('ZREM', KEYS[4], key)
+    local waits = call('ZSCORE', KEYS[1], key)
+    put = at ~= '-' and not waits or died ~= '-' and settled
+    if far and same then
+      put = false
+    elseif far and waits and at ~= '-' and ARGV[arg + 2] == 'a' then
+      local function made(text) return tonumber(match(text, '"made":(%d+)') or 0) end
+      put = made(record) > made(old) and call('EXISTS', base .. 'claim:' .. key) == 0
+      if put and ARGV[5] == '1' then
+        local own = redis.pcall('PEXPIRETIME', key)
+        if own == tonumber(waits) - 1 then call('DEL', key) end
+      end
     end
+    if not put and not same and ended == '-' then reply[#reply + 1] = key end
+    if put then gone[#gone + 1] = key end
   end
   if put then
-    call('HSET', KEYS[2], key, record)
+    puts[#puts + 1] = key
+    puts[#puts + 1] = record
     if at ~= '-' then
       local score = tonumber(at)
       -- Its timer's event may have come while it was on its way.
       if score <= now and score % 1 == 0 then at = at .. '.5' end
-      call('ZADD', KEYS[1], at, key)
+      if far then at = arm(key, at, ARGV[arg + 3]) end
       if score < earliest then earliest = score end
     end
-    if died ~= '-' then call('ZADD', KEYS[3], died, key) end
-    if ended ~= '-' then call('ZADD', KEYS[4], ended, key) end
+    for j, score in ipairs({at, died, ended}) do
+      if score ~= '-' then
+        local z = adds[j]
+        z[#z + 1] = score
+        z[#z + 1] = key
+      end
+    end
   end
 end
+if far and #keys > 0 then call('HDEL', base .. 'elsewhere', unpack(keys)) end
+if #gone > 0 then
+  call('ZREM', KEYS[3], unpack(gone))
+  call('ZREM', KEYS[4], unpack(gone))
+end
+if #puts > 0 then call('HSET', KEYS[2], unpack(puts)) end
+for j, z in ipairs({1, 3, 4}) do
+  if #adds[j] > 0 then call('ZADD', KEYS[z], unpack(adds[j])) end
+end
 call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))
-if earliest < head or earliest < now + 6 then
+if earliest < head or earliest < now + 51 then
   call('PUBLISH', ARGV[3], string.format('%.0f', earliest) .. ' ' .. ARGV[4])
 end
 return reply

@@ -1,38 +1,67 @@
--- Takes notices of one prefix out of a former shard, on their way to another: see package move.
+-- Takes notices of one prefix out of a shard, on their way to another, or to one of another Redis: see package move.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  5 moving  the last: layout
 -- ARGV  1 claim prefix  2 the other shard's tag  3 prefix  4 at most so many bytes of records
---       5 the last batch that the other shard knows of, then keys
--- Reply {number, held, key, what…}: the batch's number, how many stay because they are claimed, or were, or await a report, and
---       what movein.lua takes of each; {0} = another batch is on its way, and nothing was done
+--       5 the last batch that the other shard knows of
+--       6 "" = to a shard of this Redis; to another Redis: what is due within so many ms, or was, stays
+--       7 "1" = and delete the timers (in a cluster they lie elsewhere), then keys
+-- Reply {number, held, reported, soon, key, what…}: the batch's number, how many stay because they are claimed, or were, because
+--       they await a report, because they are due soon, and what movein.lua takes of each; {0} = another batch is on its way,
+--       and nothing was done
 -- Bound the keys given; ARGV[4] bytes, overshot by one record.
 -- A batch is told from others by its number, which only grows. There is one at a time, so that the other shard knows by the
 -- last number which it has. A failover in a cluster may have forgotten the last numbers here, and not there.
+-- What leaves for another Redis is noted as being there. A timer that does not expire when its notice is due was set by a
+-- producer since, and stays.
 local call = redis.call
 if call('EXISTS', KEYS[5]) == 1 then return {0} end
-local bytes, held = tonumber(ARGV[4]), 0
-local reply, gone = {0, 0}, {}
-for i = 6, #ARGV do
-  local key = ARGV[i]
-  local record = bytes > 0 and call('HGET', KEYS[2], key)
-  if record then
-    local at = call('ZSCORE', KEYS[1], key)
-    local lapses = at and tonumber(at) % 1 or 0
-    if call('EXISTS', ARGV[1] .. key) == 1 or lapses > 0 and lapses < 0.49 then
-      held = held + 1
-    else
-      bytes = bytes - #record
-      gone[#gone + 1] = key
-      reply[#reply + 1] = key
-      reply[#reply + 1] = (at or '-') .. ' ' .. (call('ZSCORE', KEYS[3], key) or '-') .. ' ' ..
-        (call('ZSCORE', KEYS[4], key) or '-') .. ' ' .. record
+local near, away = tonumber(ARGV[6]), {}
+local t = call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local bytes = tonumber(ARGV[4])
+local reply, gone = {0, 0, 0, 0}, {}
+local keys, claims = {unpack(ARGV, 8)}, {}
+for i, key in ipairs(keys) do claims[i] = ARGV[1] .. key end
+
+local function expiry(key)
+  local at = redis.pcall('PEXPIRETIME', key)
+  if type(at) ~= 'table' then return at end
+  at = call('PTTL', key) -- a Redis before 7
+  return at < 0 and at or now + at
+end
+
+if #keys > 0 then
+  local held_by = call('MGET', unpack(claims))
+  local at, died, ended = call('ZMSCORE', KEYS[1], unpack(keys)), call('ZMSCORE', KEYS[3], unpack(keys)), call('ZMSCORE', KEYS[4], unpack(keys))
+  for i, key in ipairs(keys) do
+    local record = bytes > 0 and call('HGET', KEYS[2], key)
+    if record then
+      local score = at[i] and tonumber(at[i]) or 0
+      local lapses = score % 1
+      if held_by[i] and string.sub(held_by[i], 1, 7) == 'report:' then
+        reply[3] = reply[3] + 1
+      elseif held_by[i] or lapses > 0 and lapses < 0.49 then
+        reply[2] = reply[2] + 1
+      elseif near and at[i] and score > now - near and score <= now + near then
+        reply[4] = reply[4] + 1
+      else
+        bytes = bytes - #record
+        gone[#gone + 1] = key
+        reply[#reply + 1] = key
+        reply[#reply + 1] = (at[i] or '-') .. ' ' .. (died[i] or '-') .. ' ' .. (ended[i] or '-') .. ' ' .. record
+        if near then
+          away[#away + 1] = key
+          away[#away + 1] = at[i] or died[i] and 'dead' or 'settled'
+          if ARGV[7] == '1' and lapses == 0 and score > now and math.abs(expiry(key) + 1 - score) <= 1 then call('DEL', key) end
+        end
+      end
     end
   end
 end
-reply[2] = held
 if #gone > 0 then
   reply[1] = math.max(tonumber(call('HGET', KEYS[#KEYS], 'batches') or 0), tonumber(ARGV[5])) + 1
   call('HSET', KEYS[#KEYS], 'batches', string.format('%.0f', reply[1]))
-  call('HSET', KEYS[5], '', string.format('%.0f', reply[1]) .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], unpack(reply, 3))
+  call('HSET', KEYS[5], '', string.format('%.0f', reply[1]) .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], unpack(reply, 5))
+  if near then call('HSET', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', unpack(away)) end
   call('HDEL', KEYS[2], unpack(gone))
   for _, z in ipairs({1, 3, 4}) do call('ZREM', KEYS[z], unpack(gone)) end
 end

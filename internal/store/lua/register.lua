@@ -5,23 +5,31 @@
 --       5 the shards' tags, comma-separated; "" = their numbers
 --       6 the tags of former shards, 7 how many of them there were at a time, both comma-separated; "" = none
 --       8 how many places there are, former shards included  9 the number of this one
+--       10 "<epoch> <state> <id> <other>" of the last migration (side.go), "" = none
 --       then prefixes
 -- Reply {state, history, prefix…}: history as above, "0" = none; every prefix of the shard, sorted; state is a digest of all
 --       this but n, by which guard.lua knows it
---       {"", layout, shards}: these stand there instead, "" = none, and nothing was written
+--       {"", layout, shards, migration}: these stand there instead, "" = none, and nothing was written
 -- Bound the prefixes that configurations ever had.
--- There are more places after each reshard: what comes from before one, however late, undoes nothing.
-local had = redis.call('HMGET', KEYS[1], 'layout', 'shards', 'state', 'tags', 'places')
+-- There are more places after each reshard, and each step of a migration has a higher epoch: what comes from before one, however
+-- late, undoes nothing.
+local had = redis.call('HMGET', KEYS[1], 'layout', 'shards', 'state', 'tags', 'places', 'side')
+local function epoch(side)
+  local n = string.match(side or '', '^%d+')
+  return tonumber(n or 0)
+end
+if epoch(had[6]) > epoch(ARGV[10]) then return {'', had[1] or '', had[2] or '', had[6]} end
 local places, now = tonumber(had[5] or had[2]) or 0, tonumber(ARGV[8])
 if had[1] ~= ARGV[1] or had[2] ~= ARGV[2] or places ~= now then
-  if ARGV[3] ~= '1' or had[1] == ARGV[1] and places > now then return {'', had[1] or '', had[2] or ''} end
+  if ARGV[3] ~= '1' or had[1] == ARGV[1] and places > now then return {'', had[1] or '', had[2] or '', ''} end
   redis.call('HSET', KEYS[1], 'layout', ARGV[1], 'shards', ARGV[2])
   if ARGV[6] ~= '' then
     redis.call('HSET', KEYS[1], 'former', ARGV[6], 'replaced', ARGV[7], 'places', ARGV[8], 'place', ARGV[9])
   end
 end
 if ARGV[5] ~= (had[4] or '') then redis.call('HSET', KEYS[1], 'tags', ARGV[5]) end
-for i = 10, #ARGV do redis.call('SADD', KEYS[2], ARGV[i]) end
+if epoch(ARGV[10]) > epoch(had[6]) then redis.call('HSET', KEYS[1], 'side', ARGV[10]) end
+for i = 11, #ARGV do redis.call('SADD', KEYS[2], ARGV[i]) end
 local history = redis.call('HGET', KEYS[1], 'history') or '0'
 if ARGV[4] ~= '' and ARGV[4] ~= history then
   history = ARGV[4]
@@ -30,6 +38,7 @@ end
 local all = redis.call('SMEMBERS', KEYS[2])
 table.sort(all)
 local state = redis.sha1hex(ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. table.concat(all, ' ') .. (history ~= '0' and ' history' or '') ..
-  (ARGV[6] ~= '' and ' places ' .. ARGV[6] .. ' ' .. ARGV[7] .. ' ' .. ARGV[5] or ''))
+  (ARGV[6] ~= '' and ' places ' .. ARGV[6] .. ' ' .. ARGV[7] .. ' ' .. ARGV[5] or '') ..
+  (ARGV[10] ~= '' and not string.find(ARGV[10], '^%d+ open ') and ' side ' .. ARGV[10] or ''))
 if had[3] ~= state then redis.call('HSET', KEYS[1], 'state', state) end
 return {state, history, unpack(all)}

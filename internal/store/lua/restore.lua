@@ -1,15 +1,15 @@
 -- Puts notices back under one prefix of one shard, as they were: dead letters, and what was pending.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which a notice of these keys may lie
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers, "1" = set them, "2" = only over nothing
---       then for each notice: key, made, time of death (Unix ms; "" = it is pending), due (Unix ms), number of the coming attempt,
---       record from ',"made"' on
+--       then for each notice: key, record that gives way ("" = none), time of death (Unix ms; "" = it is pending), due (Unix ms),
+--       number of the coming attempt, record from ',"made"' on
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     it is kept now; what was due before now is due now
 --       {record, shadow, claimed, dead, settled}  kept already, nothing written; scores or ""; if it lies under another
 --                                                 prefix, a sixth says under which of them, from 1
 -- Bound the number of notices given.
--- What was cancelled, as a purge does, gives way to the same dead letter. Nothing is handed over to history, which had the death
--- when it came about.
+-- What was cancelled, as a purge does, gives way to the same dead letter, which has read it, since the letter's endings are
+-- counted on from it. Nothing is handed over to history, which had the death when it came about.
 local call, format = redis.call, string.format
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -25,7 +25,7 @@ for i = 5, #ARGV, 6 do
   end
   if not old then k = 1 end
   local settled = call('ZSCORE', KEYS[k + 3], key)
-  if died ~= '' and k == 1 and settled and settled % 1 ~= 0 and old and string.find(old, '"made":' .. ARGV[i + 1] .. '[,}]') then
+  if died ~= '' and k == 1 and settled and settled % 1 ~= 0 and old == ARGV[i + 1] then
     call('ZREM', KEYS[4], key)
     old = false
   end
@@ -51,7 +51,7 @@ for i = 5, #ARGV, 6 do
     reply[#reply + 1] = due
   end
 end
-if earliest < head or earliest < now + 6 then
+if earliest < head or earliest < now + 51 then
   call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

@@ -114,9 +114,9 @@ for n = 1, count do
 end
 flush()
 if hand then hand() end
--- Earlier than what is to come next (what is due already tells nothing of when they look again), or within the few ms
+-- Earlier than what is to come next (what is due already tells nothing of when they look again), or within the 50 ms
 -- that reconcilers have looked ahead.
-if earliest < head or earliest < now + 6 then
+if earliest < head or earliest < now + 51 then
   call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

@@ -165,7 +165,7 @@ if #dead > 0 then call('ZADD', KEYS[3], unpack(dead)) end
 if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end
 if drops > 0 then call('DEL', unpack(drop)) end
 if hand then hand() end
-if head and earliest < head then
+if head and (earliest < head or earliest < now + 51) then
   call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

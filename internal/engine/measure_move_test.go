@@ -1,0 +1,234 @@
+//go:build measure
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/move"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+	"notifier/test/record"
+)
+
+// TestMeasureReshard measures how long RESHARD_NOTICES (1,000,000) that are pending take
+// to move to six shards and to four, while others fall due and are scheduled, how late
+// those are, and how long one call holds Redis; and what it costs each script to compare
+// which shards there are. The engine, Redis and who moves share the machine. RECORD=1
+// writes docs/operations.md. Goals are told and fail nothing: the machine may be busy.
+// What is lost or comes twice does.
+func TestMeasureReshard(t *testing.T) {
+	m := &measurement{t: t, srv: redistest.Start(t), notices: number(t, "RESHARD_NOTICES", 1_000_000), drain: number(t, "RESHARD_DRAIN", 100_000)}
+	began := time.Now()
+	m.moves()
+	m.compares()
+	if t.Failed() || os.Getenv("RECORD") == "" {
+		return
+	}
+	text := fmt.Sprintf("`make reshard-load`, %s, on %d processors with Redis %s beside it, all in %s. Bodies have 200 bytes.\n\n"+
+		"| what | goal | measured |\n|---|---|---|\n%s", time.Now().UTC().Format("2006-01-02"), runtime.NumCPU(), m.redisVersion(),
+		time.Since(began).Round(time.Second), m.table.String())
+	if err := record.Write(filepath.Join("..", "..", "docs", "operations.md"), "reshard-load", text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// moves has the shards replaced twice under a load of 500 due and 500 scheduled a second.
+func (m *measurement) moves() {
+	const each, ahead, seconds = 500, 2 * time.Second, 600
+	h := &late{took: make([]atomic.Int64, seconds*each)}
+	w := m.begin(false, h)
+	defer w.stop()
+	for i := 0; i < m.notices; i += 1000 {
+		var reqs []store.Request
+		for j := i; j < min(i+1000, m.notices); j++ {
+			reqs = append(reqs, store.Request{Key: fmt.Sprintf("app1:m:far:%d", j), Delay: 24 * time.Hour, Content: notice.Content{Body: []byte(bodyOf(j))}})
+		}
+		for _, r := range w.ScheduleMany(m.t.Context(), reqs) {
+			if r.Err != nil || !r.Created {
+				m.t.Fatalf("schedule: %+v", r)
+			}
+		}
+	}
+	var put atomic.Int64
+	ctx, cancel := context.WithCancel(m.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.load(ctx, w, each, ahead, &put)
+	}()
+	rest := func(turns int) (from, to int) {
+		from = int(put.Load())
+		select {
+		case <-time.After(time.Duration(turns) * time.Second):
+		case <-done:
+		}
+		return from, int(put.Load())
+	}
+	c := m.srv.Client()
+	set := func(name string, n int) {
+		if err := c.ConfigSet(m.t.Context(), name, strconv.Itoa(n)).Err(); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	set("slowlog-log-slower-than", 1000) // µs
+	set("slowlog-max-len", 10000)
+	alone := [2]int{}
+	alone[0], alone[1] = rest(20)
+	if err := c.Do(m.t.Context(), "slowlog", "reset").Err(); err != nil {
+		m.t.Fatal(err)
+	}
+	for _, shards := range []int{6, 4} {
+		first, from := int(put.Load()), time.Now()
+		got, err := move.Reshard(m.t.Context(), move.Options{Conn: w.o.Conn, Namespace: w.srv.Namespace(), To: shards, Say: func(text string) { m.t.Log(text) }, OnMoved: func(int, int64) {}})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		took, last := time.Since(from), int(put.Load())
+		// Those that were put while it went on are over when as long again has gone by.
+		m.until("those due meanwhile are settled", time.Minute, func() bool { return h.n.Load() >= int64(last) })
+		mean, p99 := h.of(alone[0], alone[1])
+		meanNow, p99Now := h.of(first, last)
+		m.say(fmt.Sprintf("%d notices moved to %d shards, beside %d due and %d scheduled a second", got.Moved, shards, each, each), "at most 10 minutes; p99 at most 50 ms late",
+			fmt.Sprintf("%s; late meanwhile %.2f ms (mean), %.1f ms (p99), and before it %.2f and %.1f ms", took.Round(100*time.Millisecond), ms(meanNow), ms(p99Now), ms(mean), ms(p99)))
+	}
+	cancel()
+	<-done
+	total := int(put.Load())
+	m.until("all are settled", time.Minute, func() bool { return h.n.Load() >= int64(total) })
+	for i := range total {
+		if h.took[i].Load() == 0 {
+			m.t.Errorf("%d was lost", i)
+		}
+	}
+	if n := h.more.Load(); n > 0 {
+		m.t.Errorf("%d came twice", n)
+	}
+	space := w.Store().Space()
+	pending := func(from, to int) (n int64) {
+		for place := from; place < to; place++ {
+			n += c.ZCard(m.t.Context(), space.Shadow(keys.Partition{Prefix: "app1", Shard: place})).Val()
+		}
+		return n
+	}
+	m.until("none but the others is pending", time.Minute, func() bool { return pending(space.First(), space.Places()) == int64(m.notices) })
+	if n := pending(0, space.First()); n > 0 {
+		m.t.Errorf("former shards hold %d", n)
+	}
+	entries, err := c.SlowLogGet(m.t.Context(), 10000).Result()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	slices.SortFunc(entries, func(a, b redis.SlowLog) int { return int(b.Duration - a.Duration) })
+	longest := "none took 1 ms"
+	over := 0
+	for _, e := range entries {
+		if e.Duration > 5*time.Millisecond {
+			over++
+		}
+	}
+	if len(entries) > 0 {
+		longest = fmt.Sprintf("%.1f ms; %d of those above 1 ms took more than 5", ms(entries[0].Duration), over)
+		for _, e := range entries[:min(5, len(entries))] {
+			m.t.Logf("%s: %.150q", e.Duration, e.Args)
+		}
+	}
+	m.say("the longest call of all that Redis carried out meanwhile, by its slow log", "at most 5 ms", longest)
+}
+
+// load schedules so many a second, each due after ahead, and counts them, until ctx ends.
+func (m *measurement) load(ctx context.Context, w *world, each int, ahead time.Duration, put *atomic.Int64) {
+	from := time.Now()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(from.Add(time.Duration(i) * time.Second / time.Duration(each)))):
+		}
+		r, err := w.Schedule(m.t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i), Due: time.Now().Add(ahead), Content: notice.Content{Body: []byte(bodyOf(i))}})
+		if err != nil || !r.Created {
+			m.t.Errorf("schedule: %+v, %v", r, err)
+			return
+		}
+		put.Store(int64(i + 1))
+	}
+}
+
+var evalshaStat = regexp.MustCompile(`cmdstat_evalsha:calls=(\d+),usec=(\d+)`)
+
+// scripts are the calls of scripts there were, and their time by Redis's own measure.
+func (m *measurement) scripts() (calls, usec float64) {
+	found := evalshaStat.FindStringSubmatch(m.srv.Client().Info(m.t.Context(), "commandstats").Val())
+	if found == nil {
+		return 0, 0
+	}
+	calls, _ = strconv.ParseFloat(found[1], 64)
+	usec, _ = strconv.ParseFloat(found[2], 64)
+	return calls, usec
+}
+
+// compares measures what the scripts' comparison costs: by itself, and then by how many
+// calls of scripts a drain takes.
+func (m *measurement) compares() {
+	c := m.srv.Client()
+	source, err := os.ReadFile(filepath.Join("..", "store", "lua", "guard.lua"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	reset := func() {
+		if err := c.ConfigResetStat(m.t.Context()).Err(); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	if err := c.HSet(m.t.Context(), "notifier:{0}:layout", "state", "<state>").Err(); err != nil {
+		m.t.Fatal(err)
+	}
+	cost := func(text string) float64 {
+		sha, err := c.ScriptLoad(m.t.Context(), text).Result()
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		reset()
+		for range 100 {
+			pipe := c.Pipeline()
+			for range 1000 {
+				pipe.EvalSha(m.t.Context(), sha, []string{"notifier:{0}:layout"})
+			}
+			if _, err := pipe.Exec(m.t.Context()); err != nil {
+				m.t.Fatal(err)
+			}
+		}
+		calls, usec := m.scripts()
+		return usec / calls
+	}
+	var costs []float64
+	for range 5 {
+		bare := cost("return 0")
+		costs = append(costs, cost(string(source)+"\nreturn 0")-bare)
+	}
+	one := median(costs)
+	h := &late{took: make([]atomic.Int64, m.drain)}
+	w := m.begin(false, h)
+	defer w.stop()
+	due := time.Now().Add(time.Duration(m.drain)*40*time.Microsecond + 500*time.Millisecond)
+	m.put(w, 0, m.drain, func(int) time.Time { return due })
+	reset()
+	m.until("all are settled", 5*time.Minute, func() bool { return c.ZCard(m.t.Context(), "notifier:{0}:settled:app1").Val() == int64(m.drain) })
+	calls, usec := m.scripts()
+	m.say(fmt.Sprintf("what it costs each call of a script to compare which shards there are, and the share of it in Redis's time for %d notices due in one millisecond", m.drain), "at most 2 %",
+		fmt.Sprintf("%.2f µs, %.3f calls and %.1f µs a notice: %.2f %%", one, calls/float64(m.drain), usec/float64(m.drain), 100*one*calls/usec))
+}

@@ -1,0 +1,505 @@
+package move
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"notifier/internal/fleet"
+	"notifier/internal/keys"
+	"notifier/internal/store"
+)
+
+// MigrateOptions are those of Migrate.
+type MigrateOptions struct {
+	// From and To are the two sides, and Names theirs for people, without passwords.
+	From, To  *store.Conn
+	Names     [2]string
+	Namespace string
+	// Shards is how many the new side gets at its first start; 0 = as many as the old
+	// one, and one for each master of a cluster at least.
+	Shards int
+	// MaxSkew is how far apart the clocks may be.
+	MaxSkew time.Duration
+	// Wait is how long it is waited at the end for attempts that are under way.
+	Wait time.Duration
+	// Force goes on although instances live that know nothing of migrations, or none
+	// lives on the new side.
+	Force bool
+	// DryRun only counts.
+	DryRun bool
+	// Confirm is what is waited for before what has arrived is forgotten where it was.
+	Confirm store.Confirm
+	// Say hears what is being done, OnMoved how many notices have gone of how many.
+	Say     func(text string)
+	OnMoved func(n int, of int64)
+}
+
+// Migrated is what a Migrate has come to.
+type Migrated struct {
+	// Begun: both sides are prepared, and notices may be on their way.
+	Begun bool `json:"-"`
+	Moved int  `json:"moved"`
+	// Claimed, Reported and Soon are how many notices stay on the old side until their
+	// attempt ends, until they are reported, and because they fall due there within
+	// seconds.
+	Claimed  int `json:"claimed"`
+	Reported int `json:"await_reports"`
+	Soon     int `json:"due_soon"`
+	// Open: the new side takes calls that schedule or change notices, the old one none.
+	Open bool `json:"open"`
+	// RefusedMS is for how long neither did.
+	RefusedMS int64 `json:"refused_ms"`
+	SkewMS    int64 `json:"skew_ms"`
+	// Old and New are what each side holds at the end, and of a dry run now.
+	Old []Count `json:"old"`
+	New []Count `json:"new"`
+	// Checked is how many of the notices that left were looked for on the new side.
+	Checked int `json:"checked"`
+	// Missing are some of those that are not there and should be, MissingN is how many.
+	Missing  []string `json:"missing,omitempty"`
+	MissingN int      `json:"missing_count"`
+	// Endings is how many endings the old side has yet to bring to its history.
+	Endings int64 `json:"endings_for_history"`
+}
+
+// Count is what a side holds of a prefix.
+type Count struct {
+	Prefix  string `json:"prefix"`
+	Pending int64  `json:"pending"`
+	Dead    int64  `json:"dead"`
+	Settled int64  `json:"settled"`
+	Paused  bool   `json:"paused,omitempty"`
+}
+
+const (
+	// What is due so soon stays: it is delivered where it is sooner than a mover that
+	// was killed is run again.
+	dueSoon = 2 * time.Second
+	// fewMoved is after how few notices of a pass the old side is closed, mostPasses
+	// after how many passes it is at the latest.
+	fewMoved, mostPasses = 500, 10
+	lateEvery            = 250 * time.Millisecond
+)
+
+// migrator is one call of Migrate.
+type migrator struct {
+	MigrateOptions
+	from, to *store.Store
+	homes    [2]string
+	id       string
+	clocks   clocks
+	total    int64
+	done     Migrated
+	near     time.Duration // see dueSoon
+	// step does what changes something; tests end it there.
+	step func(name string, do func() error) error
+}
+
+// Migrate brings what a Redis keeps to another one, while instances of both deliver: see
+// the package. If it is ended, the same call goes on.
+func Migrate(ctx context.Context, o MigrateOptions) (Migrated, error) {
+	return newMigrator(o).migrate(ctx)
+}
+
+func newMigrator(o MigrateOptions) *migrator {
+	return &migrator{MigrateOptions: o, near: dueSoon, step: func(_ string, do func() error) error { return do() }}
+}
+
+func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
+	m.clocks = clocks{m.From, m.To, m.MaxSkew}
+	n, err := m.From.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
+	if err != nil {
+		return m.done, store.Wrap("the old side", err)
+	}
+	if n == 0 {
+		return m.done, fmt.Errorf("%w: no instance has begun on %s under the namespace %s, so there is nothing to move", ErrRefused, m.Names[0], m.Namespace)
+	}
+	skew, err := m.clocks.check(ctx)
+	if m.done.SkewMS = skew.Milliseconds(); err != nil {
+		return m.done, err
+	}
+	if m.from, err = m.open(ctx, m.From, 0); err != nil {
+		return m.done, fmt.Errorf("the old side: %w", err)
+	}
+	if m.DryRun {
+		return m.count(ctx)
+	}
+	from, releaseFrom, err := alone(ctx, m.from)
+	if err != nil {
+		return m.done, fmt.Errorf("the old side: %w", err)
+	}
+	defer releaseFrom()
+	if err := m.able(from, m.from, false); err != nil {
+		return m.done, fmt.Errorf("the old side: %w", err)
+	}
+	if err := m.openFar(from); err != nil {
+		return m.done, fmt.Errorf("the new side: %w", err)
+	}
+	both, releaseTo, err := alone(from, m.to)
+	if err != nil {
+		return m.done, fmt.Errorf("the new side: %w", err)
+	}
+	defer releaseTo()
+	err = m.run(both)
+	for _, held := range []context.Context{both, from} {
+		if cause := context.Cause(held); err != nil && cause != nil {
+			err = cause
+		}
+	}
+	return m.done, err
+}
+
+// open makes a Store of one side, and learns what is there; shards is how many it gets
+// if nothing is.
+func (m *migrator) open(ctx context.Context, c *store.Conn, shards int, prefixes ...string) (*store.Store, error) {
+	cluster := c.Masters != nil
+	space, _, err := store.Discover(ctx, c, keys.Space{Namespace: m.Namespace, Shards: shards}, cluster)
+	if err != nil {
+		return nil, err
+	}
+	s := store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm, Prefixes: prefixes,
+		Adopts: func(string) bool { return true }})
+	if err := s.Detect(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.Learn(ctx)
+}
+
+// openFar opens the new side, which begins with this if nothing is there.
+func (m *migrator) openFar(ctx context.Context) error {
+	shards := m.Shards
+	n, err := m.To.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
+	if err != nil {
+		return store.Wrap("meta", err)
+	}
+	if n == 0 && shards == 0 {
+		if shards, err = m.shards(ctx); err != nil {
+			return err
+		}
+	}
+	m.to, err = m.open(ctx, m.To, shards, m.from.Prefixes()...)
+	return err
+}
+
+// shards is how many the new side gets if nobody says it.
+func (m *migrator) shards(ctx context.Context) (int, error) {
+	n := m.from.Space().Now().Shards
+	if m.To.Masters == nil {
+		return n, nil
+	}
+	r, err := m.To.UniversalClient.Do(ctx, "CLUSTER", "SLOTS").Slice()
+	if err != nil {
+		return 0, store.Wrap("cluster slots", err)
+	}
+	return max(n, len(r)), nil
+}
+
+// able refuses where an instance lives that knows nothing of migrations and, of the new
+// side, where none lives.
+func (m *migrator) able(ctx context.Context, s *store.Store, some bool) error {
+	if m.Force {
+		return nil
+	}
+	lives, err := able(ctx, s, "migrations", func(f fleet.Figures) bool { return f.Sides }, some)
+	if err == nil && some && !lives {
+		err = fmt.Errorf("%w: no instance lives there. It is prepared, and opens to nobody before notices have moved: start instances with "+
+			"NOTIFIER_REDIS_URL set to %s, which answer calls with 503 until then, and run this again (or say --force)", ErrRefused, m.Names[1])
+	}
+	return err
+}
+
+func (m *migrator) run(ctx context.Context) error {
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	m.done.Begun = true
+	for place := range m.to.Space().Places() { // of a migration the other way
+		if err := m.to.FinishLeaving(ctx, m.from, place); err != nil {
+			return err
+		}
+	}
+	if err := m.finish(ctx); err != nil {
+		return err
+	}
+	m.total = 0
+	for place := range m.from.Space().Places() {
+		n, err := m.from.Records(ctx, place)
+		if err != nil {
+			return err
+		}
+		m.total += n
+	}
+	if far := m.to.Side().State; far != store.SideOpened && far != store.SideOpen {
+		if err := m.cross(ctx); err != nil {
+			return err
+		}
+	}
+	m.done.Open = true
+	if err := m.late(ctx); err != nil {
+		return err
+	}
+	return m.compare(ctx)
+}
+
+// finish brings in what another mover has left on its way.
+func (m *migrator) finish(ctx context.Context) error {
+	for place := range m.from.Space().Places() {
+		if err := m.step("finish", func() error { return m.from.FinishLeaving(ctx, m.to, place) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin sees to it that both sides stand as they must, and that nobody else's migration
+// is under way on either.
+func (m *migrator) begin(ctx context.Context) (err error) {
+	for i, s := range []*store.Store{m.from, m.to} {
+		if m.homes[i], err = s.Home(ctx); err != nil {
+			return err
+		}
+		if err := s.Spread(ctx); err != nil {
+			return err
+		}
+	}
+	if m.homes[0] == m.homes[1] {
+		return fmt.Errorf("%w: both addresses lead to the same Redis and namespace, or the new side is a copy of the old one (%s has the same home)",
+			ErrRefused, m.to.Space().Meta())
+	}
+	if left, err := m.from.Drained(ctx, nil); err != nil || left > 0 {
+		return errors.Join(err, refusedIf(left > 0, "the old side's last reshard is not over, since some notices await a report in former shards; "+
+			"migrate when notifier doctor says nothing of former shards any more"))
+	}
+	a, b := m.from.Side(), m.to.Side()
+	if err := m.choose(ctx, a, b); err != nil {
+		return err
+	}
+	if b.ID != m.id {
+		if err := m.forget(ctx, m.to); err != nil {
+			return err
+		}
+		came := fmt.Sprintf("%d %d", time.Now().Unix(), m.from.Space().Now().Shards)
+		if err := m.step("coming", func() error {
+			return m.to.SetSide(ctx, store.Side{State: store.SideComing, ID: m.id, Other: m.homes[0]}, "came", came)
+		}); err != nil {
+			return err
+		}
+		m.Say(m.Names[1] + " is coming: its instances deliver, and answer calls that schedule or change notices with 503 moved until all is there")
+	}
+	if m.to.Side().State == store.SideComing {
+		if err := m.settings(ctx); err != nil {
+			return err
+		}
+		if err := m.able(ctx, m.to, true); err != nil {
+			return err
+		}
+	}
+	if a.ID == m.id && (a.State == store.SideLeaving || a.State == store.SideLeft) {
+		return nil
+	}
+	if err := m.forget(ctx, m.from); err != nil {
+		return err
+	}
+	m.Say(m.Names[0] + " is being left: what has moved is answered with 503 moved there, all else as before")
+	return m.step("leaving", func() error {
+		return m.from.SetSide(ctx, store.Side{State: store.SideLeaving, ID: m.id, Other: m.homes[1]})
+	})
+}
+
+func refusedIf(yes bool, text string) error {
+	if yes {
+		return fmt.Errorf("%w: %s", ErrRefused, text)
+	}
+	return nil
+}
+
+// choose says by which id the migration goes, which is that of one that was begun.
+func (m *migrator) choose(ctx context.Context, a, b store.Side) error {
+	back := b.Other == m.homes[0] // the new side knows the old one
+	going := a.State == store.SideLeaving || a.State == store.SideLeft
+	switch {
+	case going && a.Other != m.homes[1]:
+		return refusedIf(true, "the old side's notices move, or have moved, to another Redis than "+m.Names[1]+": give the address of that one, or bring them back first")
+	case a.State == store.SideComing && a.Other != m.homes[1]:
+		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: run that to its end first")
+	case going:
+		m.id = a.ID
+	case b.State == store.SideComing && back:
+		m.id = b.ID
+	default:
+		m.id = rand.Text()
+	}
+	if b.ID == m.id {
+		return nil
+	}
+	if a.State == store.SideOpened && a.Other != m.homes[1] {
+		for place := range m.from.Space().Places() {
+			if was, _, err := m.from.Elsewhere(ctx, place, 0, 1); err != nil || len(was) > 0 {
+				return errors.Join(err, refusedIf(len(was) > 0, "some notices of the last migration to "+m.Names[0]+" have not come yet: run that one again first"))
+			}
+		}
+	}
+	switch b.State {
+	case store.SideLeft, store.SideLeaving:
+		return refusedIf(!back, m.Names[1]+" is being left, or was, for another Redis")
+	case store.SideComing, store.SideOpened:
+		return refusedIf(!back, "notices come to "+m.Names[1]+" from another Redis: run that to its end first")
+	}
+	for place := range m.to.Space().Places() {
+		n, err := m.to.Records(ctx, place)
+		if err != nil || n > 0 {
+			return errors.Join(err, refusedIf(n > 0, m.Names[1]+" keeps notices of its own under this namespace: migrate to an empty one"))
+		}
+	}
+	return nil
+}
+
+// forget forgets which notices of a side were elsewhere in a former migration.
+func (m *migrator) forget(ctx context.Context, s *store.Store) error {
+	return eachElsewhere(ctx, s, func(place int, was map[string]string) error {
+		return m.step("forget", func() error { return s.DropElsewhere(ctx, place, slices.Collect(mapKeys(was))) })
+	})
+}
+
+// eachElsewhere goes through what is on the other side.
+func eachElsewhere(ctx context.Context, s *store.Store, f func(place int, was map[string]string) error) error {
+	for place := range s.Space().Places() {
+		for cursor := uint64(0); ; {
+			was, next, err := s.Elsewhere(ctx, place, cursor, scanned)
+			if err != nil {
+				return err
+			}
+			if err := f(place, was); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// settings gives the new side what is no notice.
+func (m *migrator) settings(ctx context.Context) error {
+	return m.step("settings", func() error {
+		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.from.CopyPages(ctx, m.to))
+	})
+}
+
+func (m *migrator) pauses(ctx context.Context) error {
+	return m.step("pauses", func() error { return m.from.CopyPauses(ctx, m.to) })
+}
+
+// cross moves what is not claimed, and opens the new side.
+func (m *migrator) cross(ctx context.Context) error {
+	if m.from.Side().State == store.SideLeaving {
+		for _, kind := range []store.Kind{store.KindSettled, store.KindDead} {
+			if _, err := m.pass(ctx, kind); err != nil {
+				return err
+			}
+		}
+		for range mostPasses {
+			if err := m.pauses(ctx); err != nil {
+				return err
+			}
+			if got, err := m.pass(ctx, store.KindAll); err != nil {
+				return err
+			} else if got.Moved <= fewMoved {
+				break
+			}
+		}
+		if err := m.step("left", func() error {
+			return m.from.SetSide(ctx, store.Side{State: store.SideLeft, ID: m.id, Other: m.homes[1]})
+		}); err != nil {
+			return err
+		}
+	}
+	closed := time.Now()
+	m.Say(m.Names[0] + " takes no calls any more that schedule or change notices; what has come meanwhile is moved")
+	for {
+		got, err := m.pass(ctx, store.KindAll)
+		if err != nil {
+			return err
+		}
+		if got.Moved == 0 {
+			break
+		}
+	}
+	if err := m.pauses(ctx); err != nil {
+		return err
+	}
+	if err := m.announce(ctx); err != nil {
+		return err
+	}
+	err := m.step("opened", func() error {
+		return m.to.SetSide(ctx, store.Side{State: store.SideOpened, ID: m.id, Other: m.homes[0]})
+	})
+	m.done.RefusedMS = time.Since(closed).Milliseconds()
+	if err == nil {
+		m.Say(fmt.Sprintf("%s is open, after %s in which neither side took such calls: point producers there now", m.Names[1],
+			time.Since(closed).Round(time.Millisecond)))
+	}
+	return err
+}
+
+// announce tells the new side which notices are still to come.
+func (m *migrator) announce(ctx context.Context) error {
+	for _, prefix := range m.from.Prefixes() {
+		for place := range m.from.Space().Places() {
+			p := keys.Partition{Prefix: prefix, Shard: place}
+			for cursor := uint64(0); ; {
+				ks, next, err := m.from.Kept(ctx, p, cursor, scanned)
+				if err != nil {
+					return err
+				}
+				by := map[int][]string{}
+				for _, k := range ks {
+					shard := m.to.Space().Shard(k)
+					by[shard] = append(by[shard], k)
+				}
+				for shard, some := range by {
+					if err := m.step("announce", func() error { return m.to.SetElsewhere(ctx, shard, some) }); err != nil {
+						return err
+					}
+				}
+				if cursor = next; cursor == 0 {
+					break
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// late moves what has stayed, as long as it is worth waiting for.
+func (m *migrator) late(ctx context.Context) error {
+	for until := time.Now().Add(m.Wait); ; {
+		got, err := m.pass(ctx, store.KindAll)
+		if err != nil {
+			return err
+		}
+		m.done.Claimed, m.done.Reported, m.done.Soon = got.Held.Claimed, got.Held.Reported, got.Held.Soon
+		if got.Moved == 0 && (got.Held.Claimed+got.Held.Soon == 0 || time.Now().After(until)) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lateEvery):
+		}
+	}
+	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.to.Side().State != store.SideOpened {
+		return nil
+	}
+	if err := m.forget(ctx, m.to); err != nil { // what has ended on the old side and is not kept
+		return err
+	}
+	return m.step("open", func() error {
+		return m.to.SetSide(ctx, store.Side{State: store.SideOpen, ID: m.id, Other: m.homes[0]})
+	})
+}

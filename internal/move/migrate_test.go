@@ -1,0 +1,467 @@
+package move
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// side is one of the two of a test.
+type side struct {
+	srv  *redistest.Server
+	conn *store.Conn
+	ns   string
+}
+
+func newSide(t *testing.T, ns string) *side {
+	t.Helper()
+	s := &side{srv: redistest.Shared(t), ns: ns}
+	if ns == "" {
+		s.ns = s.srv.Namespace()
+	}
+	var err error
+	if s.conn, err = store.Open(store.Address{URL: s.srv.URL()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.conn.Close() })
+	return s
+}
+
+// store is what an instance of this side has, whose start writes so many shards if it is
+// the first.
+func (s *side) store(t *testing.T, shards int) *store.Store {
+	t.Helper()
+	space, _, err := store.Discover(t.Context(), s.conn, keys.Space{Namespace: s.ns, Shards: shards}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	if err := x.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// alive makes it look as if an instance of this version lived there.
+func (s *side) alive(t *testing.T, x *store.Store) {
+	t.Helper()
+	if _, err := x.Beat(t.Context(), store.Beat{ID: "abcdefghijkl", About: `{"label":"new","version":"v2"}`, Figures: `{"since":1,"sides":true}`}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func migration(t *testing.T, a, b *side) MigrateOptions {
+	return MigrateOptions{From: a.conn, To: b.conn, Names: [2]string{"old", "new"}, Namespace: a.ns, MaxSkew: 50 * time.Millisecond, Wait: time.Millisecond,
+		Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}}
+}
+
+// two are both sides, on which instances seem to live.
+func two(t *testing.T, shards int) (a, b *side, old, fresh *store.Store) {
+	t.Helper()
+	a = newSide(t, "")
+	b = newSide(t, a.ns)
+	old, fresh = a.store(t, 2), b.store(t, shards)
+	a.alive(t, old)
+	b.alive(t, fresh)
+	return a, b, old, fresh
+}
+
+// total is how many records, and how many pending, a side holds.
+func (s *side) total(x *store.Store) (records, pending int64) {
+	for place := range x.Space().Places() {
+		p := keys.Partition{Prefix: prefix, Shard: place}
+		records += s.srv.Client().HLen(context.Background(), x.Space().Records(p)).Val()
+		pending += s.srv.Client().ZCard(context.Background(), x.Space().Shadow(p)).Val()
+	}
+	return records, pending
+}
+
+// A migration that is killed at any of its steps, before it or right after it, is
+// finished by the next one, and each notice is kept once, in the state that it had, on
+// the new side.
+func TestAMigrationIsKilledAtEachStep(t *testing.T) {
+	const atOnce = 6 // of those that wait, rather than work
+	steps := killMigration(t, never, false)
+	if steps < 20 {
+		t.Fatalf("a migration takes %d steps", steps)
+	}
+	var workers sync.WaitGroup
+	next := make(chan int)
+	for range atOnce {
+		workers.Go(func() {
+			for n := range next {
+				t.Run(fmt.Sprintf("before %d", n), func(t *testing.T) { killMigration(t, n, false) })
+				t.Run(fmt.Sprintf("after %d", n), func(t *testing.T) { killMigration(t, n, true) })
+			}
+		})
+	}
+	for n := 1; n <= steps; n++ {
+		next <- n
+	}
+	close(next)
+	workers.Wait()
+}
+
+// never is the number of a step that no migration comes to.
+const never = 1 << 30
+
+// killMigration kills one at its n-th step, and says how many it has made.
+func killMigration(t *testing.T, n int, after bool) (steps int) {
+	a, b, old, fresh := two(t, 3)
+	states, claims := fill(t, old, 24)
+	at := ""
+	m := newMigrator(migration(t, a, b))
+	m.step = func(name string, do func() error) error {
+		steps++
+		if steps < n {
+			return do()
+		}
+		if steps > n {
+			t.Fatal("a step of who is dead")
+		}
+		at = name
+		if after {
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		return errKilled
+	}
+	_, err := m.migrate(t.Context())
+	if n == never && err != nil || n != never && !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	for key, want := range states { // in the meantime nobody is told what is not so
+		var found int
+		for _, x := range []*store.Store{old, fresh} {
+			f, err := x.Find(t.Context(), prefix, key)
+			switch {
+			case err == nil && f.State == want:
+				found++
+			case !errors.Is(err, store.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == store.SideOpen):
+				t.Fatalf("killed at %s: %s is %+v, %v; want %s", at, key, f, err, want)
+			}
+		}
+		if found > 1 {
+			t.Fatalf("killed at %s: %s lies on both sides", at, key)
+		}
+	}
+	done, err2 := Migrate(t.Context(), migration(t, a, b))
+	if err2 != nil || done.Claimed != len(claims) || done.MissingN != 0 || !done.Open {
+		t.Fatalf("killed at %s: %+v, %v", at, done, err2)
+	}
+	for _, c := range claims {
+		if _, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}})
+		if err != nil || !errors.Is(r[0].Err, store.ErrMoved) {
+			t.Fatalf("%s is claimed on the old side, and the new one takes it: %+v, %v", c.Key, r, err)
+		}
+		got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
+		if err != nil || got[0].Stale {
+			t.Fatalf("killed at %s: a settle did not count: %+v, %v", at, got, err)
+		}
+		states[c.Key] = notice.Delivered
+	}
+	if done, err2 = Migrate(t.Context(), migration(t, a, b)); err2 != nil || done.Moved != len(claims) || done.MissingN != 0 {
+		t.Fatalf("killed at %s: %+v, %v", at, done, err2)
+	}
+	if side := fresh.Side(); side.State != store.SideOpen {
+		if err := fresh.Known(t.Context()); err != nil || fresh.Side().State != store.SideOpen {
+			t.Fatalf("killed at %s: %+v, %v", at, fresh.Side(), err)
+		}
+	}
+	check(t, b.srv, fresh, states, 0)
+	if records, pending := a.total(old); records+pending != 0 {
+		t.Fatalf("killed at %s: the old side has %d records, %d pending", at, records, pending)
+	}
+	return steps
+}
+
+// What has moved is answered with ErrMoved on the old side, whatever is asked, and what
+// is there is not hindered by it; in the end the old side takes nothing.
+func TestCallsWhileNoticesMove(t *testing.T) {
+	ctx := t.Context()
+	a, b, old, fresh := two(t, 1)
+	var ks []string
+	for i := range 40 {
+		ks = append(ks, fmt.Sprintf("app1:a:b:%d", i))
+	}
+	schedule := func(x *store.Store, ks ...string) map[string]error {
+		t.Helper()
+		out := map[string]error{}
+		by := map[keys.Partition][]store.Request{}
+		for _, k := range ks {
+			p := x.Space().Partition(prefix, k)
+			by[p] = append(by[p], store.Request{Key: k, Delay: time.Hour, Content: notice.Content{Body: []byte("1")}})
+		}
+		var batches []store.Batch
+		for p, reqs := range by {
+			batches = append(batches, store.Batch{Partition: p, Requests: reqs})
+		}
+		for i, got := range x.ScheduleAll(ctx, batches) {
+			for j, r := range batches[i].Requests {
+				out[r.Key] = got.Err
+				if got.Err == nil {
+					out[r.Key] = got.Replies[j].Err
+				}
+			}
+		}
+		return out
+	}
+	schedule(old, ks...)
+	m := newMigrator(migration(t, a, b))
+	m.step = func(name string, do func() error) error {
+		if name == "end" {
+			return errors.Join(do(), errKilled)
+		}
+		return do()
+	}
+	if _, err := m.migrate(ctx); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	gone, here := 0, ""
+	for _, k := range ks {
+		_, err := old.Find(ctx, prefix, k)
+		_, aerr := old.Amend(ctx, prefix, k, store.Reschedule, store.When{Delay: 2 * time.Hour})
+		back, err2 := old.Restore(ctx, old.Space().Partition(prefix, k), []store.Letter{{Notice: &notice.Notice{Key: k, Made: 1}}})
+		if err2 != nil || errors.Is(back[0].Err, store.ErrMoved) != errors.Is(err, store.ErrMoved) {
+			t.Errorf("%s: %+v, %v", k, back, err2)
+		}
+		serr := schedule(old, k)[k]
+		moved := errors.Is(err, store.ErrMoved)
+		if moved != errors.Is(aerr, store.ErrMoved) || moved != errors.Is(serr, store.ErrMoved) || !moved && (err != nil || aerr != nil || serr != nil) {
+			t.Errorf("%s: found %v, changed %v, scheduled %v", k, err, aerr, serr)
+		}
+		if moved {
+			gone++
+		} else {
+			here = k
+		}
+	}
+	if gone == 0 || gone == len(ks) {
+		t.Fatalf("%d of %d have moved", gone, len(ks))
+	}
+	all := schedule(old, append(ks, "app1:a:b:new")...)
+	for _, k := range ks {
+		if _, err := fresh.Find(ctx, prefix, k); errors.Is(all[k], store.ErrMoved) != (err == nil) {
+			t.Errorf("%s: %v here, %v there", k, all[k], err)
+		}
+	}
+	if all["app1:a:b:new"] != nil || all[here] != nil {
+		t.Errorf("%v, %v", all["app1:a:b:new"], all[here])
+	}
+	for k, err := range schedule(fresh, ks...) {
+		if !errors.Is(err, store.ErrMoved) {
+			t.Errorf("the new side takes %s: %v", k, err)
+		}
+	}
+	if err := fresh.Pause(ctx, prefix); !errors.Is(err, store.ErrMoved) {
+		t.Errorf("the new side is paused: %v", err)
+	}
+	if err := old.Pause(ctx, prefix); err != nil {
+		t.Error(err)
+	}
+	done, err := Migrate(ctx, migration(t, a, b))
+	if err != nil || done.Moved+gone != len(ks)+1 || done.Checked != len(ks)+1 {
+		t.Fatalf("%+v, %v, %d gone before", done, err, gone)
+	}
+	for k, err := range schedule(old, append(ks, "app1:a:b:other")...) {
+		if !errors.Is(err, store.ErrMoved) {
+			t.Errorf("the old side takes %s: %v", k, err)
+		}
+	}
+	if _, err := old.Find(ctx, prefix, "app1:a:b:other"); !errors.Is(err, store.ErrMoved) {
+		t.Errorf("%v", err)
+	}
+	if paused, err := fresh.Paused(ctx); err != nil || !slices.Equal(paused, []string{prefix}) {
+		t.Errorf("%v, %v", paused, err)
+	}
+	for k, err := range schedule(fresh, append(ks, "app1:a:b:other")...) {
+		if err != nil {
+			t.Errorf("%s: %v", k, err)
+		}
+	}
+	if n, pending := b.total(fresh); n != int64(len(ks)+2) || pending != n {
+		t.Errorf("%d records, %d pending", n, pending)
+	}
+	for k := range all { // the timers went along
+		d := b.srv.Client().PTTL(ctx, k).Val()
+		if there := a.srv.Client().Exists(ctx, k).Val(); d < 50*time.Minute || there != 0 {
+			t.Errorf("the timer of %s has %s left there, and %d are here", k, d, there)
+		}
+	}
+	if err := a.conn.Ping(ctx).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ahead is a hook that puts a server's clock ahead.
+type ahead struct{ by time.Duration }
+
+func (h ahead) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h ahead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (h ahead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if now, ok := cmd.(*redis.TimeCmd); ok {
+			now.SetVal(now.Val().Add(h.by))
+		}
+		return err
+	}
+}
+
+// Clocks that are too far apart are refused with the figures, at the start and amid the
+// steps, and nothing has been changed then or can get lost.
+func TestClocksApartAreRefused(t *testing.T) {
+	for _, by := range []time.Duration{200 * time.Millisecond, -200 * time.Millisecond} {
+		a, b, old, fresh := two(t, 1)
+		states, _ := fill(t, old, 12)
+		b.conn.AddHook(ahead{by})
+		begun, err := Migrate(t.Context(), migration(t, a, b))
+		if !errors.Is(err, ErrSkew) || begun.Begun || !strings.Contains(err.Error(), "50ms") {
+			t.Errorf("%v", err)
+		}
+		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != store.SideOpen || fresh.Side().State != store.SideOpen {
+			t.Errorf("%d records, %v, %v", records, old.Side(), fresh.Side())
+		}
+		b.conn.AddHook(ahead{-by})
+		m := newMigrator(migration(t, a, b))
+		n := 0
+		m.step = func(name string, do func() error) error {
+			if name == "end" {
+				if n++; n == 2 {
+					b.conn.AddHook(ahead{by})
+				}
+			}
+			return do()
+		}
+		if begun, err := m.migrate(t.Context()); !errors.Is(err, ErrSkew) || !begun.Begun || n != 2 {
+			t.Errorf("%v after %d steps", err, n)
+		}
+		b.conn.AddHook(ahead{-by})
+		if done, err := Migrate(t.Context(), migration(t, a, b)); err != nil || !done.Open {
+			t.Errorf("%+v, %v", done, err)
+		}
+	}
+}
+
+// What would mix up notices of several Redis is refused, and changes nothing.
+func TestMigrationsThatAreRefused(t *testing.T) {
+	ctx := t.Context()
+	a, b, old, fresh := two(t, 1)
+	fill(t, old, 12)
+	refused := func(o MigrateOptions, words string) {
+		t.Helper()
+		if _, err := Migrate(ctx, o); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v; want %q", err, words)
+		}
+	}
+	same := migration(t, a, a)
+	refused(same, "another reshard or migration")
+	empty := newSide(t, a.ns)
+	refused(migration(t, empty, b), "no instance has begun")
+	if _, err := fresh.Schedule(ctx, keys.Partition{Prefix: prefix}, []store.Request{{Key: "app1:a:b:own"}}); err != nil {
+		t.Fatal(err)
+	}
+	refused(migration(t, a, b), "notices of its own")
+	if old.Side().State != store.SideOpen {
+		t.Error(old.Side())
+	}
+	if _, _, err := fresh.Forget(ctx, keys.Partition{Prefix: prefix}, []string{"app1:a:b:own"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fresh.Amend(ctx, prefix, "app1:a:b:own", store.Cancel, store.When{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := fresh.Forget(ctx, keys.Partition{Prefix: prefix}, []string{"app1:a:b:own"}); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody lives on the new side; then it is prepared.
+	refused(migration(t, a, empty), "no instance lives there")
+	other := empty.store(t, 0)
+	if other.Side().State != store.SideComing || old.Side().State != store.SideOpen {
+		t.Errorf("%v, %v", other.Side(), old.Side())
+	}
+	if other.Space().Now().Shards != 2 {
+		t.Errorf("%d shards, want as many as on the old side", other.Space().Now().Shards)
+	}
+	empty.alive(t, other)
+	m := newMigrator(migration(t, a, empty))
+	m.step = func(name string, do func() error) error {
+		if name == "left" {
+			return errKilled
+		}
+		return do()
+	}
+	if _, err := m.migrate(ctx); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	refused(migration(t, a, b), "another Redis than new")
+	refused(migration(t, empty, b), "from another Redis")
+	if _, err := reshard(t, a.srv, a.conn, 4); !errors.Is(err, ErrRefused) {
+		t.Errorf("a reshard amid a migration: %v", err)
+	}
+	// Half of the way it turns round.
+	b.alive(t, fresh)
+	done, err := Migrate(ctx, migration(t, empty, a))
+	if err != nil || !done.Open || done.MissingN > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if records, _ := empty.total(other); records != 0 {
+		t.Errorf("%d records are left", records)
+	}
+	if records, _ := a.total(old); records != 12 {
+		t.Errorf("%d records are back", records)
+	}
+	// An instance of the version before lives on the old side.
+	if _, err := old.Beat(ctx, store.Beat{ID: "abcdefghijkm", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1,"places":1}`}); err != nil {
+		t.Fatal(err)
+	}
+	refused(migration(t, a, empty), "version that knows nothing")
+}
+
+// What falls due soon is left to the side that has it, so that it is not late if the mover
+// is killed; what is long overdue is not.
+func TestWhatIsDueSoonStays(t *testing.T) {
+	ctx := t.Context()
+	a, b, old, fresh := two(t, 1)
+	for i, d := range []time.Duration{10 * time.Minute, 3 * time.Hour} {
+		k := fmt.Sprintf("app1:a:b:%d", i)
+		if _, err := old.Schedule(ctx, old.Space().Partition(prefix, k), []store.Request{{Key: k, Delay: d}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := old.Space().Partition(prefix, "app1:a:b:2")
+	if _, err := old.Schedule(ctx, p, []store.Request{{Key: "app1:a:b:2"}}); err != nil {
+		t.Fatal(err)
+	}
+	past := float64(time.Now().Add(-2*time.Hour).UnixMilli()) + .5
+	if err := a.srv.Client().ZAdd(ctx, old.Space().Shadow(p), redis.Z{Score: past, Member: "app1:a:b:2"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	m := newMigrator(migration(t, a, b))
+	m.near = time.Hour
+	done, err := m.migrate(ctx)
+	if err != nil || done.Moved != 2 || done.Soon != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := fresh.Find(ctx, prefix, "app1:a:b:0"); !errors.Is(err, store.ErrMoved) {
+		t.Errorf("%v", err)
+	}
+}

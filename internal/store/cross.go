@@ -1,0 +1,328 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+)
+
+// Notices that go to another Redis: out, in and end as from a former shard, with the
+// Store of the other side as the place they go to. See package move.
+
+// Way leads to another Redis. What falls due within Near, or has just done so, does not
+// take it.
+type Way struct {
+	Far  *Store
+	Near time.Duration
+}
+
+// SendOff takes notices of a side that is being left out of one shard, on their way to one
+// of another Redis.
+func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to int, ks []string) (Moving, Staying, error) {
+	far := way.Far
+	id := s.Side().ID
+	l := Moving{From: from, To: to, far: id + "/" + s.space.Tag(from.Shard)}
+	last, err := far.lastIn(ctx, to, l.far)
+	if err != nil {
+		return l, Staying{}, err
+	}
+	timers := "1"
+	if s.o.Cluster {
+		timers = "0"
+	}
+	args := []any{id + "/" + far.space.Tag(to), from.Prefix, maxMovingBytes, last, way.Near.Milliseconds(), timers}
+	l, held, err := s.moveOut(ctx, l, args, ks, func(v *view) bool {
+		return v.side.ID == id && (v.side.State == SideLeaving || v.side.State == SideLeft)
+	})
+	if err != nil {
+		return l, held, err
+	}
+	return l, held, s.dropTimers(ctx, l)
+}
+
+// dropScript deletes a timer that expires when its notice is due: another is a
+// producer's. It is sent by its text, since each goes to a node of its own.
+const dropScript = `local at = redis.pcall('PEXPIRETIME', KEYS[1])
+if type(at) == 'table' then
+  local t = redis.call('TIME')
+  local left = redis.call('PTTL', KEYS[1])
+  at = left < 0 and left or t[1] * 1000 + math.floor(t[2] / 1000) + left
+end
+if math.abs(at - tonumber(ARGV[1])) <= 1 then return redis.call('DEL', KEYS[1]) end
+return 0`
+
+// dropTimers deletes, in a cluster, the timers of notices that are leaving.
+func (s *Store) dropTimers(ctx context.Context, l Moving) error {
+	if !s.o.Cluster {
+		return nil
+	}
+	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := 0; i < len(l.what); i += 2 {
+			if due, ok := timed(l.what[i+1]); ok {
+				p.Eval(ctx, dropScript, []string{l.what[i]}, due-1)
+			}
+		}
+		return nil
+	})
+	return s.wrapped("drop", err)
+}
+
+// timed is when a notice is due that has a timer of its own.
+func timed(what string) (due int64, ok bool) {
+	at, _, _ := strings.Cut(what, " ")
+	due, err := strconv.ParseInt(at, 10, 64)
+	return due, err == nil
+}
+
+// Arrive puts what has left another Redis in, once, and says which notices are to stay
+// there.
+func (s *Store) Arrive(ctx context.Context, l Moving) (stay []string, err error) {
+	p := keys.Partition{Prefix: l.From.Prefix, Shard: l.To}
+	timers := "1"
+	if s.o.Cluster {
+		timers = "0"
+	}
+	args := []any{l.far, l.Number, s.space.Wake(), wakeInfo(p), timers}
+	values := make([]string, len(l.what)/2)
+	for i := range values {
+		key, what := l.what[2*i], l.what[2*i+1]
+		adopted := ""
+		adopted, values[i] = timerOf(key, p.Prefix, what)
+		args = append(args, key, what, adopted, values[i])
+	}
+	stay, err = s.answer(ctx, moveInScript, s.keysOf(p), args).StringSlice()
+	if err != nil {
+		return nil, s.fail(moveInScript.op, err)
+	}
+	if s.o.Cluster {
+		err = s.armFar(ctx, l, values, stay)
+	}
+	return stay, err
+}
+
+// timerOf is "a" of a notice that was adopted, and what its timer holds.
+func timerOf(key, prefix, what string) (adopted, value string) {
+	words := strings.SplitN(what, " ", 4)
+	n, err := notice.Decode(key, prefix, words[len(words)-1])
+	switch {
+	case err != nil:
+		return "", "0" // which is no payload either
+	case n.Adopted && n.AttemptsMade == 0:
+		return "a", string(n.Body)
+	case n.Adopted:
+		adopted = "a"
+	}
+	return adopted, strconv.Itoa(n.NextAttempt())
+}
+
+// armFar sets, in a cluster, the timers of what has arrived; what is there is a
+// producer's.
+func (s *Store) armFar(ctx context.Context, l Moving, values, stay []string) error {
+	stays := make(map[string]bool, len(stay))
+	for _, k := range stay {
+		stays[k] = true
+	}
+	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, value := range values {
+			if due, ok := timed(l.what[2*i+1]); ok && !stays[l.what[2*i]] {
+				_ = p.Process(ctx, newWrite(ctx, 1, "set", l.what[2*i], value, "nx", "pxat", due-1))
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return s.wrapped("arm", err)
+}
+
+// FinishLeaving brings what is on its way out of a shard to far, whoever began.
+func (s *Store) FinishLeaving(ctx context.Context, far *Store, place int) error {
+	l, tag, err := s.outstanding(ctx, place)
+	if err != nil || l == nil {
+		return err
+	}
+	id, tag, ok := strings.Cut(tag, "/")
+	if !ok {
+		return nil // it goes to a shard of this Redis
+	}
+	l.far = id + "/" + s.space.Tag(place)
+	if l.To = far.space.Place(tag); l.To < 0 {
+		return fmt.Errorf("%w: the shard %s, to which a batch is on its way, is not known on the other side", ErrLayout, tag)
+	}
+	if err := s.dropTimers(ctx, *l); err != nil {
+		return err
+	}
+	stay, err := far.Arrive(ctx, *l)
+	if err != nil {
+		return err
+	}
+	return s.MoveEnd(ctx, *l, stay)
+}
+
+// Kind says which notices of a partition are read.
+type Kind string
+
+// The kinds.
+const (
+	KindSettled Kind = "settled"
+	KindDead    Kind = "dead"
+	KindAll     Kind = "all"
+)
+
+// KeptOf is Kept of one kind.
+func (s *Store) KeptOf(ctx context.Context, p keys.Partition, kind Kind, cursor uint64, n int64) (ks []string, next uint64, err error) {
+	name := s.space.Settled(p)
+	switch kind {
+	case KindAll:
+		return s.Kept(ctx, p, cursor, n)
+	case KindDead:
+		name = s.space.Dead(p)
+	}
+	both, next, err := s.c.ZScan(ctx, name, cursor, "", n).Result()
+	if err != nil {
+		return nil, 0, s.fail("kept", err)
+	}
+	for i := 0; i < len(both); i += 2 {
+		ks = append(ks, both[i])
+	}
+	return ks, next, nil
+}
+
+// SetElsewhere notes that notices of a shard are still to come from another Redis.
+func (s *Store) SetElsewhere(ctx context.Context, shard int, ks []string) error {
+	if len(ks) == 0 {
+		return nil
+	}
+	fields := make([]any, 0, 2*len(ks))
+	for _, k := range ks {
+		fields = append(fields, k, "?")
+	}
+	return s.wrapped("elsewhere", s.c.HSet(ctx, s.space.Elsewhere(shard), fields...).Err())
+}
+
+// Elsewhere reads which notices of a shard are on the other side, some at a time, each
+// with what it was when it left: its score in the shadow, "dead" or "settled".
+func (s *Store) Elsewhere(ctx context.Context, shard int, cursor uint64, n int64) (was map[string]string, next uint64, err error) {
+	both, next, err := s.c.HScan(ctx, s.space.Elsewhere(shard), cursor, "", n).Result()
+	if err != nil {
+		return nil, 0, s.fail("elsewhere", err)
+	}
+	was = make(map[string]string, len(both)/2)
+	for i := 0; i < len(both); i += 2 {
+		was[both[i]] = both[i+1]
+	}
+	return was, next, nil
+}
+
+// DropElsewhere forgets some of that.
+func (s *Store) DropElsewhere(ctx context.Context, shard int, ks []string) error {
+	if len(ks) == 0 {
+		return nil
+	}
+	return s.wrapped("elsewhere", s.c.HDel(ctx, s.space.Elsewhere(shard), ks...).Err())
+}
+
+// Absent is which of some keys of a shard no prefix has.
+func (s *Store) Absent(ctx context.Context, shard int, ks []string) (absent []string, err error) {
+	if len(ks) == 0 {
+		return nil, nil
+	}
+	under, err := s.locate(ctx, shard, s.Prefixes(), ks)
+	for i, p := range under {
+		if p == "" {
+			absent = append(absent, ks[i])
+		}
+	}
+	return absent, err
+}
+
+// Unshipped is how many endings a history has not confirmed yet.
+func (s *Store) Unshipped(ctx context.Context) (n int64, err error) {
+	for place := range s.space.Places() {
+		some, err := s.c.LLen(ctx, s.space.Ended(place)).Result()
+		if err != nil {
+			return 0, s.fail("endings", err)
+		}
+		n += some
+	}
+	return n, nil
+}
+
+// CopyKey gives far the service's own key, if it has one in Redis.
+func (s *Store) CopyKey(ctx context.Context, far *Store) error {
+	key, err := s.c.Get(ctx, s.space.Key()).Bytes()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil
+	case err != nil:
+		return s.fail("key", err)
+	}
+	return far.wrapped("key", far.c.Set(ctx, far.space.Key(), key, 0).Err())
+}
+
+// CopyPauses pauses on far what is paused here, and nothing else.
+func (s *Store) CopyPauses(ctx context.Context, far *Store) error {
+	want, err := s.c.SMembers(ctx, s.space.Paused()).Result()
+	if err != nil {
+		return s.fail("paused", err)
+	}
+	have, err := far.c.SMembers(ctx, far.space.Paused()).Result()
+	if err != nil {
+		return far.fail("paused", err)
+	}
+	is := map[string]bool{}
+	for _, p := range want {
+		is[p] = true
+		if err := far.c.SAdd(ctx, far.space.Paused(), p).Err(); err != nil {
+			return far.fail("pause", err)
+		}
+	}
+	for _, p := range have {
+		if !is[p] {
+			if err := far.c.SRem(ctx, far.space.Paused(), p).Err(); err != nil {
+				return far.fail("resume", err)
+			}
+		}
+	}
+	if err := far.CopyPaused(ctx); err != nil {
+		return err
+	}
+	return far.Publish(ctx, "paused ")
+}
+
+// CopyPages gives far what is known of sessions and links of the pages: which have ended
+// before their time, and which are good. It goes through all keys.
+func (s *Store) CopyPages(ctx context.Context, far *Store) error {
+	pattern := strings.TrimSuffix(s.space.Link(""), "link:") + "*"
+	for cursor := uint64(0); ; {
+		ks, next, err := s.holder(ctx, s.space.Link("")).Scan(ctx, cursor, pattern, 1000).Result()
+		if err != nil {
+			return s.fail("link", err)
+		}
+		for _, k := range ks {
+			value, err := s.c.Get(ctx, k).Result()
+			left, terr := s.c.PTTL(ctx, k).Result()
+			if errors.Is(err, redis.Nil) || terr == nil && left <= 0 {
+				continue // it is over
+			}
+			if err = errors.Join(err, terr); err == nil {
+				err = far.c.Set(ctx, k, value, left).Err()
+			}
+			if err != nil {
+				return s.fail("link", err)
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}

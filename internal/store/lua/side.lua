@@ -1,0 +1,9 @@
+-- Says how a Redis stands to another one, in notifier:meta.
+-- KEYS  1 notifier:meta
+-- ARGV  1 the epoch that stands there, "0" = none  2 "<epoch> <state> <id> <other>", then fields and values to write beside it
+-- Reply 1, or 0 = another epoch stands there, and nothing was written
+-- Bound the fields given.
+local epoch = string.match(redis.call('HGET', KEYS[1], 'side') or '0', '^%d+')
+if epoch ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'side', unpack(ARGV, 2))
+return 1

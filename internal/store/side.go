@@ -1,0 +1,196 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// How a Redis stands to another one that notices move to, or come from: see package
+// move. It stands in notifier:meta, and, as the count of shards does, a copy in each
+// shard, which is part of what the guard compares: from the first step on that anybody
+// takes in a shard whose copy has changed, he knows. So nothing is looked at on the way of
+// a notice while nothing moves. What claims and settles does not ask for the side.
+
+// SideState says what a Redis takes.
+type SideState string
+
+// The states. They only follow one another with a higher epoch.
+const (
+	SideOpen    SideState = "open"    // all
+	SideLeaving SideState = "leaving" // all but what is about notices that have moved
+	SideLeft    SideState = "left"    // nothing new, and no changes
+	SideComing  SideState = "coming"  // the same
+	SideOpened  SideState = "opened"  // all but what is about notices that are still to come
+)
+
+// Side is one, of one migration.
+type Side struct {
+	Epoch int
+	State SideState
+	ID    string // of the migration
+	Other string // the other Redis: see Home
+}
+
+// String spells it as it stands in Redis. ParseSide is its inverse.
+func (s Side) String() string {
+	if s.Epoch == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s %s %s", s.Epoch, s.State, s.ID, s.Other)
+}
+
+// ParseSide reads a side; ok is false for what is none.
+func ParseSide(text string) (side Side, ok bool) {
+	side.State = SideOpen
+	words := strings.Fields(text)
+	if len(words) != 4 {
+		return side, text == ""
+	}
+	n, err := strconv.Atoi(words[0])
+	return Side{n, SideState(words[1]), words[2], words[3]}, err == nil && n > 0
+}
+
+// Closed reports whether nothing new is taken, and no changes.
+func (s Side) Closed() bool { return s.State == SideLeft || s.State == SideComing }
+
+// sorts reports whether some notices are refused.
+func (s Side) sorts() bool { return s.State != "" && s.State != SideOpen }
+
+//go:embed lua/elsewhere.lua
+var elsewhereSource string
+
+var elsewhereCode = stripped(elsewhereSource)
+
+// guard is what a script begins with, behind the guard of all, while notices move.
+func (s Side) guard(sc *script) string {
+	if !s.sorts() || sc.named == "" {
+		return ""
+	}
+	hash := "elsewhere"
+	if sc == adoptScript { // what a producer has set since a notice left is a new one
+		hash = "moving"
+	}
+	return strings.NewReplacer("<names>", sc.named, "<hash>", hash).Replace(elsewhereCode)
+}
+
+// Side is how this Redis stands, as far as this Store knows.
+func (s *Store) Side() Side {
+	if side := s.side.Load(); side != nil {
+		return *side
+	}
+	return Side{State: SideOpen}
+}
+
+// sided notes what Redis says of its side, and reports whether that is new.
+func (s *Store) sided(text string) bool {
+	side, ok := ParseSide(text)
+	if !ok || side.Epoch <= s.Side().Epoch {
+		return false
+	}
+	s.side.Store(&side)
+	return true
+}
+
+// moved stands for a call that is not made because this Redis takes none of its kind.
+func moved(ctx context.Context) *redis.Cmd {
+	cmd := redis.NewCmd(ctx)
+	cmd.SetErr(ErrMoved)
+	return cmd
+}
+
+// still reports whether what is known of a shard is what it says. Who is refused without
+// having been asked must ask now and then.
+func (s *Store) still(ctx context.Context, base string, v *view) bool {
+	state, err := s.c.HGet(ctx, base+"layout", "state").Result()
+	return err != nil || state == v.state
+}
+
+// elsewhereIn is which of the keys that were named are on the other side; nil = the
+// error says something else.
+func elsewhereIn(err error) map[int]bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return nil
+	}
+	text, ok := strings.CutPrefix(cause(answer).Error(), "ELSEWHERE ")
+	if !ok {
+		return nil
+	}
+	which := map[int]bool{}
+	for _, word := range strings.Fields(text) {
+		if n, err := strconv.Atoi(word); err == nil {
+			which[n-1] = true
+		}
+	}
+	return which
+}
+
+// without is a list without those that are on the other side.
+func without[T any](list []T, which map[int]bool) []T {
+	var rest []T
+	for i := range list {
+		if !which[i] {
+			rest = append(rest, list[i])
+		}
+	}
+	return rest
+}
+
+// absent is the error of what was not found in a shard: it may be on the other side.
+func (s *Store) absent(ctx context.Context, shard int, key string) error {
+	v := s.view.Load()
+	switch {
+	case v == nil || !v.side.sorts():
+	case v.side.Closed():
+		return fmt.Errorf("%s: %w", key, ErrMoved)
+	default:
+		there, err := s.c.HExists(ctx, s.space.Elsewhere(shard), key).Result()
+		if err != nil {
+			return s.fail("elsewhere", err)
+		}
+		if there {
+			return fmt.Errorf("%s: %w", key, ErrMoved)
+		}
+	}
+	return fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
+//go:embed lua/side.lua
+var sideSource string
+
+var sideScript = newScript("side", sideSource, true).anywhere()
+
+// SetSide says how this Redis stands from now on, with the next epoch, in notifier:meta
+// and then in each shard, and tells all instances. fields stand beside it. It is
+// ErrUnavailable if the side has changed meanwhile.
+func (s *Store) SetSide(ctx context.Context, side Side, fields ...any) error {
+	now := s.Side()
+	side.Epoch = now.Epoch + 1
+	done, err := s.bare(ctx, sideScript, []string{s.space.Meta()}, append([]any{now.Epoch, side.String()}, fields...))
+	if err != nil {
+		return err
+	}
+	if done == 0 {
+		return fmt.Errorf("%w: another migration has begun meanwhile", ErrUnavailable)
+	}
+	s.side.Store(&side)
+	return s.Spread(ctx)
+}
+
+// Home names this Redis, with its namespace, apart from all others. It is chosen when it
+// is first asked for.
+func (s *Store) Home(ctx context.Context) (string, error) {
+	name := s.space.Meta()
+	if err := s.c.HSetNX(ctx, name, "home", rand.Text()).Err(); err != nil {
+		return "", s.fail("home", err)
+	}
+	home, err := s.c.HGet(ctx, name, "home").Result()
+	return home, s.wrapped("home", err)
+}
