@@ -114,6 +114,7 @@ func Cases(size Size) []Case {
 			size.Idle),
 			Columns: []Column{{"commands", "commands/s", true}, {"cpu_worker", "worker, % of a core", true}, {"cpu_server",
 				"servers, % of a core", true}}, Handlers: lateHandlers, Run: idleCase},
+		steadyCaseOf(size),
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
 			Columns: []Column{{"doubled_percent", "handled twice, %", true}}, Counts: true, Handlers: lateHandlers, Run: raceCase},

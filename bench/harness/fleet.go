@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"notifier/bench/peer"
 )
@@ -139,49 +138,26 @@ func (f *fleet) shrink(n int) error {
 
 // measure lets the jobs of phase n fall due.
 func (f *fleet) measure(ctx context.Context, n int) (Values, error) {
-	b := f.b
-	start := time.Now().Add(leadFor(b.Size, b.Info, f.phases.per, 10*slowest))
-	r, err := f.phases.schedule(ctx, b, phase{n, f.phases.per, start, func(int) string { return "" }})
+	before, err := f.inVain()
 	if err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
-		return nil, err
-	}
-	before, vain, err := f.spent(ctx)
+	v, err := f.phases.measure(ctx, f.b, n, f.phases.per, 10*slowest)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
-		return nil, err
-	}
-	// What is settled after the last job belongs to it, and so does a second copy.
-	if err := pause(ctx, 500*time.Millisecond); err != nil {
-		return nil, err
-	}
-	after, lost, err := f.spent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v := Values{}
-	r.Counts(v)
-	r.Lateness(v)
-	jobs := float64(f.phases.per)
-	after.perJob(v, before, int64(f.phases.per))
-	v["trips"] = float64(after.usage.Trips-before.usage.Trips) / jobs
-	v["commands"] = float64(after.usage.Commands-before.usage.Commands) / jobs
-	v["vain"] = float64(lost-vain) / jobs
-	return v, nil
+	after, err := f.inVain()
+	v["vain"] = float64(after-before) / float64(f.phases.per)
+	return v, err
 }
 
-func (f *fleet) spent(ctx context.Context) (s spent, vain int64, err error) {
+func (f *fleet) inVain() (sum int64, err error) {
 	for _, m := range f.members() {
 		n, err := m.InVain()
 		if err != nil {
-			return s, 0, err
+			return 0, err
 		}
-		vain += n
+		sum += n
 	}
-	s, err = spentSoFar(ctx, f.b)
-	return s, vain, err
+	return sum, nil
 }

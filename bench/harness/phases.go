@@ -58,3 +58,41 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, e
 	}
 	return r, nil
 }
+
+// measure lets the jobs of a phase fall due, and tells how late they were handled and what
+// they took of the servers, from the first job due to half a second after the last was
+// handled: what is settled then belongs to it, and so does a second copy.
+func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate float64) (Values, error) {
+	start := time.Now().Add(leadFor(b.Size, b.Info, jobs, rate))
+	r, err := p.schedule(ctx, b, phase{number, jobs, start, func(int) string { return "" }})
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
+		return nil, err
+	}
+	before, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, 500*time.Millisecond); err != nil {
+		return nil, err
+	}
+	after, err := spentSoFar(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	v := Values{}
+	r.Counts(v)
+	r.Lateness(v)
+	after.perJob(v, before, int64(jobs))
+	for name, n := range map[string]int64{"trips": after.usage.Trips - before.usage.Trips, "commands": after.usage.Commands - before.usage.Commands} {
+		if n > 0 { // else the server does not say
+			v[name] = float64(n) / float64(jobs)
+		}
+	}
+	return v, nil
+}

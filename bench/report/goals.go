@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"notifier/bench/harness"
@@ -52,6 +53,25 @@ func ratio(what, want, cas, value string, others []string, least float64) goal {
 		r := ours.Median / best
 		return r, fmt.Sprintf("%.1f × %s (%s)", r, who, rate(best)), true
 	}, func(v float64) bool { return v >= least }, nil}
+}
+
+// atMost is a goal on a median that is to be no more than another peer's least, at a steady
+// rate.
+func atMost(what, rate string, others ...string) goal {
+	value := "cpu_servers_" + rate
+	return goal{what, "≤ 1 ×", func(res *harness.Result) (float64, string, bool) {
+		ours, least, who := stat(res, inProcess, "steady", value), math.Inf(1), ""
+		for _, o := range others {
+			if s := stat(res, o, "steady", value); s.N > 0 && s.Median < least {
+				least, who = s.Median, o
+			}
+		}
+		if ours.N == 0 || who == "" || least == 0 {
+			return 0, "", false
+		}
+		r := ours.Median / least
+		return r, fmt.Sprintf("%.2f × %s (%s and %s µs)", r, who, Number(ours.Median), Number(least)), true
+	}, most(1), nil}
 }
 
 // beside is a goal on the pace of the callbacks case, over HTTP, beside another
@@ -145,6 +165,9 @@ func goals() []goal {
 		one("Redis bytes per pending notice", "≤ 650", inProcess, "bytes", "bytes", Number, most(650)),
 		one("idle, Redis commands/s", "≤ 5", inProcess, "idle", "commands", Number, most(5)),
 		one("idle, % of a core", "< 0.5", inProcess, "idle", "cpu_worker", Number, func(v float64) bool { return v < 0.5 }),
+		atMost("a steady 100/s: Redis CPU a notice beside asynq", "100", "asynq", "asynq-10ms"),
+		atMost("a steady 1,000/s", "1000", "asynq", "asynq-10ms"),
+		atMost("a steady 5,000/s", "5000", "asynq", "asynq-10ms"),
 		one("8 instances beside one: Redis commands a notice", "≤ 1.3 ×", inProcess, "fleet", "commands_ratio", times, most(1.3)),
 		one("8 instances beside one: Redis CPU a notice", "≤ 1.3 ×", inProcess, "fleet", "cpu_servers_ratio", times, most(1.3)),
 		one("8 instances beside one: lateness p99", "≤ 1.5 ×", inProcess, "fleet", "p99_ms_ratio", times, most(1.5)),

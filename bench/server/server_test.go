@@ -18,11 +18,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestParseStat(t *testing.T) {
 	line := "42 (a (b) c) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 20 5 20 0 1 0 100 1 2"
 	s, err := parseStat([]byte(line))
-	if err != nil || s.parent != 7 || s.cpu != 2250*time.Millisecond {
-		t.Errorf("%+v, %v; want parent 7, 2.25 s", s, err)
+	if err != nil || s.parent != 7 || s.cpu != 2*time.Second || s.ended != 250*time.Millisecond {
+		t.Errorf("%+v, %v; want parent 7, 2 s, and 0.25 s of children", s, err)
 	}
 	if _, err := parseStat([]byte("1 (x) S 1")); err == nil {
 		t.Error("a short line was read")
+	}
+}
+
+// Less than a tick counts.
+func TestProcessorTimeIsFine(t *testing.T) {
+	before, err := CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from := running(os.Getpid()); running(os.Getpid()) < from+2*time.Millisecond; {
+	}
+	after, err := CPU(os.Getpid())
+	if err != nil || after-before < 2*time.Millisecond {
+		t.Errorf("%s after 2 ms of work, %v", after-before, err)
 	}
 }
 

@@ -1,0 +1,58 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"notifier/bench/peer"
+)
+
+// steadyRates are how many jobs are due a second, one rate after another on one server.
+var steadyRates = []int{100, 1000, 5000}
+
+// leasing are the peers that give a job back when its worker dies.
+var leasing = []string{"notifier", "asynq", "asynq-10ms", "gocraft", "lmstfy", "river", "beanstalkd"}
+
+func steadyCaseOf(size Size) Case {
+	c := Case{Name: "steady", Title: "A steady load", What: fmt.Sprintf("100, 1,000 and 5,000 jobs a second at random whole ms for %s each, one after "+
+		"another on one server, scheduled before, nothing else pending, %d handlers that do nothing; the servers' processor time, and the "+
+		"commands of Redis, those inside scripts included, from the first job due to half a second after the last was handled. Only peers that "+
+		"give a job back when its worker dies.", size.Window, lateHandlers),
+		Counts: true, Handlers: lateHandlers, Run: steadyCase,
+		Only: func(i peer.Info) bool { return slices.Contains(leasing, i.Name) }}
+	for _, x := range []struct{ value, title string }{{"cpu_servers", "servers, CPU µs/job"}, {"commands", "commands/job"}, {"p99_ms", "p99 ms"}} {
+		for _, rate := range steadyRates {
+			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", x.value, rate), fmt.Sprintf("%s, %s/s", x.title, thousands(rate)), true})
+		}
+	}
+	return c
+}
+
+func steadyCase(ctx context.Context, b *Bench) (Values, error) {
+	speed, err := warm(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	jobsAt := func(rate int) int { return int(float64(rate) * b.Size.Window.Seconds()) }
+	all := newPhases(jobsAt(slices.Max(steadyRates)), len(steadyRates))
+	if err := b.Peer.Work(ctx, b.Env.Handlers, all.handle); err != nil {
+		return nil, err
+	}
+	v := Values{}
+	for i, rate := range steadyRates {
+		w, err := all.measure(ctx, b, i, jobsAt(rate), speed)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
+			v[name] += w[name]
+		}
+		for _, name := range []string{"cpu_servers", "commands", "p99_ms"} {
+			if x, ok := w[name]; ok {
+				v[fmt.Sprintf("%s_%d", name, rate)] = x
+			}
+		}
+	}
+	return v, nil
+}
