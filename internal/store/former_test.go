@@ -574,3 +574,25 @@ func TestPuttingBackAmidAReshard(t *testing.T) {
 		}
 	}
 }
+
+// A dead letter that has come under a key since is not taken away by a replay of what had
+// ended under that key before.
+func TestAReplayLeavesAnothersDeadLetter(t *testing.T) {
+	s, _ := historic(t, 1000)
+	const key = "app1:a:b:1"
+	s.put(t, Request{Key: key, Content: body("1")})
+	f, err := s.Find(t.Context(), prefix, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := ReplayItem{Number: 1, Notice: &notice.Notice{Key: key, Route: prefix, Made: f.Made, Content: f.Content}}
+	s.end(t, Settlement{Claim: s.take(t, key, "t1"), Ending: EndDelivered})
+	s.put(t, Request{Key: key, Content: body("2"), OnDuplicate: Replace})
+	s.end(t, Settlement{Claim: s.take(t, key, "t2"), Ending: EndDead})
+	if r, err := s.Replay(t.Context(), Replay{Mark: "r"}, []ReplayItem{item}); err != nil || r[0].Result != string(notice.Dead) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if f, err := s.Find(t.Context(), prefix, key); err != nil || f.State != notice.Dead || string(f.Body) != "2" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}

@@ -10,7 +10,8 @@
 // the next step.
 //
 // There are worlds of several kinds ([kind]): of one prefix; of moves from one
-// prefix to another; of adopted timers, whose events Redis itself sends.
+// prefix to another; of adopted timers, whose events Redis itself sends; of reshards,
+// in which other shards take the place of those there are.
 //
 // What fails is shrunk to a short story by pgregory.net/rapid. The second part
 // runs instances at once, records what each call was asked and answered, and has

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -55,7 +56,7 @@ func (w *world) compareEndings() {
 	if w.kind == onePrefix {
 		return
 	}
-	texts, err := w.store.Endings(w.ctx, 0, 0, 10_000)
+	texts, err := w.handedOver()
 	if err != nil || len(texts) != len(w.endings) {
 		w.t.Fatalf("%d endings wait for history, want %d; %v", len(texts), len(w.endings), err)
 	}
@@ -75,7 +76,25 @@ func (w *world) compareEndings() {
 			w.t.Fatalf("key %d, made at %d, has ended twice as number %d", is.key, is.made, e.Number)
 		}
 		numbers[number] = true
+		made := fmt.Sprintf("%s %d", e.Key, e.Made)
+		w.numbers[made] = max(w.numbers[made], e.Number)
 	}
+}
+
+// handedOver is what waits for history, of all places, in the order in which it has
+// ended.
+func (w *world) handedOver() (texts []string, err error) {
+	for p := range w.layouts[len(w.layouts)-1].Places() {
+		some, err := w.plain.LRange(w.ctx, w.layouts[len(w.layouts)-1].Ended(p), 0, -1).Result()
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, some...)
+	}
+	if w.kind == reshards {
+		slices.SortStableFunc(texts, func(a, b string) int { return strings.Compare(strings.Fields(a)[1], strings.Fields(b)[1]) })
+	}
+	return texts, nil
 }
 
 func (w *world) endingsActions() map[string]func(*rapid.T) {

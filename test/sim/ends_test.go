@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -78,7 +79,9 @@ func (w *world) outcome(t *rapid.T, j *job) *settlement {
 		e.ending = store.EndDelivered
 	case j.stage == failed:
 		n.Add(notice.Attempt{Number: n.AttemptsMade + 1, At: n.Due, Status: 500, Reason: notice.ReasonTimeout})
-		e.ending = store.EndRetry
+		if e.ending = store.EndRetry; rapid.IntRange(0, 2).Draw(t, "is refused for good") == 2 {
+			e.ending, n.Reason = store.EndDead, notice.ReasonGone
+		}
 	case j.awaits:
 		e.ending = store.EndRetry
 	default:
@@ -116,7 +119,7 @@ func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
 	c := j.claim
 	c.Notice = e.notice
 	w.wire.lose(f)
-	out, err := in.store.Settle(w.ctx, at(j.under), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push}})
+	out, err := in.store.Settle(w.ctx, j.at(), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push}})
 	answered := w.sent(f, err)
 	if answered {
 		in.jobs = slices.DeleteFunc(in.jobs, func(o *job) bool { return o == j })
@@ -211,7 +214,9 @@ func (w *world) lookUp(t *rapid.T) {
 
 func (w *world) readFor(t *rapid.T, e *entry) {
 	in := w.any(t)
+	w.lose(t, arrives)
 	found, err := in.store.Find(w.ctx, in.route(), key(e.key))
+	w.wire.lose(arrives)
 	n := &w.notes[e.key]
 	if (err != nil) != (n.state == "") {
 		t.Fatalf("find key %d, %s: %v", e.key, n, err)
@@ -250,7 +255,7 @@ func (w *world) report(t *rapid.T) {
 	c.Notice = &x
 	in := w.any(t)
 	w.wire.lose(f)
-	out, err := in.store.Settle(w.ctx, at(found.Route), []store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
+	out, err := in.store.Settle(w.ctx, keys.Partition{Prefix: found.Route, Shard: found.Shard}, []store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
 	w.sent(f, err)
 	if f == requestLost {
 		return
@@ -258,7 +263,7 @@ func (w *world) report(t *rapid.T) {
 	if n.held() && n.holder == token && n.body != e.body {
 		t.Fatalf("the report on body %d settles body %d", e.body, n.body)
 	}
-	w.ended(t, &job{key: e.key, under: found.Route, token: token, body: e.body, made: found.Made, score: -1}, end, out)
+	w.ended(t, &job{key: e.key, under: found.Route, place: found.Shard, token: token, body: e.body, made: found.Made, score: -1}, end, out)
 }
 
 // read keeps what a delivered notice is, for a report that comes late.
@@ -273,7 +278,9 @@ func (w *world) read(t *rapid.T) {
 func (w *world) readToReopen(t *rapid.T, k int) {
 	n := &w.notes[k]
 	in := w.any(t)
+	w.lose(t, arrives)
 	f, err := in.store.Find(w.ctx, in.route(), key(k))
+	w.wire.lose(arrives)
 	if err != nil || f.State != notice.Delivered {
 		t.Fatalf("find key %d, %s: %v, %v", k, n, f.State, err)
 	}
@@ -298,7 +305,7 @@ func (w *world) reopenRead(t *rapid.T) {
 	if f == requestLost {
 		return
 	}
-	done := n.state == notice.Delivered && n.writes == r.writes && n.made == r.found.Made && n.under == r.found.Route
+	done := n.state == notice.Delivered && n.writes == r.writes && n.made == r.found.Made && n.under == r.found.Route && n.place == r.found.Shard && !n.away
 	if answered && c.Done != done {
 		t.Fatalf("reopen of %s: done %v, want %v", n, c.Done, done)
 	}
@@ -340,6 +347,10 @@ func (w *world) flush(t *rapid.T) {
 func (w *world) trim(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "now") > 0 {
 		t.SkipNow()
+	}
+	if w.kind == reshards {
+		w.trimPlace(t)
+		return
 	}
 	var list []store.Trim
 	for _, p := range w.under {

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 
 	"pgregory.net/rapid"
 
+	"notifier/internal/keys"
 	"notifier/internal/store"
 )
 
@@ -31,23 +33,28 @@ func (w *world) movesActions() map[string]func(*rapid.T) {
 
 // by tells which instance a call comes to, where that matters.
 func (w *world) by(in *instance) string {
-	if w.kind != moves {
+	if !w.kind.many() {
 		return ""
 	}
 	return " by " + in.id
 }
 
-// where tells under which prefix, where there is more than one.
-func (w *world) where(under string) string {
-	if w.kind != moves {
-		return ""
+// where tells under which prefix, or in which place, where there is more than one.
+func (w *world) where(p keys.Partition) string {
+	switch w.kind {
+	case moves:
+		return " under " + p.Prefix
+	case reshards:
+		return fmt.Sprintf(" in place %d", p.Shard)
 	}
-	return " under " + under
+	return ""
 }
 
 // serving are the instances that claim what lies where n does.
 func (w *world) serving(n *note) []*instance {
-	return slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return !slices.Contains(in.own, n.under) })
+	return slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool {
+		return !slices.Contains(in.own, n.under) || in.store.Space().Places() <= n.place
+	})
 }
 
 // deploy ends an instance that has nothing in hand, and starts another.

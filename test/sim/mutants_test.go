@@ -57,6 +57,26 @@ var mutations = []mutation{
 	{"what is replaced is handed over under the wrong prefix", "hand(died == 1 and 'R' or 'r', key, old, under)", "hand(died == 1 and 'R' or 'r', key, old)", moves},
 	{"endings are forgotten that history does not have", "redis.call('LINDEX', KEYS[1], n - 1) == ARGV[4]", "true", moves},
 	{"two bring endings to history", "if had[1] and had[1] ~= ARGV[1] and", "if false and", moves},
+	{"a notice is put back over another", "if old then\n    reply", "if false then\n    reply", moves},
+	{"what is put back is due now", "if due < now then due = now end\n      local own", "due = now\n      local own", moves},
+	{"what is put back has a timer until its due time", "call('SET', key, ARGV[i + 4], 'PXAT', format('%.0f', due - 1))\n      elseif", "call('SET', key, ARGV[i + 4], 'PXAT', format('%.0f', due))\n      elseif", moves},
+	{"an item of a replay is done twice", "if number > last then", "if true then", moves},
+	{"a replay replaces what is pending", "if call('ZSCORE', KEYS[k], key) then return 'pending' end", "", moves},
+	{"a replay sends what was cancelled since", "if settled and same and tonumber(settled) % 1 ~= 0 then return 'cancelled' end", "", moves},
+	{"a replay leaves what had ended", "call('ZREM', KEYS[k + 3], key)\n        end", "end", moves},
+	{"a replay's new webhook-ids are the old ones", "if ARGV[3] == '1' then made =", "if false then made =", moves},
+	{"what is pending is forgotten", "if redis.call('ZSCORE', KEYS[1], key) then\n    pending", "if false then\n    pending", moves},
+	{"who slept through a reshard is not refused", "if redis.call('HGET', KEYS[#KEYS], 'state') ~= '", "if false and '' ~= '", reshards},
+	{"of two reshards at a time both are announced", "if stands ~= ARGV[1] then return 0 end", "", reshards},
+	{"what lies in a former shard is not found", "if there[i] then reply[i] = 1 end", "", reshards},
+	{"what is on its way is not found", "reply[i] = away[i] and 2 or 0 end", "reply[i] = 0 end", reshards},
+	{"what is claimed leaves a former shard", "elseif held_by[i] or lapses > 0 and lapses < 0.49 then", "elseif false then", reshards},
+	{"what has lapsed leaves a former shard", "elseif held_by[i] or lapses > 0 and lapses < 0.49 then", "elseif held_by[i] then", reshards},
+	{"what has left a former shard is still there", "call('HDEL', KEYS[2], unpack(gone))", "", reshards},
+	{"a batch arrives twice", "if tonumber(number) >= tonumber(ARGV[2]) then", "if false then", reshards},
+	{"it is not noted that a batch has arrived", "call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))", "", reshards},
+	{"a dead letter arrives as nothing", "if score ~= '-' then\n        local z", "if score ~= '-' and j ~= 2 then\n        local z", reshards},
+	{"what is settled arrives without its time", "z[#z + 1] = score", "z[#z + 1] = j == 3 and math.floor(score) or score", reshards},
 }
 
 // recorder is a test whose failure is what is wanted.
@@ -94,7 +114,7 @@ func (r *recorder) story() string {
 
 // TestTheSimulatorFindsWrongScripts: each script with a wrong line makes it fail.
 func TestTheSimulatorFindsWrongScripts(t *testing.T) {
-	const most = 40_000 // steps within which each is found, many times over
+	most := *withinFlag
 	for _, m := range mutations[:min(*mutants, len(mutations))] {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			l := newLab(t, cmp.Or(m.kind, onePrefix), m)

@@ -12,6 +12,10 @@ import (
 type note struct {
 	state  notice.State // "", scheduled (also while it is claimed), dead, delivered, cancelled
 	under  string       // the prefix it lies under
+	place  int          // in which shard; -1 = it never lay in any
+	away   bool         // it has left that, on its way
+	to     int          // where it goes then
+	fresh  bool         // it was made in this step
 	body   int          // which schedule call made it
 	made   notice.Made
 	used   int // attempts in the record
@@ -47,7 +51,7 @@ func (n *note) text() string {
 
 // claimable: a claim by another wins.
 func (n *note) claimable() bool {
-	return n.state == notice.Scheduled && (n.lapses == 0 && !n.far || n.lapses > 0 && !n.lasts)
+	return n.state == notice.Scheduled && !n.away && (n.lapses == 0 && !n.far || n.lapses > 0 && !n.lasts)
 }
 
 // held: somebody's lease lasts.
@@ -121,6 +125,7 @@ func reportToken(n *note) string {
 type job struct {
 	key           int
 	under         string
+	place         int
 	token         string
 	body, used    int
 	made          notice.Made
@@ -148,7 +153,7 @@ func (s stage) String() string {
 
 // settles reports whether the settle of a job must be taken.
 func (n *note) settles(j *job) bool {
-	if n.under != j.under {
+	if n.under != j.under || n.place != j.place || n.away {
 		return false
 	}
 	if n.held() {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -44,7 +45,11 @@ func (w *world) save(t *rapid.T) {
 		t.Fatal(err)
 	}
 	w.say("Redis has written all so far to its disk")
-	w.disk = &disk{dump: v, notes: w.notes, timers: w.timers, list: slices.Clone(w.list), endings: slices.Clone(w.endings), held: w.held}
+	w.disk = &disk{dump: v, notes: w.notes, timers: w.timers, list: slices.Clone(w.list), endings: slices.Clone(w.endings), held: w.held,
+		last: map[*replaying]map[int]int{}}
+	for _, r := range w.replays {
+		w.disk.last[r] = maps.Clone(r.last)
+	}
 }
 
 // restart: Redis comes back with what it had written, knows no scripts, and has
@@ -68,5 +73,9 @@ func (w *world) restart(t *rapid.T) {
 	}
 	w.notes, w.timers, w.list = w.disk.notes, w.disk.timers, slices.Clone(w.disk.list)
 	w.endings, w.held = slices.Clone(w.disk.endings), w.disk.held
+	for _, r := range w.replays {
+		r.last = map[int]int{}
+		maps.Copy(r.last, w.disk.last[r])
+	}
 	w.disk = nil
 }

@@ -23,6 +23,7 @@ var (
 	seedFlag   = flag.Uint64("sim.seed", 1, "where chance begins; 0 = anywhere")
 	shrinkFlag = flag.Duration("sim.shrink", 500*time.Millisecond, "how long the story of a mutant is shortened")
 	mutants    = flag.Int("sim.mutants", 3, "how many of the mutants are tried")
+	withinFlag = flag.Int("sim.within", 40_000, "within how many steps each is found, many times over")
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(writeRecord)) }
@@ -60,7 +61,7 @@ const stepsOfARun = 200
 var shares = []struct {
 	kind    kind
 	percent int
-}{{onePrefix, 60}, {moves, 25}, {adoption, 15}}
+}{{onePrefix, 40}, {moves, 25}, {adoption, 15}, {reshards, 20}}
 
 func TestTheScriptsDoWhatTheModelSays(t *testing.T) {
 	from := seed(*seedFlag)

@@ -49,8 +49,13 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		maps.Copy(all, w.movesActions())
 	case adoption:
 		maps.Copy(all, w.timersActions())
+	case reshards:
+		maps.Copy(all, w.reshardsActions())
 	}
-	if w.kind != onePrefix {
+	if w.kind.many() {
+		maps.Copy(all, w.putBackActions())
+	}
+	if w.kind == moves || w.kind == adoption {
 		maps.Copy(all, w.endingsActions())
 	}
 	return all
@@ -109,10 +114,15 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 	body, _ := strconv.Atoi(string(r.Body))
 	x := map[time.Duration]when{0: now, short: soon, long: later}[r.Delay]
 	w.say("producer %s key %d%s, body %d, due %s (%s)%s", what, k, w.by(in), body, x, r.OnDuplicate, f)
-	w.wire.lose(f)
-	out, err := in.store.Schedule(w.ctx, at(in.route()), []store.Request{r})
+	before := w.seenBefore(k)
+	w.lose(t, f)
+	out, err := in.store.Schedule(w.ctx, in.partition(k), []store.Request{r})
+	if w.kind == reshards && err == nil {
+		err = out[0].Err
+	}
+	f = w.left(f)
 	answered := w.sent(f, err)
-	if f == requestLost {
+	if w.nothing(k, f, before) {
 		w.again = append(w.again, r)
 		return
 	}
@@ -135,7 +145,7 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 	if creates {
 		was := n.state != ""
 		w.replaced(k)
-		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands}
+		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
 		n.schedule(&w.scores, x)
 		w.arm(k, x, overAll, "1", was)
 		n.made = w.madeOf(k)
@@ -148,7 +158,10 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 
 // madeOf reads which notice has a key: a reply that was lost did not tell.
 func (w *world) madeOf(k int) notice.Made {
-	text, err := w.plain.HGet(w.ctx, space.Records(at(w.notes[k].under)), key(k)).Result()
+	if w.kind == reshards {
+		w.relocate(false)
+	}
+	text, err := w.plain.HGet(w.ctx, w.layouts[len(w.layouts)-1].Records(w.notes[k].at()), key(k)).Result()
 	if err != nil {
 		w.t.Fatalf("read the record of key %d: %v", k, err)
 	}
@@ -179,7 +192,10 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 		others = rapid.IntRange(0, 2).Draw(t, "after") // it is looked for elsewhere, and changed there
 	}
 	w.say("producer: %s key %d%s (%s), due %s%s%s", op, k, w.by(in), n, x, f, []string{"", " of the second script", " of the third script"}[others])
-	w.wire.loseAfter(others, f)
+	seen := w.seenBefore(k)
+	if w.wire.loseAfter(others, f); w.kind == reshards {
+		w.lose(t, f)
+	}
 	c, err := in.store.Amend(w.ctx, in.route(), key(k), op, store.When{Delay: x.delay()})
 	left, last := w.wire.lost()
 	if n.state == "" {
@@ -193,7 +209,7 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 		f = arrives // the call had fewer scripts
 	}
 	answered := w.sent(f, err)
-	if last != space.Shadow(at(n.under)) {
+	if w.kind != reshards && last != space.Shadow(at(n.under)) || w.kind == reshards && w.nothing(k, f, seen) {
 		return
 	}
 	before := n.public()
@@ -231,6 +247,9 @@ func (w *world) newCall(t *rapid.T, in *instance) call {
 	c := call{under: in.own[0], token: fmt.Sprintf("%s-%d", in.id, w.serial), lasts: rapid.Bool().Draw(t, "lease lasts")}
 	if len(in.own) > 1 {
 		c.under = pick(t, "route", in.own)
+	}
+	if w.kind == reshards {
+		c.place = w.drawPlace(t, in)
 	}
 	return c
 }
@@ -279,14 +298,14 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	for i, k := range c.keys {
 		names[i] = key(k)
 	}
-	w.say("%s %s %v%s, lease %s, token %s%s", in.id, what, c.keys, w.where(c.under), c.leaseText(), c.token, f)
+	w.say("%s %s %v%s, lease %s, token %s%s", in.id, what, c.keys, w.where(c.at()), c.leaseText(), c.token, f)
 	w.wire.lose(f)
 	var got store.Claimed
 	var err error
 	if c.keys != nil {
-		got, err = in.store.ClaimKeys(w.ctx, at(c.under), c.lease(), names)
+		got, err = in.store.ClaimKeys(w.ctx, c.at(), c.lease(), names)
 	} else {
-		got, err = in.store.Sweep(w.ctx, at(c.under), c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0})
+		got, err = in.store.Sweep(w.ctx, c.at(), c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0})
 	}
 	if !w.sent(f, err) {
 		in.called = append(in.called, c)
@@ -303,7 +322,7 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 		n := &w.notes[k]
 		asked := c.keys == nil || slices.Contains(c.keys, k)
 		own := n.held() && n.holder == c.token && c.keys != nil
-		may := asked && n.under == c.under && (n.claimable() || own)
+		may := asked && c.has(n) && (n.claimable() || own)
 		_, is := won[k]
 		if c.keys == nil && len(won) == c.limit {
 			may = may && is // the sweep was cut off by its limit
@@ -344,9 +363,9 @@ func (w *world) won(got store.Claimed, answered bool) map[int]*store.Claim {
 func (w *world) whoWon(c call) map[int]*store.Claim {
 	won := map[int]*store.Claim{}
 	for k := range w.notes {
-		s, err := w.plain.ZScore(w.ctx, space.Shadow(at(c.under)), key(k)).Result()
+		s, err := w.plain.ZScore(w.ctx, w.layouts[len(w.layouts)-1].Shadow(c.at()), key(k)).Result()
 		n := &w.notes[k]
-		if part := s - float64(int64(s)); err == nil && n.under == c.under && n.claimable() && part*1024 == float64(min(n.lapses+1, 499)) {
+		if part := s - float64(int64(s)); err == nil && c.has(n) && n.claimable() && part*1024 == float64(min(n.lapses+1, 499)) {
 			won[k] = nil
 		}
 	}
@@ -357,7 +376,7 @@ func (w *world) whoWon(c call) map[int]*store.Claim {
 // reply came.
 func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, own bool) {
 	n := &w.notes[k]
-	j := &job{key: k, under: c.under, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score, lapses: n.lapses, awaits: n.awaits}
+	j := &job{key: k, under: c.under, place: c.place, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score, lapses: n.lapses, awaits: n.awaits}
 	if own {
 		j.lapses--
 		j.before = n.dueIs
@@ -385,9 +404,9 @@ func (w *world) recover(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := pick(t, "call", in.called)
 	f := drawFate(t)
-	w.say("%s looks for what %s has won%s, lease %s%s", in.id, c.token, w.where(c.under), c.leaseText(), f)
+	w.say("%s looks for what %s has won%s, lease %s%s", in.id, c.token, w.where(c.at()), c.leaseText(), f)
 	w.wire.lose(f)
-	got, err := in.store.Recover(w.ctx, at(c.under), c.lease(), keyCount, 10*time.Minute)
+	got, err := in.store.Recover(w.ctx, c.at(), c.lease(), keyCount, 10*time.Minute)
 	if w.sent(f, err) {
 		in.called = slices.DeleteFunc(in.called, func(o call) bool { return o.token == c.token })
 	}
@@ -397,7 +416,7 @@ func (w *world) recover(t *rapid.T) {
 	won := w.won(got, f == arrives)
 	for k := range w.notes {
 		n := &w.notes[k]
-		own := n.held() && n.holder == c.token && n.under == c.under
+		own := n.held() && n.holder == c.token && c.has(n)
 		if _, is := won[k]; f == arrives && is != own {
 			t.Fatalf("key %d is %s: recovered %v, want %v", k, n, is, own)
 		}
@@ -416,9 +435,9 @@ func (w *world) takeOver(t *rapid.T) {
 	c := w.newCall(t, in)
 	c.over, c.limit = pick(t, "dead", w.dead), keyCount
 	f := drawFate(t)
-	w.say("%s takes over what %s held%s, lease %s, token %s%s", in.id, c.over, w.where(c.under), c.leaseText(), c.token, f)
+	w.say("%s takes over what %s held%s, lease %s, token %s%s", in.id, c.over, w.where(c.at()), c.leaseText(), c.token, f)
 	w.wire.lose(f)
-	got, err := in.store.TakeOver(w.ctx, at(c.under), c.lease(), store.TakeOverOptions{Holder: c.over, Longest: 2 * long, Limit: c.limit})
+	got, err := in.store.TakeOver(w.ctx, c.at(), c.lease(), store.TakeOverOptions{Holder: c.over, Longest: 2 * long, Limit: c.limit})
 	if !w.sent(f, err) {
 		in.called = append(in.called, c)
 	}
@@ -428,7 +447,7 @@ func (w *world) takeOver(t *rapid.T) {
 	won := w.won(got, f == arrives)
 	for k := range w.notes {
 		n := &w.notes[k]
-		may := n.under == c.under && n.held() && strings.HasPrefix(n.holder, c.over+"-")
+		may := c.has(n) && n.held() && strings.HasPrefix(n.holder, c.over+"-")
 		if _, is := won[k]; f == arrives && is != may {
 			t.Fatalf("key %d is %s: taken over %v, want %v", k, n, is, may)
 		}
@@ -454,12 +473,12 @@ func (w *world) edge(t *rapid.T) {
 	}
 	in, other := serving[0], serving[1]
 	w.serial += 2
-	first, second := call{under: n.under, token: fmt.Sprintf("%s-%d", in.id, w.serial-1)}, call{under: n.under, token: fmt.Sprintf("%s-%d", other.id, w.serial), lasts: true}
+	first, second := call{under: n.under, place: n.place, token: fmt.Sprintf("%s-%d", in.id, w.serial-1)}, call{under: n.under, place: n.place, token: fmt.Sprintf("%s-%d", other.id, w.serial), lasts: true}
 	w.say("%s claims key %d, lease 2 ms, token %s; %s asks until it wins, lease 1 h, token %s", in.id, k, first.token, other.id, second.token)
 	var ends time.Time
 	for _, c := range []call{first, second} {
 		for begun := time.Now(); ; {
-			got, err := in.store.ClaimKeys(w.ctx, at(n.under), c.lease(), []string{key(k)})
+			got, err := in.store.ClaimKeys(w.ctx, n.at(), c.lease(), []string{key(k)})
 			if err != nil || time.Since(begun) > 30*time.Second {
 				t.Fatalf("claim: %v, %+v", err, got)
 			}
@@ -489,6 +508,7 @@ func (w *world) oneMillisecond(t *rapid.T) {
 	c := w.newCall(t, in)
 	c.under, c.keys, c.lasts = in.route(), []int{k}, true
 	replace()
+	c.place = w.notes[k].place
 	w.makeClaim(t, in, c, "claims", arrives)
 	replace()
 }
@@ -501,7 +521,7 @@ func (w *world) work(t *rapid.T) {
 	}
 	in := pick(t, "instance", w.serving(n))
 	c := w.newCall(t, in)
-	c.under, c.keys, c.lasts = n.under, []int{k}, true
+	c.under, c.place, c.keys, c.lasts = n.under, n.place, []int{k}, true
 	w.makeClaim(t, in, c, "claims", arrives)
 	j := in.jobs[len(in.jobs)-1]
 	switch {
@@ -526,7 +546,7 @@ func (w *world) handAnew(t *rapid.T) {
 	w.bodies++
 	w.send(t, in, e.key, store.Request{Key: key(e.key), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	c := w.newCall(t, in)
-	c.under, c.keys, c.lasts = in.route(), []int{e.key}, true
+	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[e.key].place, []int{e.key}, true
 	w.makeClaim(t, in, c, "claims", arrives)
 	w.handOver(t, in, in.jobs[len(in.jobs)-1], arrives)
 }

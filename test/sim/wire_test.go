@@ -38,6 +38,37 @@ type wire struct {
 	skip    int      // how many scripts arrive before the one that next is about
 	ran     []string // the first keys of the scripts that Redis has carried out since
 	changed bool     // the line was found
+	amid    func()   // what happens between two scripts of a call
+	after   int      // behind how many of them
+}
+
+// interrupt has something happen behind so many of the next scripts, between this and
+// the next call of lose.
+func (w *wire) interrupt(after int, do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.amid, w.after = do, after
+}
+
+// interruption takes what is to happen now; nil = nothing is.
+func (w *wire) interruption() func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.amid == nil {
+		return nil
+	}
+	if w.after > 0 {
+		w.after--
+		return nil
+	}
+	do, next, skip, ran := w.amid, w.next, w.skip, w.ran
+	w.amid = nil
+	return func() {
+		do()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.next, w.skip, w.ran = next, skip, ran
+	}
 }
 
 // lose decides about the next script.
@@ -47,7 +78,7 @@ func (w *wire) lose(f fate) { w.loseAfter(0, f) }
 func (w *wire) loseAfter(n int, f fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.next, w.skip, w.ran = f, n, nil
+	w.next, w.skip, w.ran, w.amid = f, n, nil, nil
 }
 
 // lost says what is still to be lost, and which script was the last that Redis has
@@ -129,6 +160,9 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 				w.changed = true
 				w.mu.Unlock()
 			}
+		}
+		if do := w.interruption(); do != nil {
+			do()
 		}
 		f := w.sent()
 		alone, ok := ctx.Value(fateOf{}).(*fate)

@@ -40,6 +40,7 @@ const (
 	onePrefix kind = "one prefix"
 	moves     kind = "moves"    // instances of different configurations
 	adoption  kind = "adoption" // producers set plain timers
+	reshards  kind = "reshards" // other shards take the place of those there are
 )
 
 // configurations are the prefixes of the routes that instances of a kind of world
@@ -50,6 +51,9 @@ func (k kind) configurations() [][]string {
 	}
 	return [][]string{{prefix}}
 }
+
+// many: it matters which instance a call comes to.
+func (k kind) many() bool { return k == moves || k == reshards }
 
 // lab is a Redis and a store on it, for all runs of a test.
 type lab struct {
@@ -102,8 +106,11 @@ func newLab(t *testing.T, k kind, m mutation) *lab {
 }
 
 // newStore is what a process has that serves these prefixes. It knows nothing yet.
-func (l *lab) newStore(own []string) *store.Store {
-	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour, Retain: 1000,
+func (l *lab) newStore(own []string) *store.Store { return l.storeIn(space, own) }
+
+// storeIn is the same of a process that has found so many shards.
+func (l *lab) storeIn(space keys.Space, own []string) *store.Store {
+	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour, Retain: map[bool]int{true: 1, false: 1000}[l.kind == reshards],
 		Adopts: func(string) bool { return l.kind == adoption }, History: map[bool]int{true: 10_000}[l.kind != onePrefix]})
 }
 
@@ -126,6 +133,7 @@ type instance struct {
 type call struct {
 	under string // the prefix
 	token string
+	place int
 	keys  []int // nil of a sweep or a take-over
 	limit int
 	lasts bool
@@ -164,6 +172,13 @@ type world struct {
 	taken     []*entry // in consumers' hands
 	reopen    []reopening
 	moving    []moving
+	batches   []*batch     // on their way from shard to shard, in movers' hands
+	layouts   []keys.Space // those there have been, the last one holds
+	knew      []int        // of how many places each place knew, when it was looked at last
+	within    bool         // another's call is under way
+	letters   []letter
+	replays   []*replaying
+	numbers   map[string]int // of endings, the highest of each notice
 	disk      *disk
 	succeeded map[int]bool // bodies that were handled
 	claimedAt time.Time    // when the last claim was won
@@ -184,12 +199,13 @@ type disk struct {
 
 	endings []ending
 	held    hold
+	last    map[*replaying]map[int]int
 }
 
 func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
 
 func newWorld(l *lab, t *rapid.T) *world {
-	w := &world{lab: l, t: t, ctx: context.Background(), succeeded: map[int]bool{}}
+	w := &world{lab: l, t: t, ctx: context.Background(), succeeded: map[int]bool{}, numbers: map[string]int{}, layouts: []keys.Space{space}}
 	if err := l.plain.FlushDB(w.ctx).Err(); err != nil {
 		t.Fatalf("empty Redis: %v", err)
 	}
@@ -197,6 +213,12 @@ func newWorld(l *lab, t *rapid.T) *world {
 	if l.kind == adoption {
 		w.bodies = 1000 // no body is the number of an attempt
 		l.events(w.ctx, t)
+	}
+	if l.kind == reshards {
+		l.store = l.newStore(l.under)
+		for k := range w.notes {
+			w.notes[k].place = -1
+		}
 	}
 	if l.kind != moves {
 		if err := l.store.Learn(w.ctx); err != nil {
@@ -217,6 +239,9 @@ func (w *world) newInstance(t *rapid.T) *instance {
 		in.store = w.newStore(in.own)
 		w.say("%s begins, with routes of %v", in.id, in.own)
 	}
+	if w.kind == reshards {
+		w.found(in)
+	}
 	if w.kind == adoption {
 		in.adopter, in.told = newAdopter(w, in), map[int]told{}
 	}
@@ -228,7 +253,7 @@ func (in *instance) route() string { return in.own[len(in.own)-1] }
 
 // any is an instance that a call of the API or of a consumer comes to.
 func (w *world) any(t *rapid.T) *instance {
-	if len(w.kind.configurations()) == 1 {
+	if !w.kind.many() {
 		return w.instances[0]
 	}
 	return pick(t, "asks", w.instances)
@@ -236,6 +261,20 @@ func (w *world) any(t *rapid.T) *instance {
 
 // at is where a notice lies.
 func at(under string) keys.Partition { return keys.Partition{Prefix: under} }
+
+func (n *note) at() keys.Partition { return keys.Partition{Prefix: n.under, Shard: n.place} }
+
+func (c *call) at() keys.Partition { return keys.Partition{Prefix: c.under, Shard: c.place} }
+
+func (j *job) at() keys.Partition { return keys.Partition{Prefix: j.under, Shard: j.place} }
+
+// has: what it asks for lies there.
+func (c *call) has(n *note) bool { return n.under == c.under && n.place == c.place && !n.away }
+
+// partition is where an instance puts a notice of a key.
+func (in *instance) partition(k int) keys.Partition {
+	return in.store.Space().Partition(in.route(), key(k))
+}
 
 func (w *world) newID() string { w.serial++; return "i" + strconv.Itoa(w.serial) }
 
@@ -257,33 +296,42 @@ func (w *world) pass(at time.Time) {
 
 // passShort waits until what was set to end soon has ended.
 func (w *world) passShort() {
+	w.pass(w.clock().Add(short + time.Millisecond))
+}
+
+// clock is Redis's.
+func (w *world) clock() time.Time {
 	is, err := w.plain.Time(w.ctx).Result()
 	if err != nil {
 		w.t.Fatalf("ask for the time: %v", err)
 	}
-	w.pass(is.Add(short + time.Millisecond))
+	return is
 }
 
 // audit reads all there is of the keys, of each under the prefix where it must be.
 var audit = redis.NewScript(`
 local reply = {}
 local places, entries, records = tonumber(ARGV[1]), 0, 0
-for k = 2, 4 * places, 4 do
+for k = 1, 4 * places, 4 do
   entries = entries + redis.call('ZCARD', KEYS[k]) + redis.call('ZCARD', KEYS[k + 2]) + redis.call('ZCARD', KEYS[k + 3])
   records = records + redis.call('HLEN', KEYS[k + 1])
 end
-for i = 4 * places + 2, #KEYS, 2 do
+for i = 4 * places + 1, #KEYS, 2 do
   local key = string.gsub(KEYS[i], '^x', '')
-  local k = 2 + 4 * ARGV[(i - 4 * places) / 2 + 1]
+  local k = 1 + 4 * ARGV[(i - 4 * places + 1) / 2 + 1]
   reply[#reply + 1] = {redis.call('HGET', KEYS[k + 1], key) or '', redis.call('ZSCORE', KEYS[k], key) or '', redis.call('ZSCORE', KEYS[k + 2], key) or '',
     redis.call('ZSCORE', KEYS[k + 3], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key), redis.call('GET', key) or ''}
 end
-return {entries, records, redis.call('LRANGE', KEYS[1], 0, -1), reply}`)
+return {entries, records, reply}`)
 
 // look compares Redis with the model.
 func (w *world) look() {
+	if w.kind == reshards {
+		w.lookEverywhere()
+		return
+	}
 	w.steps++
-	ks, args := []string{list}, []any{len(w.under)}
+	ks, args := []string{}, []any{len(w.under)}
 	for _, p := range w.under {
 		ks = append(ks, space.Shadow(at(p)), space.Records(at(p)), space.Dead(at(p)), space.Settled(at(p)))
 	}
@@ -301,7 +349,7 @@ func (w *world) look() {
 		if n.state != "" {
 			kept++
 		}
-		row := v[3].([]any)[k].([]any)
+		row := v[2].([]any)[k].([]any)
 		w.compare(k, n, row)
 		if w.kind == adoption {
 			w.compareTimer(k, row[6].(string), row[5].(int64))
@@ -312,7 +360,15 @@ func (w *world) look() {
 	}
 	w.collect()
 	w.compareEndings()
-	entries := v[2].([]any)
+	w.compareList()
+}
+
+// compareList compares what consumers are to take.
+func (w *world) compareList() {
+	entries, err := w.plain.LRange(w.ctx, list, 0, -1).Result()
+	if err != nil {
+		w.t.Fatalf("read the list: %v", err)
+	}
 	if len(entries) != len(w.list) {
 		w.t.Fatalf("%d entries in the list, want %d", len(entries), len(w.list))
 	}

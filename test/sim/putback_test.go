@@ -1,0 +1,277 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// In worlds of moves and of reshards, notices that were read before are put back from
+// that, or replayed, by one instance or another, once or again, whatever has become of
+// them; and what has ended is forgotten before its time, or anything is lost, so that
+// there is something to put back.
+
+// letter is a notice as it was read.
+type letter struct {
+	store.Letter
+	key, body, used int
+	state           notice.State
+	far             bool
+}
+
+// replaying is the reference model of a replay: how far it has got in each shard.
+type replaying struct {
+	mark   string
+	newIDs bool
+	space  keys.Space // as it was when it was made
+	next   int        // the number of the next item
+	last   map[int]int
+}
+
+func (w *world) putBackActions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"write down": w.writeDown,
+		"put back":   w.putBack,
+		"replay":     w.replay,
+		"forget":     w.forget,
+		"end dead":   w.endDead,
+		"purge":      w.purge,
+	}
+}
+
+// writeDown has a notice written down.
+func (w *world) writeDown(t *rapid.T) {
+	k, n := w.draw(t)
+	if n.state == "" {
+		t.SkipNow()
+	}
+	w.note(t, k)
+}
+
+// note reads a notice, as an export does.
+func (w *world) note(t *rapid.T, k int) {
+	in, n := w.any(t), &w.notes[k]
+	f, err := in.store.Find(w.ctx, in.route(), key(k))
+	if err != nil || f.Made != n.made {
+		t.Fatalf("find key %d, %s: %v", k, n, err)
+	}
+	w.say("key %d, %s, is written down", k, n)
+	x := *f.Notice
+	x.AwaitsReport = false
+	l := letter{Letter: store.Letter{Notice: &x}, key: k, body: n.body, used: n.used, state: f.State, far: n.far}
+	if f.State == notice.Dead {
+		l.Died = f.SettledAt
+	}
+	if w.letters = append(w.letters, l); len(w.letters) > 6 {
+		w.letters = slices.Clone(w.letters[1:])
+	}
+}
+
+// endDead settles a claim as dead, which chance would do seldom.
+func (w *world) endDead(t *rapid.T) {
+	in, j := w.job(t, func(j *job) bool {
+		return j.stage == claimed && !j.awaits && j.used+j.lapses < maxAttempts && j.end == nil
+	})
+	j.stage = failed
+	e := w.outcome(t, j)
+	e.ending, e.notice.Reason = store.EndDead, notice.ReasonGone
+	w.end(t, in, j, e, drawFate(t))
+}
+
+// purge cancels a dead letter, which was written down before.
+func (w *world) purge(t *rapid.T) {
+	var dead []int
+	for k := range w.notes {
+		if w.notes[k].state == notice.Dead {
+			dead = append(dead, k)
+		}
+	}
+	k := pick(t, "dead letter", dead)
+	w.note(t, k)
+	w.amendTo(t, k, store.Cancel, now, drawFate(t))
+}
+
+// counted is a notice with the endings that the history knows of.
+func (w *world) counted(l *letter) *notice.Notice {
+	x := *l.Notice
+	last := w.numbers[fmt.Sprintf("%s %d", x.Key, x.Made)]
+	if !l.Died.IsZero() {
+		last--
+	}
+	x.Endings = max(x.Endings, last)
+	return &x
+}
+
+// putBack puts a notice back that was pending or dead.
+func (w *world) putBack(t *rapid.T) {
+	l := pick(t, "letter", slices.DeleteFunc(slices.Clone(w.letters), func(l letter) bool {
+		return l.state != notice.Scheduled && l.state != notice.Claimed && l.state != notice.Dead
+	}))
+	in, f, n := w.any(t), drawFate(t), &w.notes[l.key]
+	w.pass(w.claimedAt) // in the same ms it would have the score that a claim found
+	back := l.Letter
+	if n.state == "" || rapid.Bool().Draw(t, "the history is asked") {
+		back.Notice = w.counted(&l)
+	}
+	dead := !l.Died.IsZero()
+	w.say("key %d, body %d, is put back%s as %s; there is %s%s", l.key, l.body, w.by(in), l.state, n, f)
+	before := w.seen(l.key)
+	w.lose(t, f)
+	out, err := in.store.Restore(w.ctx, in.partition(l.key), []store.Letter{back})
+	if err == nil && !errors.Is(out[0].Err, store.ErrTaken) {
+		err = out[0].Err
+	}
+	f = w.left(f)
+	same := n.made == l.Made
+	puts := n.state == "" || dead && n.state == notice.Cancelled && same && n.under == in.route()
+	there := n.state != "" && (dead && n.state == notice.Dead && same || !dead && (same || n.body == l.body))
+	if w.sent(f, err) {
+		if r := out[0]; r.Created != puts || errors.Is(r.Err, store.ErrTaken) != (!puts && !there) || r.Err != nil && !errors.Is(r.Err, store.ErrTaken) {
+			t.Fatalf("put back where %s is: created %v, %v", n, r.Created, r.Err)
+		}
+	} else if now := w.seen(l.key); now == before || now == nowhere {
+		if now == nowhere {
+			w.gone(l.key) // it has given way, and that is all
+		}
+		return
+	}
+	if !puts {
+		return
+	}
+	*n = note{under: in.route(), body: l.body, made: l.Made, used: l.used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
+	switch {
+	case dead:
+		n.state = notice.Dead
+	case l.far:
+		n.schedule(&w.scores, later)
+	default:
+		n.schedule(&w.scores, now)
+	}
+}
+
+// replay schedules again what was read, as an item of a replay: one that is not done
+// yet, or one that another has come with before. What was chosen had ended; here it may
+// be anything, so that more comes together.
+func (w *world) replay(t *rapid.T) {
+	l := pick(t, "letter", w.letters)
+	in, n := w.any(t), &w.notes[l.key]
+	if len(w.replays) == 0 || len(w.replays) < 3 && rapid.IntRange(0, 9).Draw(t, "another") == 9 {
+		w.serial++
+		w.replays = append(w.replays, &replaying{mark: "r" + strconv.Itoa(w.serial), newIDs: rapid.Bool().Draw(t, "new ids"), space: in.store.Space().Now(),
+			next: 1, last: map[int]int{}})
+	}
+	r := pick(t, "replay", w.replays)
+	number := r.next
+	if number > 1 && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
+		number--
+	}
+	r.next = number + 1
+	x, f, shard := drawWhen(t), drawFate(t), r.space.Shard(key(l.key))
+	item := w.counted(&l)
+	item.Route, item.AttemptsMade, item.Redriven, item.Attempts, item.Reason, item.Replay = in.route(), l.used, l.used, nil, "", r.mark
+	if !l.Died.IsZero() {
+		item.Endings++
+	}
+	used := l.used
+	if r.newIDs {
+		used, item.AttemptsMade, item.Redriven, item.Endings = 0, 0, 0, 0
+	}
+	w.pass(w.claimedAt)
+	w.say("key %d, body %d, is item %d of replay %s%s, due %s; there is %s%s", l.key, l.body, number, r.mark, w.by(in), x, n, f)
+	before, knew := w.seen(l.key), in.store.Space().Places()
+	w.wire.lose(f)
+	if w.kind == reshards && f != arrives {
+		w.wire.loseAfter(rapid.IntRange(0, 2).Draw(t, "of script"), f)
+	}
+	out, err := in.store.Replay(w.ctx, store.Replay{Mark: r.mark, Shard: shard, NewIDs: r.newIDs},
+		[]store.ReplayItem{{Number: int64(number), Notice: item, Delay: x.delay()}})
+	f = w.left(f)
+	if shard < w.space().First() && f == arrives && err != nil { // it is a shard no more
+		w.wire.lose(arrives)
+		if !errors.Is(err, store.ErrUnavailable) || w.seen(l.key) != before {
+			t.Fatalf("the item's shard is one no more, %v (%d places were known); of the key is left %s; there was %s", err, knew, w.seen(l.key), before)
+		}
+		return
+	}
+	want, same := store.ReplaySent, n.made == l.Made
+	switch {
+	case number <= r.last[shard]:
+		want = ""
+	case n.pending():
+		want = "pending"
+	case n.state == notice.Dead && !same:
+		want = "dead"
+	case n.state == notice.Cancelled && same:
+		want = "cancelled"
+	}
+	if w.sent(f, err) {
+		if out[0].Result != want {
+			t.Fatalf("item %d where %s is: %q, want %q", number, n, out[0].Result, want)
+		}
+		r.last[shard] = max(r.last[shard], number)
+	} else {
+		last, _ := w.plain.HGet(w.ctx, r.space.Replay(shard, r.mark), "last").Int()
+		done := last >= number && r.last[shard] < number
+		if r.last[shard] = max(r.last[shard], last); !done {
+			if w.seen(l.key) == nowhere && want == store.ReplaySent {
+				w.gone(l.key)
+			}
+			return
+		}
+	}
+	if want != store.ReplaySent {
+		return
+	}
+	*n = note{under: in.route(), body: l.body, made: l.Made, used: used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
+	n.schedule(&w.scores, x)
+	if made := w.madeOf(l.key); r.newIDs {
+		n.made = made
+	}
+	if x == soon {
+		w.passShort()
+	}
+	n.far = x == later
+}
+
+// forget forgets a notice before its time, if it has ended; or Redis loses it.
+func (w *world) forget(t *rapid.T) {
+	k, n := w.draw(t)
+	if n.state == "" || n.away {
+		t.SkipNow()
+	}
+	if rapid.Bool().Draw(t, "is lost") {
+		w.say("key %d, %s, is lost by Redis", k, n)
+		p, s := n.at(), w.layouts[len(w.layouts)-1]
+		_, err := w.plain.TxPipelined(w.ctx, func(c redis.Pipeliner) error {
+			c.HDel(w.ctx, s.Records(p), key(k))
+			for _, name := range []string{s.Shadow(p), s.Dead(p), s.Settled(p)} {
+				c.ZRem(w.ctx, name, key(k))
+			}
+			c.Del(w.ctx, s.ClaimPrefix(p.Shard)+key(k), key(k))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.gone(k)
+		return
+	}
+	in, f := pick(t, "instance", w.serving(n)), drawFate(t)
+	w.say("key %d, %s, is forgotten by %s%s", k, n, in.id, f)
+	w.wire.lose(f)
+	forgotten, pending, err := in.store.Forget(w.ctx, n.at(), []string{key(k)})
+	if w.sent(f, err) && (pending == 1) != n.pending() || err == nil && forgotten+pending != 1 {
+		t.Fatalf("forget %s: %d forgotten, %d are pending", n, forgotten, pending)
+	}
+	if f != requestLost && !n.pending() {
+		w.gone(k)
+	}
+}

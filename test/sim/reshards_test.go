@@ -1,0 +1,394 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"notifier/internal/keys"
+	"notifier/internal/move"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// In a world of reshards other shards take the place of those there are, again and
+// again, and movers bring there what lies in the former ones: any instance is one, at
+// any step of another's. What they took out may arrive later, or twice, or by others.
+// Instances sleep through all that, until a call of theirs is refused.
+
+// mostReshards is how many there are in one run.
+const mostReshards = 4
+
+// batch is what a mover has taken out of a former shard.
+type batch struct {
+	store.Moving
+	by      *store.Store
+	who     string
+	arrived bool // it was answered so
+	stay    []string
+}
+
+func (w *world) reshardsActions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"save":        func(t *rapid.T) { t.SkipNow() },
+		"restart":     func(t *rapid.T) { t.SkipNow() },
+		"replace one": w.deploy,
+		"announce":    func(t *rapid.T) { w.announce(t, pick(t, "instance", w.instances), drawFate(t)) },
+		"move out":    func(t *rapid.T) { w.moveOut(t, pick(t, "instance", w.instances), drawFate(t)) },
+		"move in":     func(t *rapid.T) { w.moveIn(t, drawFate(t)) },
+		"move end":    func(t *rapid.T) { w.moveEnd(t, drawFate(t)) },
+		"finish":      w.finish,
+		"drain":       w.drain,
+		"move all":    func(t *rapid.T) { w.moveAll(pick(t, "instance", w.instances)) },
+	}
+}
+
+// found lets an instance begin: it looks how many shards there are.
+func (w *world) found(in *instance) {
+	now, _, err := store.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, false)
+	if err != nil {
+		w.t.Fatalf("look how many shards there are: %v", err)
+	}
+	in.store = w.storeIn(now, in.own)
+	if err := in.store.Learn(w.ctx); err != nil {
+		w.t.Fatalf("learn the layout: %v", err)
+	}
+}
+
+// drawPlace is where an instance looks: most often where something lies.
+func (w *world) drawPlace(t *rapid.T, in *instance) int {
+	if k := rapid.IntRange(0, keyCount).Draw(t, "where a key lies"); k < keyCount {
+		if n := &w.notes[k]; n.state != "" && n.place < in.store.Space().Places() {
+			return n.place
+		}
+	}
+	return rapid.IntRange(0, in.store.Space().Places()-1).Draw(t, "place")
+}
+
+// lose decides about one of the next scripts of a call that may have several, and lets
+// a mover, or another reshard, come between two of them.
+func (w *world) lose(t *rapid.T, f fate) {
+	if w.kind != reshards {
+		w.wire.lose(f)
+		return
+	}
+	after := 0
+	if f != arrives {
+		after = rapid.IntRange(0, 3).Draw(t, "of script")
+	}
+	w.wire.loseAfter(after, f)
+	if rapid.IntRange(0, 2).Draw(t, "meanwhile") > 0 {
+		return
+	}
+	in, what := pick(t, "meanwhile instance", w.instances), rapid.IntRange(0, 5).Draw(t, "meanwhile what")
+	w.wire.interrupt(rapid.IntRange(0, 3).Draw(t, "behind script"), func() {
+		w.within = true
+		defer func() { w.within = false }()
+		w.say("meanwhile:")
+		switch what {
+		case 0:
+			w.announce(t, in, arrives)
+		case 1:
+			w.moveOut(t, in, arrives)
+		case 2:
+			w.moveIn(t, arrives)
+		case 3:
+			w.moveEnd(t, arrives)
+		default:
+			w.moveAll(in)
+		}
+	})
+}
+
+// left is the fate that a call has had: it may have had fewer scripts.
+func (w *world) left(f fate) fate {
+	if left, _ := w.wire.lost(); left != arrives {
+		return arrives
+	}
+	return f
+}
+
+// seenBefore is what was to be seen of a key before a call whose parts may be lost.
+func (w *world) seenBefore(k int) string {
+	if w.kind != reshards {
+		return ""
+	}
+	return w.seen(k)
+}
+
+// nothing reports whether a call that was not answered has done nothing.
+func (w *world) nothing(k int, f fate, before string) bool {
+	if w.kind != reshards {
+		return f == requestLost
+	}
+	return f != arrives && w.seen(k) == before
+}
+
+// skip is t.SkipNow but where another's call is under way.
+func (w *world) skip(t *rapid.T) {
+	if !w.within {
+		t.SkipNow()
+	}
+}
+
+// announce puts shards in the place of those that an instance knows: of two that know
+// the same, one does.
+func (w *world) announce(t *rapid.T, in *instance, f fate) {
+	before := w.space()
+	if len(w.layouts) > mostReshards {
+		w.skip(t)
+		return
+	}
+	knows := in.store.Space().Now()
+	n := rapid.IntRange(1, 3).Draw(t, "shards")
+	w.say("%s puts %d shards in the place of those it knows, %v behind %v%s", in.id, n, knows.Tags, knows.Former, f)
+	w.wire.lose(f)
+	err := in.store.Announce(w.ctx, in.store.Space().Replace(n, false))
+	w.wire.lose(arrives)
+	grown, late := w.space().Places() > before.Places(), knows.Places() < before.Places()
+	if grown != (!late && f != requestLost) || (err == nil) != (!late && f == arrives) {
+		t.Fatalf("%s knew %d of %d places; announced %v, %v", in.id, knows.Places(), before.Places(), grown, err)
+	}
+}
+
+// moveOut takes notices out of a former shard: what is claimed or has lapsed stays, and
+// there is one batch at a time.
+func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
+	from := in.store.Formers()
+	if len(from) == 0 {
+		w.skip(t)
+		return
+	}
+	s := w.relocate(w.within)
+	place, first := pick(t, "from", from), rapid.IntRange(0, keyCount-1).Draw(t, "key")
+	knew := in.store.Space().Now()
+	to := knew.Shard(key(first))
+	var names []string
+	going, held := []int{}, 0
+	for k := range w.notes {
+		n := &w.notes[k]
+		if knew.Shard(key(k)) != to || k != first && rapid.Bool().Draw(t, "alone") {
+			continue
+		}
+		names = append(names, key(k))
+		if n.place == place && !n.away && n.state != "" && s.lies[k].place == place {
+			if n.lapses > 0 {
+				held++
+			} else {
+				going = append(going, k)
+			}
+		}
+	}
+	w.say("%s moves %v out of place %d, to place %d%s", in.id, names, place, to, f)
+	w.wire.lose(f)
+	l, stays, err := in.store.MoveOut(w.ctx, keys.Partition{Prefix: prefix, Shard: place}, to, names)
+	w.wire.lose(arrives)
+	late := in.store.Space().Places() > knew.Places()
+	if late && err == nil {
+		t.Fatalf("%s did not know that place %d is a shard no more", in.id, to)
+	}
+	now := w.relocate(w.within)
+	busy := s.places[place].number != 0
+	gone := !late && !busy && f != requestLost && len(going) > 0
+	for _, k := range going {
+		if n := &w.notes[k]; n.away != gone || gone && (n.place != place || n.to != to) {
+			t.Fatalf("key %d is %s, in %+v; it must have gone %v", k, n, now.lies[k], gone)
+		}
+	}
+	switch {
+	case late:
+		return
+	case busy && f == arrives:
+		if !errors.Is(err, store.ErrMoving) {
+			t.Fatalf("two batches leave place %d: %v", place, err)
+		}
+		return
+	case f != arrives || busy:
+		if err == nil {
+			t.Fatalf("answered%s", f)
+		}
+		return
+	case err != nil || l.Len() != len(going) || stays.All() != held:
+		t.Fatalf("%d left place %d, want %d; %d stayed, want %d; %v", l.Len(), place, len(going), stays, held, err)
+	}
+	if l.Len() > 0 {
+		if s.places[place].number != 0 || now.places[place].number != int(l.Number) {
+			t.Fatalf("batch %d is on its way, was told to be %d", now.places[place].number, l.Number)
+		}
+		w.batches = append(w.batches, &batch{Moving: l, by: in.store, who: in.id})
+	}
+}
+
+// moveIn brings a batch where it goes, once or again, however late.
+func (w *world) moveIn(t *rapid.T, f fate) {
+	if len(w.batches) == 0 {
+		w.skip(t)
+		return
+	}
+	b := pick(t, "batch", w.batches)
+	if rapid.IntRange(0, 3).Draw(t, "for the last time") == 0 {
+		w.batches = slices.DeleteFunc(w.batches, func(o *batch) bool { return o == b })
+	}
+	s := w.relocate(w.within)
+	w.say("%s brings batch %d of place %d to place %d%s", b.who, b.Number, b.From.Shard, b.To, f)
+	w.wire.lose(f)
+	stay, err := b.by.MoveIn(w.ctx, b.Moving)
+	if !w.sentOr(f, err) {
+		return
+	}
+	if len(stay) > 0 {
+		t.Fatalf("%v must stay", stay)
+	}
+	b.arrived, b.stay = true, stay
+	now := w.relocate(w.within)
+	if p := now.places[b.From.Shard]; s.places[b.From.Shard].number == int(b.Number) && (p.number != int(b.Number) || !p.arrived) {
+		t.Fatalf("batch %d of place %d has not arrived", b.Number, b.From.Shard)
+	}
+}
+
+// sentOr is sent where another's call may be under way, whose fate is its own.
+func (w *world) sentOr(f fate, err error) bool {
+	if !w.within {
+		return w.sent(f, err)
+	}
+	if err != nil {
+		w.t.Fatalf("meanwhile: %v", err)
+	}
+	return true
+}
+
+// moveEnd forgets a batch that has arrived, and no other.
+func (w *world) moveEnd(t *rapid.T, f fate) {
+	list := slices.DeleteFunc(slices.Clone(w.batches), func(b *batch) bool { return !b.arrived })
+	if len(list) == 0 {
+		w.skip(t)
+		return
+	}
+	b := pick(t, "batch", list)
+	s := w.relocate(w.within)
+	w.say("%s ends batch %d of place %d%s", b.who, b.Number, b.From.Shard, f)
+	w.wire.lose(f)
+	err := b.by.MoveEnd(w.ctx, b.Moving, b.stay)
+	w.sentOr(f, err)
+	was, is := s.places[b.From.Shard].number, w.relocate(w.within).places[b.From.Shard].number
+	want := was
+	if was == int(b.Number) && f != requestLost {
+		want = 0
+	}
+	if is != want {
+		t.Fatalf("batch %d was on its way out of place %d and %d is now, want %d", was, b.From.Shard, is, want)
+	}
+}
+
+// finish: an instance brings what is on its way where it goes, whoever began.
+func (w *world) finish(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	place := rapid.IntRange(0, in.store.Space().Places()-1).Draw(t, "place")
+	f := drawFate(t)
+	knew := in.store.Space().Places()
+	w.say("%s finishes what leaves place %d%s", in.id, place, f)
+	w.wire.loseAfter(rapid.IntRange(0, 1).Draw(t, "of script"), f)
+	err := in.store.Finish(w.ctx, place)
+	if in.store.Space().Places() > knew { // it did not know where that goes
+		w.wire.lose(arrives)
+		return
+	}
+	if w.sent(w.left(f), err) && w.relocate(false).places[place].number != 0 {
+		t.Fatalf("something is still on its way out of place %d", place)
+	}
+}
+
+// drain: an instance looks whether former shards hold anything.
+func (w *world) drain(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	f := drawFate(t)
+	w.say("%s looks what former shards hold%s", in.id, f)
+	w.lose(t, f)
+	left, err := in.store.Drained(w.ctx, nil)
+	f = w.left(f)
+	w.wire.lose(arrives)
+	if err != nil && f == arrives && in.store.Space().Places() == w.space().Places() && !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%s looks what former shards hold: %v", in.id, err)
+	}
+	w.say("%d hold something, %v may", left, in.store.Formers())
+}
+
+// compareFormers: what an instance has found empty is empty for good.
+func (w *world) compareFormers() {
+	for _, in := range w.instances {
+		first := in.store.Space().First()
+		for k := range w.notes {
+			if n := &w.notes[k]; n.state != "" && n.place < first && !slices.Contains(in.store.Formers(), n.place) {
+				w.t.Fatalf("%s looks into the former shards %v; key %d, %s, lies in place %d", in.id, in.store.Formers(), k, n, n.place)
+			}
+		}
+	}
+}
+
+// moveAll brings all that can go where it belongs, by what an instance knows.
+func (w *world) moveAll(in *instance) {
+	w.say("%s moves all that it can", in.id)
+	w.wire.lose(arrives)
+	knew := in.store.Space().Places()
+	m := move.Mover{From: in.store, To: in.store}
+	_, err := m.Pass(w.ctx)
+	now := in.store.Space().Now()
+	if now.Places() > knew {
+		return // there are others since
+	}
+	if err != nil {
+		w.t.Fatalf("%s moves all: %v", in.id, err)
+	}
+	w.relocate(w.within)
+	for k := range w.notes {
+		if n := &w.notes[k]; !w.within && n.state != "" && n.lapses == 0 && n.place < now.First() && (n.away || slices.Contains(in.store.Formers(), n.place)) {
+			w.t.Fatalf("key %d, %s, is still in place %d, on its way %v", k, n, n.place, n.away)
+		}
+	}
+}
+
+// trimPlace forgets what has ended and is too much: where there are fewer shards than
+// there were, each keeps as many times more.
+func (w *world) trimPlace(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	place := w.drawPlace(t, in)
+	knows := in.store.Space().Now()
+	keeps := 1
+	if n := len(knows.Replaced); n > 0 {
+		keeps = max(1, (knows.Replaced[n-1]+knows.Shards-1)/knows.Shards)
+	}
+	s, ended := w.relocate(false), 0
+	for k := range w.notes {
+		if n := &w.notes[k]; n.place == place && !n.away && (n.state == notice.Delivered || n.state == notice.Cancelled) {
+			ended++
+		}
+	}
+	w.say("%s forgets in place %d what has ended, but for %d", in.id, place, keeps)
+	got, err := in.store.Trim(w.ctx, place, []store.Trim{{Prefix: prefix}}, keyCount)
+	if want := max(0, ended-keeps); err != nil || got != want {
+		t.Fatalf("%d were forgotten of %d, want %d; %v", got, ended, want, err)
+	}
+	for now := w.survey(); got > 0; got-- {
+		gone := slices.IndexFunc(w.notes[:], func(n note) bool { return n.state != "" && n.place == place && !n.away })
+		for k := range w.notes {
+			if s.lies[k].place >= 0 && now.lies[k].place < 0 && w.notes[k].state != "" {
+				gone = k
+			}
+		}
+		w.gone(gone)
+	}
+}
+
+// gone: a key is nobody's any more.
+func (w *world) gone(k int) {
+	w.notes[k] = note{place: w.notes[k].place, writes: w.notes[k].writes + 1, stands: w.notes[k].stands}
+}
+
+func (s spot) String() string {
+	if s.away {
+		return fmt.Sprintf("on its way from %d to %d", s.place, s.to)
+	}
+	return fmt.Sprint("place ", s.place)
+}
