@@ -22,6 +22,8 @@ type call struct {
 	token  string
 	n      int      // slots taken for it
 	keys   []string // of hints
+	due    bool     // their timers are to expire, for owner
+	owner  string
 	want   want     // of a sweep
 	over   takeover // of a take-over
 	begun  time.Time
@@ -44,6 +46,10 @@ func (q *routeQueue) lease(c call) store.Lease { return store.Lease{Token: c.tok
 
 func (q *routeQueue) claimKeys(ctx context.Context, c call) (store.Claimed, error) {
 	return q.d.o.Store.ClaimKeys(ctx, q.partition(c.shard), q.lease(c), c.keys)
+}
+
+func (q *routeQueue) claimDue(ctx context.Context, c call) (store.Claimed, error) {
+	return q.d.o.Store.ClaimDue(ctx, q.partition(c.shard), q.lease(c), c.keys, c.owner)
 }
 
 func (q *routeQueue) recover(ctx context.Context, c call) (store.Claimed, error) {
@@ -152,7 +158,7 @@ func (q *routeQueue) claim(c call) {
 		}
 		return
 	}
-	q.hintEarly(claimed, j.at)
+	q.hintEarly(c, claimed, j.at)
 	if q.r.Adopt && c.source == notice.SourceSweep && won > 0 {
 		q.expire(claimed.Won)
 	}
@@ -233,12 +239,18 @@ func (q *routeQueue) work(j job, closed bool) {
 // that has the timer, whose clock may be ahead of the one that has the notice,
 // and without a repeat the notice would wait for the grace to be over. What is
 // due later than that is left to the sweep and to an event of its own.
-func (q *routeQueue) hintEarly(c store.Claimed, at time.Time) {
+func (q *routeQueue) hintEarly(c call, claimed store.Claimed, at time.Time) {
 	grace := time.Duration(q.d.grace.Load())
-	for _, e := range c.Early {
-		if wait := e.At.Sub(c.Now); wait <= grace {
-			time.AfterFunc(wait-time.Since(at), func() { q.hint(e.Key) })
+	for _, e := range claimed.Early {
+		wait := e.At.Sub(claimed.Now)
+		if wait > grace {
+			continue
 		}
+		time.AfterFunc(wait-time.Since(at), func() {
+			if !c.due || len(q.due(c.shard, []string{e.Key}, c.owner)) > 0 {
+				q.hint(e.Key)
+			}
+		})
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 // Store is what dispatch needs of Redis.
 type Store interface {
 	ClaimKeys(ctx context.Context, p keys.Partition, lease store.Lease, ks []string) (store.Claimed, error)
+	ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, owner string) (store.Claimed, error)
 	Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error)
 	TakeOver(ctx context.Context, p keys.Partition, lease store.Lease, o store.TakeOverOptions) (store.Claimed, error)
 	Recover(ctx context.Context, p keys.Partition, lease store.Lease, n int, ago time.Duration) (store.Claimed, error)
@@ -168,6 +169,26 @@ func New(o Options) *Dispatcher {
 func (d *Dispatcher) Hint(r *route.Route, key string) bool {
 	q := d.queues[r.Prefix]
 	return q != nil && q.hint(key)
+}
+
+// Expired is Hint for an event of Redis. One that a claim of [Dispatcher.Due] has caused
+// is no hint: the claim has been made.
+func (d *Dispatcher) Expired(r *route.Route, key string) bool {
+	q := d.queues[r.Prefix]
+	return q != nil && (q.expects(key) || q.hint(key))
+}
+
+// Due says that notices of a partition are due whose timers Redis has not expired yet,
+// and that no other instance is to have them: their claims expire the timers, and tell
+// the others that the events are for the instance of the id owner, which is this one;
+// empty = there are no others. It never blocks, and returns those for which there was no
+// room.
+func (d *Dispatcher) Due(p keys.Partition, ks []string, owner string) (rest []string) {
+	q := d.queues[p.Prefix]
+	if q == nil {
+		return ks
+	}
+	return q.due(p.Shard, ks, owner)
 }
 
 // Sweep asks for the overdue notices of a partition to be claimed as slots

@@ -3,7 +3,7 @@
 //
 // # A claim
 //
-//	hint (its timer expired) ─┐
+//	hint (its time has come) ─┐
 //	                          ├─▶ claimed ─▶ handled ─▶ settled
 //	sweep (it is overdue) ────┘      │          │          ├─ delivered
 //	    ▲       ▲       ▲            │          │          ├─ handed: a consumer reports, or the time for it ends
@@ -49,8 +49,10 @@
 //
 // # Two ways to a claim
 //
-// A hint is a key that just expired: it is claimed by name, and once more when
-// it is due if the hint came within the grace before that. A sweep claims
+// A hint is a key that just expired, or whose time has come and that is for this
+// instance ([Dispatcher.Due]): it is claimed by name, and once more when it is due if the
+// hint came within the grace before that. The claims of the second kind expire the
+// timers, and the events of that are no hints. A sweep claims
 // whatever is overdue. Hints are dropped when there is no room for them; the
 // sweep finds those notices later. Sweeps leave a quarter of a route's slots to
 // hints, as long as some come, and a quarter is theirs though hints come without

@@ -58,6 +58,7 @@ type fakeStore struct {
 	late    chan struct{} // holds what looks have found
 	refuse  string        // why pushes are refused
 	tokens  []string      // of claim calls in order
+	expired []string      // what claim calls have expired: "key key for \"owner\""
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{won: map[string]int{}} }
@@ -101,6 +102,11 @@ func (s *fakeStore) ClaimKeys(ctx context.Context, p keys.Partition, lease store
 		}
 		return c, won
 	})
+}
+
+func (s *fakeStore) ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, owner string) (store.Claimed, error) {
+	s.do(func() { s.expired = append(s.expired, fmt.Sprintf("%s for %q", strings.Join(ks, " "), owner)) })
+	return s.ClaimKeys(ctx, p, lease, ks)
 }
 
 func (s *fakeStore) Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error) {

@@ -18,6 +18,10 @@ const hintsExpected = 500 * time.Millisecond
 type hints struct {
 	waiting []string
 	last    time.Time
+	// due: of some that wait, the claim call is to expire the timers, for owner; it does
+	// no harm to the others.
+	due   bool
+	owner string
 }
 
 // add takes a hint unless there is no room for it beside free slots.
@@ -29,7 +33,7 @@ func (h *hints) add(key string, free int) bool {
 	return true
 }
 
-func (h *hints) drop() { h.waiting = nil }
+func (h *hints) drop() { h.waiting, h.due = nil, false }
 
 // leave drops those hints that left says.
 func (h *hints) leave(left func(key string) bool) { h.waiting = slices.DeleteFunc(h.waiting, left) }

@@ -1,10 +1,13 @@
 package dispatch
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"notifier/internal/keys"
 )
 
 func TestABacklogLeavesSlotsToHintsWhileSomeCome(t *testing.T) {
@@ -58,5 +61,102 @@ func TestHintsAreTakenShardByShard(t *testing.T) {
 	}
 	if keys, _ := h.take(3, nil); len(keys) != 3 || len(h.waiting) != maxHintsAhead-1 {
 		t.Errorf("%v, %d are left", keys, len(h.waiting))
+	}
+}
+
+// What is due and for this instance is claimed by a call that expires its timer, and the
+// event of that is no hint; a later one is.
+func TestWhatIsDueIsClaimedWithItsTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Millisecond)
+		d := begin(options(s, w, 100, testRoute("a", 2)))
+		r, p := d.queues["a"].r, keys.Partition{Prefix: "a"}
+		synctest.Wait()
+		s.put("a", 0, 2)
+		s.calls = nil
+		if rest := d.Due(p, []string{"a:m:t:0", "a:m:t:1"}, "me"); len(rest) > 0 {
+			t.Errorf("no room for %q", rest)
+		}
+		synctest.Wait()
+		for i := range 4 {
+			if !d.Expired(r, fmt.Sprint("a:m:t:", i/2)) { // twice each: the second one tells something
+				t.Errorf("event %d was dropped", i)
+			}
+			after(expectFor / 8)
+		}
+		if want := []string{`a:m:t:0 a:m:t:1 for "me"`}; !slices.Equal(s.expired, want) {
+			t.Errorf("expired %q, want %q", s.expired, want)
+		}
+		if want := []string{"keys a/0 2", "keys a/0 1", "keys a/0 1"}; !slices.Equal(s.calls, want) {
+			t.Errorf("calls %q, want %q", s.calls, want)
+		}
+		// One that has not come is not waited for.
+		s.put("a", 0, 1)
+		d.Due(p, []string{"a:m:t:2"}, "")
+		after(expectFor + time.Millisecond)
+		d.Expired(r, "a:m:t:2")
+		after(time.Millisecond)
+		if n := len(s.calls); n != 5 || len(s.expired) != 2 {
+			t.Errorf("calls %q, expired %q", s.calls, s.expired)
+		}
+		drain(t, d)
+		if rest := d.Due(p, []string{"a:m:t:3"}, ""); len(rest) != 1 {
+			t.Error("taken after the end")
+		}
+	})
+}
+
+// What there is no room for is left to others, and to its event.
+func TestThereIsRoomForSomeOfWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Second)
+		d := begin(options(s, w, 100, testRoute("a", 1)))
+		p := keys.Partition{Prefix: "a"}
+		synctest.Wait()
+		s.put("a", 0, 2)
+		d.Due(p, []string{"a:m:t:0"}, "")
+		after(time.Millisecond)
+		if rest := d.Due(p, []string{"a:m:t:1"}, ""); len(rest) != 1 {
+			t.Error("taken without a slot")
+		}
+		if d.Due(keys.Partition{Prefix: "other"}, []string{"other:m:t:1"}, "") == nil {
+			t.Error("taken without a route")
+		}
+		if n := len(s.expired); n != 1 {
+			t.Errorf("expired %q", s.expired)
+		}
+		drain(t, d)
+	})
+}
+
+// What is a little early by Redis's clock is claimed, and its timer expired, when it is due.
+func TestWhatIsDueALittleEarlyIsClaimedWithItsTimerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Millisecond)
+		d := begin(options(s, w, 100, testRoute("a", 2)))
+		synctest.Wait()
+		s.put("a", 0, 1)
+		s.entries[0].at = time.Now().Add(300 * time.Microsecond)
+		d.Due(keys.Partition{Prefix: "a"}, []string{"a:m:t:0"}, "me")
+		after(400 * time.Microsecond)
+		if w.count() != 1 || len(s.expired) != 2 || s.expired[0] != s.expired[1] {
+			t.Errorf("%d began; expired %q", w.count(), s.expired)
+		}
+		drain(t, d)
+	})
+}
+
+func TestExpectedEventsAreForgotten(t *testing.T) {
+	var e expected
+	at := time.Now()
+	for i := range 1000 {
+		e.add(fmt.Sprint(i), at.Add(time.Duration(i)*time.Millisecond))
+	}
+	if n := len(e.at); n > 260 || len(e.order) != n {
+		t.Errorf("%d are expected, %d in order", n, len(e.order))
+	}
+	end := at.Add(999 * time.Millisecond)
+	if e.take("700", end) || !e.take("999", end) || e.take("999", end) {
+		t.Error("others are expected than those of the last 250 ms, once each")
 	}
 }

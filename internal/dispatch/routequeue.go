@@ -29,6 +29,7 @@ type routeQueue struct {
 	turn      int // the shard whose unanswered calls come first
 	slots     slots
 	hints     hints
+	expected  expected
 	backlog   backlog
 	takeovers []takeover
 	inHand    inHand
@@ -68,6 +69,37 @@ func (q *routeQueue) hint(key string) bool {
 	}
 	q.claimMore()
 	return true
+}
+
+// expects reports whether an event tells nothing new.
+func (q *routeQueue) expects(key string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.expected.take(key, time.Now())
+}
+
+// due takes hints whose claim calls expire the timers, and returns those for which there
+// was no room.
+func (q *routeQueue) due(shard int, ks []string, owner string) (rest []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.shards.at(shard).paused || q.closed {
+		return ks
+	}
+	now := time.Now()
+	q.hints.last = now
+	for i, k := range ks {
+		if !q.hints.add(k, q.slots.room()) {
+			ks, rest = ks[:i], ks[i:]
+			break
+		}
+		q.expected.add(k, now)
+	}
+	if len(ks) > 0 {
+		q.hints.due, q.hints.owner = true, owner
+		q.claimMore()
+	}
+	return rest
 }
 
 func (q *routeQueue) askSweep(shard int, w want) {
@@ -193,7 +225,9 @@ func (q *routeQueue) claimHinted() bool {
 	if len(q.shards.all()) == 1 {
 		shards = nil
 	}
+	due, owner := q.hints.due, q.hints.owner
 	hinted, shard := q.hints.take(min(q.slots.room(), maxBatch), shards)
+	q.hints.due = due && len(q.hints.waiting) > 0
 	got := q.d.total.take(&q.share, len(hinted))
 	if got < len(hinted) { // the sweep finds the others
 		q.backlog.ask(shard, wantDue)
@@ -202,7 +236,11 @@ func (q *routeQueue) claimHinted() bool {
 	if got == 0 {
 		return false
 	}
-	q.begin(call{source: notice.SourceEvent, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now(), send: q.claimKeys})
+	c := call{source: notice.SourceEvent, shard: shard, token: q.d.token(), n: got, keys: hinted, due: due, owner: owner, begun: time.Now(), send: q.claimKeys}
+	if due {
+		c.send = q.claimDue
+	}
+	q.begin(c)
 	return true
 }
 

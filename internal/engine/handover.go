@@ -101,7 +101,7 @@ func (e *Engine) heard(_, text string) {
 
 // hint takes an expired event, unless it is of a notice that was handed away.
 func (e *Engine) hint(r *route.Route, key string) bool {
-	return e.away.has(key) || e.dispatch.Hint(r, key)
+	return e.away.has(key) || e.dispatch.Expired(r, key)
 }
 
 // away holds the notices that were handed away, until they are anybody's again.

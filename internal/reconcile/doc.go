@@ -3,7 +3,9 @@
 // Redis sends an expired event when it deletes a key, which may be seconds or
 // minutes after the key's time; but it deletes on the spot what somebody
 // accesses. So for each partition (route and shard) a Sweeper sleeps until the earliest
-// timer is due and touches it. Whatever nobody has claimed one grace later, it
+// timer is due and touches it. What is for this instance it has claimed instead, by a
+// call that touches the timer too ([Claimer].Due): waiting for the event would take one
+// more round trip. Whatever nobody has claimed one grace later, it
 // has claimed itself: that covers every event that was lost, and everything
 // that has no timer.
 //

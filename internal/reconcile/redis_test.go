@@ -41,6 +41,10 @@ type sim struct {
 	off    bool     // events are known not to come
 	dead   bool     // no subscription
 	groups []string // that were touched together
+	direct []string // that were claimed without their events
+	self   string   // for whom; empty = nobody else lives
+	claims bool     // directly, those that full does not name
+	full   string
 	group  int
 	rank   int // how many other instances come first
 
@@ -164,6 +168,20 @@ func (s *sim) Sweep(keys.Partition) {
 	s.claim(func(p pending) bool { return !p.at.After(s.now().Add(-grace)) || p.bare && !p.at.After(s.now()) })
 }
 
+func (s *sim) Due(p keys.Partition, ks []string, owner string) (rest []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range ks {
+		if k == s.full {
+			rest = append(rest, k)
+			continue
+		}
+		s.direct = append(s.direct, fmt.Sprintf("%s %s for %q", p.Prefix, k, owner))
+		s.claim(func(p pending) bool { return p.key == k && !p.at.After(s.now()) })
+	}
+	return rest
+}
+
 func (s *sim) SweepDue(keys.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +236,11 @@ func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				return s.group
-			}, Owner: func(key string) string { return "who gets " + key }, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
+			}, Owner: func(key string) string { return "who gets " + key }, Direct: func() (string, bool) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.self, s.claims
+			}, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

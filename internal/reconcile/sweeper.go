@@ -30,6 +30,9 @@ type Claimer interface {
 	Sweep(p keys.Partition)
 	SweepDue(p keys.Partition)
 	Room(p keys.Partition) int
+	// Due has notices claimed whose timers are due; the claims expire these and tell that
+	// the events are for the instance of the id owner. It returns those it did not take.
+	Due(p keys.Partition, ks []string, owner string) (rest []string)
 }
 
 // The intervals of a Sweeper.
@@ -74,6 +77,10 @@ type SweeperOptions struct {
 	// own key.
 	Group func() int
 	Owner func(key string) string
+	// Direct reports whether what is due is claimed at once where it is for this
+	// instance, without waiting for its event, and the id by which Owner knows it; empty
+	// where there are no others. nil = all wait for their events.
+	Direct func() (id string, ok bool)
 	// Begun is when idle looks are counted from. Sweepers that have the same look
 	// at the same instants, and share calls; zero = when this one was made.
 	Begun time.Time
@@ -109,6 +116,9 @@ func NewSweeper(o SweeperOptions) *Sweeper {
 	}
 	if o.Living == nil {
 		o.Living = func() int { return 1 }
+	}
+	if o.Direct == nil {
+		o.Direct = func() (string, bool) { return "", false }
 	}
 	if o.Alarm == nil {
 		o.Alarm = alarm.New
@@ -431,8 +441,15 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 
 // touchAll touches timers. Those of a group are for one instance, which claims and
 // settles them in one call each; by their keys they would be for several, of which
-// each makes its own calls.
+// each makes its own calls. What is for this instance is claimed by the call that
+// touches it.
 func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, error) {
+	id, direct := s.o.Direct()
+	if direct && id == "" {
+		if names = s.o.Dispatch.Due(s.o.Partition, names, ""); len(names) == 0 {
+			return store.Touched{}, nil
+		}
+	}
 	size := 1
 	if s.o.Group != nil && len(names) > 1 {
 		size = s.o.Group()
@@ -442,7 +459,16 @@ func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, 
 	}
 	var list []store.TouchGroup
 	for group := range slices.Chunk(names, size) {
-		list = append(list, store.TouchGroup{For: s.o.Owner(group[0]), Keys: group})
+		owner := s.o.Owner(group[0])
+		if direct && id != "" && owner == id {
+			group = s.o.Dispatch.Due(s.o.Partition, group, id)
+		}
+		if len(group) > 0 {
+			list = append(list, store.TouchGroup{For: owner, Keys: group})
+		}
+	}
+	if len(list) == 0 {
+		return store.Touched{}, nil
 	}
 	left, err := s.o.Store.TouchGroups(ctx, s.o.Partition.Prefix, list)
 	return store.Touched{Left: left}, err

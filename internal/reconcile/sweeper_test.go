@@ -47,6 +47,7 @@ func (*fake) TouchGroups(context.Context, string, []store.TouchGroup) (int, erro
 func (*fake) Sweep(keys.Partition)                                                 {}
 func (*fake) SweepDue(keys.Partition)                                              {}
 func (*fake) Room(keys.Partition) int                                              { return 64 }
+func (*fake) Due(_ keys.Partition, ks []string, _ string) []string                 { return ks }
 func yes() bool                                                                    { return true }
 func (f *fake) keys() (ks []string) {
 	for _, t := range f.timers {

@@ -63,12 +63,29 @@ type Lease struct {
 // same call may be made again when its reply was lost: what its token has won
 // is won again, and the lease begins anew.
 func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks []string) (Claimed, error) {
-	args := make([]any, 0, 6+len(ks))
-	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0, "k")
+	return s.claim(ctx, p, lease.Token, s.claimArgs(p, lease, ks, "k"))
+}
+
+// ClaimDue is ClaimKeys for notices whose timers Redis has not expired yet: it does so
+// in the same call, behind the claims, and sends their events. If owner is not empty,
+// all subscribers hear right before the events that they are for the instance of that
+// id. It is not for clusters, where timers lie at other nodes.
+func (s *Store) ClaimDue(ctx context.Context, p keys.Partition, lease Lease, ks []string, owner string) (Claimed, error) {
+	text := ""
+	if owner != "" {
+		text = keys.ForText(owner, len(ks), p.Prefix)
+	}
+	return s.claim(ctx, p, lease.Token, s.claimArgs(p, lease, ks, "e", s.space.Wake(), text))
+}
+
+func (s *Store) claimArgs(p keys.Partition, lease Lease, ks []string, mode ...any) []any {
+	args := make([]any, 0, 8+len(ks))
+	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0)
+	args = append(args, mode...)
 	for i := range ks {
 		args = append(args, &ks[i])
 	}
-	return s.claim(ctx, p, lease.Token, args)
+	return args
 }
 
 // SweepOptions say what a sweep claims.

@@ -369,3 +369,49 @@ func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
 		}
 	}
 }
+
+// Who claims what is due expires the timers of it behind the claims, and all hear whom the
+// events are for; what is not due keeps its timer. Redis expires nothing by itself here.
+func TestAClaimOfWhatIsDueExpiresItsTimers(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex", "enable-debug-command yes"))
+	s := on(t, srv.URL(), srv.Namespace())
+	ctx, c := t.Context(), srv.Client()
+	if err := c.Do(ctx, "DEBUG", "SET-ACTIVE-EXPIRE", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	ps := c.Subscribe(ctx, s.space.Wake(), keys.Expired(0))
+	defer func() { _ = ps.Close() }()
+	for range 2 {
+		if _, err := ps.Receive(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:far"}
+	for _, owner := range []string{"aaaaaaaaaaaa", ""} {
+		due := time.Now().Add(100 * time.Millisecond)
+		for i, k := range names {
+			s.put(t, Request{Key: k, Due: due.Add(time.Duration(i/2) * time.Hour), OnDuplicate: Replace})
+		}
+		time.Sleep(time.Until(due.Add(5 * time.Millisecond))) // sleep: until two are due
+		got, err := s.ClaimDue(ctx, partition, Lease{"t" + owner, lease}, names, owner)
+		if err != nil || len(got.Won) != 2 || len(got.Early) != 1 || c.Exists(ctx, names[2]).Val() != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		want := names[:2]
+		if owner != "" {
+			want = append([]string{keys.ForText(owner, 3, prefix)}, want...)
+		}
+		for len(want) > 0 {
+			m, err := ps.ReceiveTimeout(ctx, 30*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch text := m.(*redis.Message).Payload; {
+			case text == want[0]:
+				want = want[1:]
+			case !strings.HasSuffix(text, " 0 "+prefix): // the wake of a schedule
+				t.Fatalf("heard %q, want %q", text, want[0])
+			}
+		}
+	}
+}

@@ -1,7 +1,8 @@
 -- Claims notices of one route and shard for a lease.
 -- KEYS  1 shadow  2 records
 -- ARGV  1 claim prefix  2 token  3 lease ms  4 at most so many bytes of records  5 grace ms
---       6 "k": the keys follow;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue;
+--       6 "k": the keys follow;  "e": so they do, behind 7 = the channel of wakes and 8 = what is told on it, or "", and timers
+--         of theirs that are due are expired, which sends their events;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue;
 --         "t": what a call with this token has claimed whose reply was lost, those first whose lease ends first, 7 = how many,
 --         8 = made at most so many ms ago;  "d": what an instance that is dead has claimed, 7 = how many, 8 = what its tokens begin with,
 --         9 = the longest lease it may have, in ms, 10 = where to go on: "" at first, then what was replied
@@ -22,8 +23,8 @@ local now = t[1] * 1000 + floor(t[2] / 1000)
 local prefix, token, lease, mode, bytes, left = ARGV[1], ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[4]), 0
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local names, scores, count = {}, {}, 0
-if mode == 'k' then
-  for i = 7, #ARGV do
+if mode == 'k' or mode == 'e' then
+  for i = mode == 'k' and 7 or 9, #ARGV do
     count = count + 1
     names[count] = ARGV[i]
   end
@@ -177,5 +178,9 @@ for i = 1, count do
 end
 read()
 if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end
+if mode == 'e' then
+  if ARGV[8] ~= '' then call('PUBLISH', ARGV[7], ARGV[8]) end
+  call('EXISTS', unpack(names))
+end
 reply[2] = left
 return reply
