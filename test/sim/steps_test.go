@@ -272,7 +272,12 @@ func (w *world) claim(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := w.newCall(t, in)
 	c.keys = rapid.SliceOfNDistinct(rapid.IntRange(0, keyCount-1), 1, keyCount, rapid.ID[int]).Draw(t, "keys")
-	w.makeClaim(t, in, c, "claims", drawFate(t))
+	what := "claims"
+	// Where producers' timers are adopted, none is expired by a claim.
+	if c.expires = w.kind != adoption && rapid.Bool().Draw(t, "expires"); c.expires {
+		what = "claims, and expires the timers of"
+	}
+	w.makeClaim(t, in, c, what, drawFate(t))
 }
 
 func (w *world) sweep(t *rapid.T) {
@@ -302,9 +307,12 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	w.wire.lose(f)
 	var got store.Claimed
 	var err error
-	if c.keys != nil {
+	switch {
+	case c.expires:
+		got, err = in.store.ClaimDue(w.ctx, c.at(), c.lease(), names, in.id)
+	case c.keys != nil:
 		got, err = in.store.ClaimKeys(w.ctx, c.at(), c.lease(), names)
-	} else {
+	default:
 		got, err = in.store.Sweep(w.ctx, c.at(), c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0})
 	}
 	if !w.sent(f, err) {
