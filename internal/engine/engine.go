@@ -26,6 +26,7 @@ import (
 	"notifier/internal/replay"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
+	"notifier/internal/sentinel"
 	"notifier/internal/store"
 )
 
@@ -387,6 +388,9 @@ func trouble(err error) string {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}
+	}
+	if errors.Is(err, sentinel.ErrFailover) {
+		return "sentinels are replacing the master: nothing is sent to it meanwhile"
 	}
 	return "redis does not answer"
 }

@@ -12,13 +12,14 @@ import (
 )
 
 // watchNodes asks nodes of a cluster that do not answer, and has what failed
-// meanwhile made again when one does, or when Sentinel has named another master, until
+// meanwhile made again when one does, or when Sentinel's failover has ended, until
 // the function is called that it returns.
 func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	nodes, back := e.o.Conn.Nodes, e.o.Conn.Back()
 	if back == nil {
 		return func() {}
 	}
+	e.o.Conn.OnFailover(func(text string) { e.o.Logger.Warn(text) })
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // until the last handler has ended
 	var watch sync.WaitGroup
 	watch.Go(func() { _ = nodes.Run(ctx) }) // nil, always

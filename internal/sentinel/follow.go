@@ -32,18 +32,32 @@ func (w *Watch) follow(addr string) {
 	}
 }
 
+// What a sentinel tells by itself. Each is a reason to ask it: what it answers decides.
+var (
+	switches  = []string{"+switch-master", "+promoted-slave"}
+	failovers = []string{"+try-failover"}
+	abandoned = []string{"-failover-abort-*"}
+)
+
 // subscribed asks until the subscription ends, or cannot be made.
 func (w *Watch) subscribed(c *redis.SentinelClient, addr string) {
 	ctx, cancel := context.WithCancel(w.life)
 	defer cancel()
-	sub := c.Subscribe(ctx, "+switch-master", "+promoted-slave")
+	sub := c.Subscribe(ctx)
 	defer func() { _ = sub.Close() }()
 	told, lost := make(chan struct{}, 1), make(chan struct{})
 	every := pollEvery
 	w.all.Go(func() {
 		defer close(lost)
+		// A user that may hear of switches alone is refused the others.
+		if sub.Subscribe(ctx, switches...) != nil || sub.Subscribe(ctx, failovers...) != nil || sub.PSubscribe(ctx, abandoned...) != nil {
+			return
+		}
 		for {
 			m, err := sub.Receive(ctx)
+			if redis.IsPermissionError(err) {
+				continue
+			}
 			if err != nil {
 				return
 			}
@@ -75,6 +89,7 @@ func (w *Watch) subscribed(c *redis.SentinelClient, addr string) {
 		case <-ctx.Done():
 		case <-time.After(pollEvery):
 		}
+		cancel()
 		_ = sub.Close() // ends a Receive that waits for a silent sentinel
 		<-lost
 		return
@@ -85,11 +100,11 @@ func (w *Watch) subscribed(c *redis.SentinelClient, addr string) {
 func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	m, err := w.master(ctx, c)
+	m, failing, err := w.master(ctx, c)
 	if err != nil {
 		return err
 	}
-	w.hear(addr, m)
+	w.hear(addr, m, failing)
 	others, err := c.Sentinels(ctx, w.o.Master).Result()
 	if err != nil {
 		return nil // it may be forbidden; those that were given have to do
@@ -102,29 +117,31 @@ func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) e
 	return nil
 }
 
-// master is what a sentinel names. One that does not tell the epoch is taken for one of
-// the first.
+// master is what a sentinel names, and whom it fails over. One that does not tell the epoch
+// is taken for one of the first.
 //
 // Amid a failover SENTINEL MASTER tells the coming master's epoch and still the address
 // of the old one. What is asked second is the address that clients are to use, which
 // changes with the epoch.
-func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (master, error) {
-	m := master{}
+func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (m, failing master, err error) {
 	all, err := c.Master(ctx, w.o.Master).Result()
 	if err == nil && all["ip"] != "" {
 		m.addr = net.JoinHostPort(all["ip"], all["port"])
 		m.epoch, _ = strconv.ParseInt(all["config-epoch"], 10, 64)
+		if slices.Contains(strings.Split(all["flags"], ","), "failover_in_progress") {
+			failing = m
+		}
 	}
 	at, err := c.GetMasterAddrByName(ctx, w.o.Master).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return master{}, fmt.Errorf("it knows no master %q", w.o.Master)
+		return master{}, master{}, fmt.Errorf("it knows no master %q", w.o.Master)
 	case err == nil && len(at) == 2:
 		m.addr = net.JoinHostPort(at[0], at[1])
 	case err == nil:
-		return master{}, fmt.Errorf("it answers %d words to where the master is", len(at))
+		return master{}, master{}, fmt.Errorf("it answers %d words to where the master is", len(at))
 	case m.addr == "" || !redis.IsPermissionError(err):
-		return master{}, err
+		return master{}, master{}, err
 	}
-	return m, nil
+	return m, failing, nil
 }

@@ -25,8 +25,11 @@ type Options struct {
 	TLS *tls.Config
 	// DialTimeout bounds a connect; zero = 2 s.
 	DialTimeout time.Duration
-	// OnSwitch, if not nil, hears of each master that takes another one's place.
-	OnSwitch func(from, to string)
+	// OnSwitch, if not nil, hears of each master that takes another one's place. OnRest and
+	// OnResume hear, in words, that nothing is sent to the master for now, and that it is
+	// used again because none took its place. They must neither block nor call the Watch.
+	OnSwitch         func(from, to string)
+	OnRest, OnResume func(text string)
 }
 
 // Watch knows the master. It is safe for concurrent use.
@@ -44,7 +47,9 @@ type Watch struct {
 	now     master
 	known   chan struct{} // closed when there is one
 	conns   map[*conn]struct{}
-	trouble error // why no sentinel has answered yet
+	trouble error         // why no sentinel has answered yet
+	by      string        // the sentinel whose failover nothing is sent for; empty = there is none
+	most    time.Duration // restMost
 }
 
 // master is what a sentinel says: where it is, and since which failover.
@@ -56,7 +61,10 @@ type master struct {
 // said is what one sentinel said last.
 type said struct {
 	master
-	at time.Time // zero = it has not answered yet
+	at      time.Time // zero = it has not answered yet
+	lost    bool      // it does not answer any more
+	failing master    // whom it fails over, as it knows it; no address = nobody
+	since   time.Time // when it was first heard of that
 }
 
 // fresh is how long an answer counts.
@@ -65,7 +73,7 @@ const fresh = 5 * time.Second
 // New makes a Watch. It asks nobody before the first Dial.
 func New(o Options) *Watch {
 	o.DialTimeout = cmp.Or(o.DialTimeout, 2*time.Second)
-	w := &Watch{o: o, told: map[string]*said{}, known: make(chan struct{}), conns: map[*conn]struct{}{}}
+	w := &Watch{o: o, told: map[string]*said{}, known: make(chan struct{}), conns: map[*conn]struct{}{}, most: restMost}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w
 }
@@ -111,7 +119,12 @@ func (w *Watch) Dial(ctx context.Context) (net.Conn, error) {
 		defer w.mu.Unlock()
 		return nil, &unknown{w.o.Master, cmp.Or(w.trouble, ctx.Err())}
 	}
-	addr := w.Master()
+	w.mu.Lock()
+	addr, err := w.now.addr, w.rests()
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	c, err := w.dial(ctx, addr)
 	if err != nil {
 		return nil, err
@@ -122,6 +135,10 @@ func (w *Watch) Dial(ctx context.Context) (net.Conn, error) {
 	if w.now.addr != addr {
 		_ = c.Close() // nothing was sent on it
 		return nil, fmt.Errorf("sentinel: %s is no longer the master", addr)
+	}
+	if err := w.rests(); err != nil {
+		_ = c.Close()
+		return nil, err
 	}
 	w.conns[mine] = struct{}{}
 	return mine, nil
@@ -169,37 +186,38 @@ func (w *Watch) add(addrs ...string) {
 	}
 }
 
-// hear takes what a sentinel says.
-func (w *Watch) hear(from string, m master) {
+// hear takes what a sentinel says: the master, and whom it fails over.
+func (w *Watch) hear(from string, m, failing master) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	*w.told[from] = said{m, time.Now()}
+	s := w.told[from]
+	if s.failing != failing {
+		s.failing, s.since = failing, time.Now()
+	}
+	s.master, s.at, s.lost = m, time.Now(), false
 	before := w.now
 	switch {
-	case m == before:
-		return
 	case before.addr == "":
 		w.now = m
 		close(w.known)
-		return
-	case m.epoch <= before.epoch && !w.replaced(m.addr):
+	case m.epoch > before.epoch, m != before && w.replaced(m.addr):
+		w.now = m
+	}
+	if before.addr == "" || w.now.addr == before.addr {
+		w.weigh()
 		return
 	}
-	w.now = m
-	if m.addr == before.addr {
-		return
-	}
-	for c := range w.conns {
-		_ = c.Conn.Close() // who uses it finds it broken
-	}
-	clear(w.conns)
+	w.by = ""
+	w.letGo()
 	if w.o.OnSwitch != nil {
-		w.o.OnSwitch(before.addr, m.addr)
+		w.o.OnSwitch(before.addr, w.now.addr)
 	}
+	w.weigh()
 }
 
 // replaced reports whether sentinels have been set up anew: lately, more than half of
-// those that ever answered name another master, and none names the present one.
+// those that ever answered name another master, or this one with an earlier epoch, and
+// none names the present one.
 func (w *Watch) replaced(addr string) bool {
 	all, name := 0, 0
 	for _, s := range w.told {
@@ -209,6 +227,8 @@ func (w *Watch) replaced(addr string) bool {
 		all++
 		switch late := time.Since(s.at) >= fresh; {
 		case late:
+		case s.master == w.now:
+			return false
 		case s.addr == addr:
 			name++
 		case s.addr == w.now.addr:
@@ -218,11 +238,15 @@ func (w *Watch) replaced(addr string) bool {
 	return 2*name > all
 }
 
-// failed notes why a sentinel does not answer.
+// failed notes why a sentinel does not answer. Nobody knows what becomes of its failover:
+// if it is not on its end, another one gives it up.
 func (w *Watch) failed(from string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble = fmt.Errorf("%s: %w", from, err)
+	s := w.told[from]
+	s.failing, s.lost = master{}, true
+	w.weigh()
 }
 
 // Sentinels are the addresses of those that are followed, sorted.

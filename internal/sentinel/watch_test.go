@@ -27,6 +27,8 @@ type fake struct {
 	subs   []*server.Peer
 	plain  bool   // it knows neither SENTINEL MASTER nor subscriptions
 	heir   string // the address of a replica that is promoted and not the master yet
+	fails  bool   // it has a failover under way
+	narrow bool   // its user may hear of switches alone
 	asked  int
 }
 
@@ -38,13 +40,17 @@ func newFake(t *testing.T, m master, others ...string) *fake {
 	}
 	t.Cleanup(s.Close)
 	f := &fake{Server: s, now: m, others: others}
-	if err := s.Register("SENTINEL", f.sentinel); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Register("SUBSCRIBE", f.subscribe); err != nil {
-		t.Fatal(err)
-	}
+	f.register(t)
 	return f
+}
+
+func (f *fake) register(t *testing.T) {
+	t.Helper()
+	for name, cmd := range map[string]server.Cmd{"SENTINEL": f.sentinel, "SUBSCRIBE": f.subscribe, "PSUBSCRIBE": f.subscribe} {
+		if err := f.Register(name, cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (f *fake) sentinel(c *server.Peer, _ string, args []string) {
@@ -54,7 +60,11 @@ func (f *fake) sentinel(c *server.Peer, _ string, args []string) {
 	switch what := strings.ToLower(args[0]); {
 	case what == "master" && !f.plain:
 		f.asked++
-		c.WriteStrings([]string{"name", args[1], "ip", host, "port", port, "config-epoch", string(rune('0' + f.now.epoch))})
+		flags := "master"
+		if f.fails {
+			flags += ",failover_in_progress,force_failover"
+		}
+		c.WriteStrings([]string{"name", args[1], "ip", host, "port", port, "flags", flags, "config-epoch", string(rune('0' + f.now.epoch))})
 	case what == "get-master-addr-by-name":
 		if f.heir != "" {
 			host, port, _ = net.SplitHostPort(f.heir)
@@ -71,18 +81,23 @@ func (f *fake) sentinel(c *server.Peer, _ string, args []string) {
 	}
 }
 
-func (f *fake) subscribe(c *server.Peer, _ string, args []string) {
+func (f *fake) subscribe(c *server.Peer, cmd string, args []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.plain {
+	switch {
+	case f.plain:
 		c.WriteError("ERR unknown command")
 		return
+	case f.narrow && (args[0] != "+switch-master" || len(args) > 2):
+		c.WriteError("NOPERM this user has no permissions to access one of the channels used as arguments")
+		return
+	case args[0] == "+switch-master":
+		f.subs = append(f.subs, c)
 	}
-	f.subs = append(f.subs, c)
 	c.Block(func(w *server.Writer) {
 		for i, channel := range args {
 			w.WritePushLen(3)
-			w.WriteBulk("subscribe")
+			w.WriteBulk(strings.ToLower(cmd))
 			w.WriteBulk(channel)
 			w.WriteInt(i + 1)
 		}
@@ -93,7 +108,7 @@ func (f *fake) subscribe(c *server.Peer, _ string, args []string) {
 func (f *fake) name(m master) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now, f.heir = m, ""
+	f.now, f.heir, f.fails = m, "", false
 	f.tell("+switch-master", "m 127.0.0.1 1 127.0.0.1 2")
 }
 
@@ -105,11 +120,35 @@ func (f *fake) promote(m master) {
 	f.tell("+promoted-slave", "slave 127.0.0.1:2 127.0.0.1 2 @ m 127.0.0.1 1")
 }
 
+// begin makes it begin a failover, and tell of it.
+func (f *fake) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails = true
+	if !f.narrow {
+		f.tell("+try-failover", "master m 127.0.0.1 1")
+	}
+}
+
+// abort makes it give its failover up, and tell of it.
+func (f *fake) abort(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails = false
+	f.tell("-failover-abort-"+why, "master m 127.0.0.1 1")
+}
+
 func (f *fake) tell(channel, text string) {
 	for _, c := range f.subs {
 		c.Block(func(w *server.Writer) {
-			w.WritePushLen(3)
-			w.WriteBulk("message")
+			if strings.HasPrefix(channel, "-failover-abort-") {
+				w.WritePushLen(4)
+				w.WriteBulk("pmessage")
+				w.WriteBulk("-failover-abort-*")
+			} else {
+				w.WritePushLen(3)
+				w.WriteBulk("message")
+			}
 			w.WriteBulk(channel)
 			w.WriteBulk(text)
 		})
@@ -348,10 +387,6 @@ func TestASentinelThatWasAway(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	b := &fake{Server: s, now: master{next, 2}}
-	for name, f := range map[string]server.Cmd{"SENTINEL": b.sentinel, "SUBSCRIBE": b.subscribe} {
-		if err := s.Register(name, f); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.register(t)
 	broken(t, conn)
 }

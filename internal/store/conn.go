@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,7 @@ type Conn struct {
 	server  func(addr string) *redis.Client // nil in a cluster
 	watch   *sentinel.Watch                 // nil without sentinels
 	back    <-chan struct{}
+	tells   *atomic.Pointer[func(text string)] // nil without sentinels
 	mu      sync.Mutex
 	others  []redis.UniversalClient
 }
@@ -63,9 +65,18 @@ func (c *Conn) Server(addr string) *redis.Client {
 }
 
 // Back says that what failed may succeed now: a node of a cluster that was slow or away
-// has answered, or another Redis has become the master. It has room for one word, which
-// may stand for several; it is nil outside clusters and sentinels.
+// has answered, another Redis has become the master, or one that sentinels wanted to
+// replace has remained it. It has room for one word, which may stand for several; it is
+// nil outside clusters and sentinels.
 func (c *Conn) Back() <-chan struct{} { return c.back }
+
+// OnFailover has f told, in words, when sentinels have begun a failover, so that nothing
+// is sent to the master, and what came of it. It must not block.
+func (c *Conn) OnFailover(f func(text string)) {
+	if c.tells != nil {
+		c.tells.Store(&f)
+	}
+}
 
 func tell(c chan struct{}) {
 	select {
@@ -187,9 +198,19 @@ func openSentinel(a Address) (*Conn, error) {
 		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = o.SentinelUsername, o.SentinelPassword, "", ""
 	}
 	user, password := cmp.Or(a.SentinelUsername, o.SentinelUsername), cmp.Or(a.SentinelPassword, o.SentinelPassword)
-	back := make(chan struct{}, 1)
+	back, tells := make(chan struct{}, 1), &atomic.Pointer[func(string)]{}
+	say := func(text string) {
+		if f := tells.Load(); f != nil {
+			(*f)(text)
+		}
+	}
 	w := sentinel.New(sentinel.Options{Master: o.MasterName, Addrs: o.SentinelAddrs, Username: user, Password: password,
-		TLS: a.tls(o.TLSConfig, true), DialTimeout: dialTimeout, OnSwitch: func(string, string) { tell(back) }})
+		TLS: a.tls(o.TLSConfig, true), DialTimeout: dialTimeout, OnRest: say,
+		OnSwitch: func(from, to string) {
+			say("sentinels have made " + to + " the master in the place of " + from)
+			tell(back)
+		},
+		OnResume: func(text string) { say(text); tell(back) }})
 	dial := node.Lazy(func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Dial(ctx) })
 	client := func(x waiting) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{
@@ -201,7 +222,7 @@ func openSentinel(a Address) (*Conn, error) {
 			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
 		})
 	}
-	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back,
+	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back, tells: tells,
 		server: func(addr string) *redis.Client {
 			return redis.NewClient(&redis.Options{Addr: addr, Protocol: o.Protocol, Username: o.Username, Password: o.Password, TLSConfig: a.tls(o.TLSConfig, true),
 				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,

@@ -125,12 +125,12 @@ func sentinel(t *testing.T, master string, quorum int) string {
 	return "127.0.0.1:" + strconv.Itoa(port)
 }
 
-// sentinels starts a master with a replica and three sentinels; url and env are for those
-// that use them.
-func sentinels(t *testing.T) (url string, env []string, master, replica *redistest.Server) {
+// sentinels starts a master with a replica, both with these lines of redis.conf, and three
+// sentinels; url and env are for those that use them.
+func sentinels(t *testing.T, lines ...string) (url string, env []string, master, replica *redistest.Server) {
 	t.Helper()
-	master = redistest.Start(t)
-	replica = redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
+	master = redistest.Start(t, redistest.WithConfig(lines...))
+	replica = redistest.Start(t, redistest.WithConfig(lines...), redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
 	ctx := t.Context()
 	await(t, waitTimeout, "the replica in step", func() bool {
 		return strings.Contains(replica.Client().Info(ctx, "replication").Val(), "master_link_status:up")
