@@ -129,8 +129,9 @@ func (e *Engine) group(r *route.Route) int {
 
 // direct reports whether this instance claims what is due and for it without waiting for
 // the event, and by what id the others know it; empty where there are none. In a cluster
-// the timers lie at other nodes than the claims, and where a route adopts timers, their
-// events tell more than that a notice is due.
+// the timers lie at other nodes than the claims; where a route adopts timers, their
+// events tell more than that a notice is due; and where others may see the route
+// otherwise, they would take the events too.
 func (e *Engine) direct(r *route.Route) (id string, ok bool) {
 	v := e.Fleet().View()
 	switch {
@@ -139,7 +140,8 @@ func (e *Engine) direct(r *route.Route) (id string, ok bool) {
 	case v.Living() == 1 && v.Preferred("") == v.ID():
 		return "", true
 	}
-	return e.workers(r).ID(), true
+	v = e.workers(r)
+	return v.ID(), v.Even(r.Name)
 }
 
 // mine reports whether a group of events that was touched for the instance of an id

@@ -445,22 +445,23 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 // touches it.
 func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, error) {
 	id, direct := s.o.Direct()
-	if direct && id == "" {
-		if names = s.o.Dispatch.Due(s.o.Partition, names, ""); len(names) == 0 {
-			return store.Touched{}, nil
-		}
-	}
 	size := 1
 	if s.o.Group != nil && len(names) > 1 {
 		size = s.o.Group()
 	}
 	if size <= 1 {
+		if direct { // the others leave its events alone, without being told
+			names = s.own(names, id)
+		}
+		if len(names) == 0 {
+			return store.Touched{}, nil
+		}
 		return s.o.Store.Touch(ctx, names)
 	}
 	var list []store.TouchGroup
 	for group := range slices.Chunk(names, size) {
 		owner := s.o.Owner(group[0])
-		if direct && id != "" && owner == id {
+		if direct && owner == id {
 			group = s.o.Dispatch.Due(s.o.Partition, group, id)
 		}
 		if len(group) > 0 {
@@ -472,4 +473,20 @@ func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, 
 	}
 	left, err := s.o.Store.TouchGroups(ctx, s.o.Partition.Prefix, list)
 	return store.Touched{Left: left}, err
+}
+
+// own has those claimed that are for this instance by their keys, and returns the others.
+func (s *Sweeper) own(names []string, id string) (rest []string) {
+	mine := make([]string, 0, len(names))
+	for _, k := range names {
+		if id == "" || s.o.Owner(k) == id {
+			mine = append(mine, k)
+		} else {
+			rest = append(rest, k)
+		}
+	}
+	if len(mine) > 0 {
+		rest = append(rest, s.o.Dispatch.Due(s.o.Partition, mine, "")...)
+	}
+	return rest
 }
