@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sethvargo/go-envconfig"
 	"github.com/spf13/cobra"
 
 	"notifier/internal/config"
@@ -17,8 +18,7 @@ import (
 
 func (a *command) migrate() *cobra.Command {
 	o := move.MigrateOptions{}
-	to := config.Redis{}
-	var address string
+	var address, mode string
 	c := &cobra.Command{
 		Use:   "migrate --to URL",
 		Short: "Move to another Redis while instances deliver",
@@ -41,15 +41,18 @@ It may be killed at any time: run it again at once, since up to 64 notices for e
 shard of the old side may be on their way and are delivered by neither side until then.
 With the two sides exchanged it moves everything back. Both clocks must agree.
 
-The new side's TLS certificates and log-in at sentinels are those of the environment.`,
+The new side's TLS certificates and log-in at sentinels are those of the environment, or,
+where they differ, those in NOTIFIER_TO_REDIS_CA_FILE, NOTIFIER_TO_REDIS_CERT_FILE and
+NOTIFIER_TO_REDIS_KEY_FILE, and in NOTIFIER_TO_SENTINEL_USERNAME and
+NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 		Example: `  notifier migrate --to redis://10.0.0.9:6379/0 --dry-run
   notifier migrate --to @/run/secrets/new-redis-url
   notifier migrate --to 'redis://10.0.0.1:6379?addr=10.0.0.2:6379' --to-mode cluster --to-shards 6
   notifier migrate --to 'redis://10.0.0.5:26379?master_name=pay' --to-mode sentinel`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if to.URL, err = fromFile(address); err != nil {
+			url, err := fromFile(address)
+			if err != nil {
 				return usage("--to: %w", err)
 			}
 			if o.Shards < 0 || o.Shards > mostShards {
@@ -60,12 +63,15 @@ The new side's TLS certificates and log-in at sentinels are those of the environ
 				return err
 			}
 			o.Namespace, o.Confirm = cfg.Namespace, store.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
-			to.Mode = cmp.Or(to.Mode, config.Standalone)
-			if o.From, err = open(cfg, cfg.Redis.URL, cfg.Redis.Mode); err != nil {
+			to, err := config.LoadTo(url, cmp.Or(mode, config.Standalone), cfg.Redis, envconfig.MapLookuper(a.env), os.ReadFile)
+			if err != nil {
+				return usage("%w", err)
+			}
+			if o.From, err = open(cfg.Redis); err != nil {
 				return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 			}
 			defer func() { _ = o.From.Close() }() // nothing is pending
-			if o.To, err = open(cfg, to.URL, to.Mode); err != nil {
+			if o.To, err = open(to); err != nil {
 				return usage("--to: %w", err)
 			}
 			defer func() { _ = o.To.Close() }() // as above
@@ -75,7 +81,7 @@ The new side's TLS certificates and log-in at sentinels are those of the environ
 	}
 	f := c.Flags()
 	f.StringVar(&address, "to", "", "address of the new Redis, as NOTIFIER_REDIS_URL has it, or @FILE that holds it")
-	f.StringVar(&to.Mode, "to-mode", config.Standalone, "its mode: standalone, sentinel or cluster")
+	f.StringVar(&mode, "to-mode", config.Standalone, "its mode: standalone, sentinel or cluster")
 	f.IntVar(&o.Shards, "to-shards", 0, "how many shards it gets if it is new (default as many as the old one, and one for each master of a cluster at least)")
 	delayVar(f, &o.MaxSkew, "max-skew", "how far apart the clocks of both may be (default 50ms)")
 	delayVar(f, &o.Wait, "wait", "how long to wait at the end for attempts that are under way (default 30s)")
@@ -150,6 +156,9 @@ func (a *command) sayMigrated(done move.Migrated, dry bool) {
 	}
 	if n := done.Claimed + done.Soon; n > 0 {
 		a.say("%d are being delivered by the old side: run this again\n", n)
+	}
+	if done.Both > 0 {
+		a.say("%d stay on the old side, since a later notice of their key waits on the new one: each is delivered where it is\n", done.Both)
 	}
 	if done.Endings > 0 {
 		a.say("%d endings on the old side wait for the history: keep its instances until it has them\n", done.Endings)

@@ -44,7 +44,7 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 				return err
 			}
 			o.Namespace, o.Confirm = cfg.Namespace, store.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
-			if o.Conn, err = open(cfg, cfg.Redis.URL, cfg.Redis.Mode); err != nil {
+			if o.Conn, err = open(cfg.Redis); err != nil {
 				return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 			}
 			defer func() { _ = o.Conn.Close() }() // nothing is pending
@@ -80,11 +80,9 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 	return a.withJSON(c)
 }
 
-// open makes a connection to a Redis of the mode given, with the rest of what the
-// environment says.
-func open(cfg *config.Config, url, mode string) (*store.Conn, error) {
-	return store.Open(store.Address{Mode: mode, URL: url, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername,
-		SentinelPassword: string(cfg.Redis.SentinelPassword)})
+// open makes a connection to Redis.
+func open(r config.Redis) (*store.Conn, error) {
+	return store.Open(store.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
 }
 
 // moving shows how many notices have gone, from the first on, until finish is called.

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"strings"
 
 	"github.com/sethvargo/go-envconfig"
@@ -29,6 +30,49 @@ func LoadRedis(lookup envconfig.Lookuper, readFile func(string) ([]byte, error))
 	c := r.redis(&raw)
 	if len(r.errs) > 0 {
 		return Redis{}, r.errs.sorted()
+	}
+	return c, nil
+}
+
+// To begins the variables that say how the Redis is reached that notices move to, where
+// that differs: NOTIFIER_TO_REDIS_CA_FILE is to it what NOTIFIER_REDIS_CA_FILE is to this
+// one.
+const To = Prefix + "TO_"
+
+// toVars are those variables; the address and its mode are given to the command.
+var toVars = []string{To + "REDIS_CA_FILE", To + "REDIS_CERT_FILE", To + "REDIS_KEY_FILE",
+	To + "SENTINEL_USERNAME", To + "SENTINEL_PASSWORD", To + "SENTINEL_PASSWORD_FILE"}
+
+// LoadTo reads how the Redis at an address is reached that notices of another one move to.
+// Where no variable that begins with To says so of TLS, or of the sentinels' log-in, it is
+// reached as that one is. Its error is of type Errors, and does not repeat the address.
+func LoadTo(url, mode string, as Redis, lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) (Redis, error) {
+	c, err := LoadRedis(envconfig.LookuperFunc(func(name string) (string, bool) {
+		switch name {
+		case Prefix + "REDIS_URL":
+			return url, true
+		case Prefix + "REDIS_URL_FILE":
+			return "", false
+		case Prefix + "REDIS_MODE":
+			return mode, true
+		}
+		return lookup.Lookup(To + strings.TrimPrefix(name, Prefix))
+	}), readFile)
+	var errs Errors
+	if errors.As(err, &errs) {
+		names := strings.NewReplacer(Prefix+"REDIS_URL", "--to", Prefix+"REDIS_MODE", "--to-mode", Prefix, To)
+		for i := range errs {
+			errs[i].Variable, errs[i].Want = names.Replace(errs[i].Variable), names.Replace(errs[i].Want)
+		}
+	}
+	if err != nil {
+		return Redis{}, err
+	}
+	if c.TLS == nil {
+		c.TLS = as.TLS
+	}
+	if c.Mode == Sentinel && c.SentinelUsername == "" && string(c.SentinelPassword) == "" {
+		c.SentinelUsername, c.SentinelPassword = as.SentinelUsername, as.SentinelPassword
 	}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"strings"
 	"testing"
 
@@ -50,5 +51,46 @@ func TestTLSToRedisAndTheSentinelsLogIn(t *testing.T) {
 		if (err == nil) != (c.want == "") || err == nil && alone.URL != got.Redis.URL {
 			t.Errorf("%v, read alone: %v", c.set, err)
 		}
+	}
+}
+
+// The Redis that notices move to is reached as the other one, or as variables of its own
+// say, which are known wherever the others are.
+func TestTheRedisThatNoticesMoveTo(t *testing.T) {
+	as := Redis{URL: "rediss://old:6379", Mode: Standalone, TLS: &tls.Config{ServerName: "of the old one"}, SentinelUsername: "old", SentinelPassword: Secret("old")}
+	for _, c := range []struct {
+		url, mode string
+		set       []string
+		want      string // empty = it is right
+		user      string
+		same      bool // TLS is that of the old one
+	}{
+		{"redis://h:6379", Standalone, nil, "", "", true},
+		{"rediss://h:6379", Standalone, []string{"TO_REDIS_CA_FILE=/run/ca.pem"}, "", "", false},
+		{"redis://h:6379", Standalone, []string{"TO_REDIS_CA_FILE=/run/ca.pem"}, "NOTIFIER_TO_REDIS_CA_FILE", "", false},
+		{"redis://h:26379?master_name=m", Sentinel, nil, "", "old", true},
+		{"redis://h:26379?master_name=m", Sentinel, []string{"TO_SENTINEL_USERNAME=u", "TO_SENTINEL_PASSWORD=" + hidden}, "", "u", true},
+		{"redis://h:26379?master_name=m", Sentinel, []string{"TO_SENTINEL_USERNAME=u"}, "NOTIFIER_TO_SENTINEL_PASSWORD: is missing", "", true},
+		{"redis://h:6379", Cluster, []string{"TO_SENTINEL_PASSWORD=" + hidden}, "--to-mode=sentinel", "", true},
+		{"redis://h:" + hidden + "@:x", Standalone, nil, "--to", "", true},
+		{"redis://h:6379/3", Cluster, nil, "--to", "", true},
+		{"redis://h:6379", "both", nil, "--to-mode", "", true},
+	} {
+		env := with(c.set...)
+		if _, err := load(env); err != nil {
+			t.Errorf("%v: %v", c.set, err)
+		}
+		got, err := LoadTo(c.url, c.mode, as, envconfig.MapLookuper(env), readFile)
+		switch {
+		case (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "NOTIFIER_REDIS")):
+			t.Errorf("%s %s %v: %v; want %q", c.url, c.mode, c.set, err, c.want)
+		case err != nil && strings.Contains(err.Error(), hidden):
+			t.Errorf("%v: the error shows the password", c.set)
+		case err == nil && (got.SentinelUsername != c.user || (got.TLS == as.TLS) != c.same || got.URL != c.url):
+			t.Errorf("%v: %+v, %v", c.set, got, got.TLS)
+		}
+	}
+	if _, err := load(with("TO_REDIS_CAFILE=/run/ca.pem")); err == nil || !strings.Contains(err.Error(), "NOTIFIER_TO_REDIS_CA_FILE") {
+		t.Errorf("a name misspelt: %v", err)
 	}
 }

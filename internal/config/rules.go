@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -234,7 +235,7 @@ var otherNames = func() map[string]string {
 // unknown finds variables that nobody reads: most often a name misspelt, whose
 // default would silently hold.
 func (r *reader) unknown(environ []string) {
-	for _, v := range elsewhere {
+	for _, v := range slices.Concat(elsewhere, toVars) {
 		r.known[v] = true
 	}
 	for _, entry := range environ {

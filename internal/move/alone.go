@@ -22,6 +22,8 @@ const (
 	pollEvery = 100 * time.Millisecond
 )
 
+var errHold = errors.New("the hold that keeps others away is lost; run it again")
+
 // alone holds that this is the only reshard or migration of a Redis, until release is
 // called. If that is lost, the context ends.
 func alone(ctx context.Context, s *store.Store) (held context.Context, release func(), err error) {
@@ -66,7 +68,7 @@ func alone(ctx context.Context, s *store.Store) (held context.Context, release f
 			case err == nil && ok:
 				until = from.Add(holdFor)
 			case err == nil || time.Now().After(until):
-				cancel(errors.New("the hold that keeps others away is lost; run it again"))
+				cancel(errHold)
 				return
 			}
 		}

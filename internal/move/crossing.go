@@ -2,6 +2,8 @@ package move
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"notifier/internal/keys"
@@ -74,6 +76,9 @@ func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks [
 	}
 	err = c.m.step("out", func() (err error) {
 		batch, held, err = c.Store.SendOff(ctx, store.Way{Far: c.m.to, Near: c.m.near}, from, to, ks)
+		if errors.Is(err, store.ErrFull) {
+			err = fmt.Errorf("%w; give it memory, and run this again: until then each side delivers what it has", err)
+		}
 		return err
 	})
 	return batch, held, err

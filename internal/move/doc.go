@@ -71,7 +71,7 @@
 // way when a mover is killed is brought in by the next one, since no instance can do it:
 // therefore what is due soon does not set out.
 //
-// Plain timers are adopted on either side at any time. One that is set on the old side
-// after its notice has left is a notice of its own, which replaces the older one when it
-// is moved.
+// Plain timers are adopted on either side at any time. What a producer who knows nothing
+// but Redis sets or writes on the old side after its notice has left is a notice of its
+// own, which replaces the older one when it is moved.
 package move

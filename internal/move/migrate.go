@@ -49,6 +49,9 @@ type Migrated struct {
 	Claimed  int `json:"claimed"`
 	Reported int `json:"await_reports"`
 	Soon     int `json:"due_soon"`
+	// Both are how many stay since a later notice of their key waits on the new side: each
+	// is delivered where it is.
+	Both int `json:"of_both_sides"`
 	// Open: the new side takes calls that schedule or change notices, the old one none.
 	Open bool `json:"open"`
 	// RefusedMS is for how long neither did.
@@ -82,7 +85,9 @@ const (
 	// fewMoved is after how few notices of a pass the old side is closed, mostPasses
 	// after how many passes it is at the latest.
 	fewMoved, mostPasses = 500, 10
-	lateEvery            = 250 * time.Millisecond
+	// lastFor is for how long passes are repeated while neither side takes calls.
+	lastFor   = time.Second
+	lateEvery = 250 * time.Millisecond
 )
 
 // migrator is one call of Migrate.
@@ -97,6 +102,8 @@ type migrator struct {
 	near     time.Duration // see dueSoon
 	// step does what changes something; tests end it there.
 	step func(name string, do func() error) error
+	// dies: it is killed where it fails, as tests have it, and does nothing more.
+	dies bool
 }
 
 // Migrate brings what a Redis keeps to another one, while instances of both deliver: see
@@ -150,6 +157,9 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 			err = cause
 		}
 	}
+	if errors.Is(err, store.ErrUnconfirmed) {
+		err = fmt.Errorf("%w; NOTIFIER_DURABILITY holds for both sides here: set it to what both can confirm, and run this again", err)
+	}
 	return m.done, err
 }
 
@@ -191,11 +201,17 @@ func (m *migrator) shards(ctx context.Context) (int, error) {
 	if m.To.Masters == nil {
 		return n, nil
 	}
-	r, err := m.To.UniversalClient.Do(ctx, "CLUSTER", "SLOTS").Slice()
+	ranges, err := m.To.UniversalClient.ClusterSlots(ctx).Result()
 	if err != nil {
 		return 0, store.Wrap("cluster slots", err)
 	}
-	return max(n, len(r)), nil
+	masters := map[string]bool{} // each may have many ranges
+	for _, r := range ranges {
+		if len(r.Nodes) > 0 {
+			masters[r.Nodes[0].Addr] = true
+		}
+	}
+	return max(n, len(masters)), nil
 }
 
 // able refuses where an instance lives that knows nothing of migrations and, of the new
@@ -271,8 +287,9 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 			ErrRefused, m.to.Space().Meta())
 	}
 	if left, err := m.from.Drained(ctx, nil); err != nil || left > 0 {
-		return errors.Join(err, refusedIf(left > 0, "the old side's last reshard is not over, since some notices await a report in former shards; "+
-			"migrate when notifier doctor says nothing of former shards any more"))
+		n := m.from.Space().Now().Shards
+		return errors.Join(err, refusedIf(left > 0, fmt.Sprintf("the old side's last reshard is not over: notices are left in %s, claimed, awaiting a report, or not moved yet. "+
+			"Report those, run notifier reshard --to %d until it leaves none, and then this again", formerShards(left), n)))
 	}
 	a, b := m.from.Side(), m.to.Side()
 	if err := m.choose(ctx, a, b); err != nil {
@@ -308,6 +325,13 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 	return m.step("leaving", func() error {
 		return m.from.SetSide(ctx, store.Side{State: store.SideLeaving, ID: m.id, Other: m.homes[1]})
 	})
+}
+
+func formerShards(n int) string {
+	if n == 1 {
+		return "1 former shard"
+	}
+	return fmt.Sprintf("%d former shards", n)
 }
 
 func refusedIf(yes bool, text string) error {
@@ -421,30 +445,55 @@ func (m *migrator) cross(ctx context.Context) error {
 	}
 	closed := time.Now()
 	m.Say(m.Names[0] + " takes no calls any more that schedule or change notices; what has come meanwhile is moved")
-	for {
-		got, err := m.pass(ctx, store.KindAll)
-		if err != nil {
-			return err
-		}
-		if got.Moved == 0 {
-			break
-		}
-	}
-	if err := m.pauses(ctx); err != nil {
-		return err
-	}
-	if err := m.announce(ctx); err != nil {
+	if err := m.last(ctx); err != nil {
+		m.reopen(ctx)
 		return err
 	}
 	err := m.step("opened", func() error {
 		return m.to.SetSide(ctx, store.Side{State: store.SideOpened, ID: m.id, Other: m.homes[0]})
 	})
 	m.done.RefusedMS = time.Since(closed).Milliseconds()
-	if err == nil {
-		m.Say(fmt.Sprintf("%s is open, after %s in which neither side took such calls: point producers there now", m.Names[1],
-			time.Since(closed).Round(time.Millisecond)))
+	if err != nil {
+		return err // who knows whether it is open
 	}
-	return err
+	m.Say(fmt.Sprintf("%s is open, after %s in which neither side took such calls: point producers there now", m.Names[1],
+		time.Since(closed).Round(time.Millisecond)))
+	return nil
+}
+
+// last moves what is left on a side that is closed, and tells the new one what is still
+// to come.
+func (m *migrator) last(ctx context.Context) error {
+	// Producers of plain timers may go on for ever: theirs are for late, and the next run.
+	for until := time.Now().Add(lastFor); ; {
+		got, err := m.pass(ctx, store.KindAll)
+		if err != nil {
+			return err
+		}
+		if got.Moved == 0 || time.Now().After(until) {
+			break
+		}
+	}
+	if err := m.pauses(ctx); err != nil {
+		return err
+	}
+	return m.announce(ctx)
+}
+
+// reopenFor is how long it is tried to open the old side again.
+const reopenFor = 5 * time.Second
+
+// reopen has the old side take calls again after the last pass has failed, or was broken
+// off: else neither side would until somebody runs this again.
+func (m *migrator) reopen(ctx context.Context) {
+	if m.dies || errors.Is(context.Cause(ctx), errHold) {
+		return // another mover may be at work by now
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), reopenFor)
+	defer stop()
+	if m.from.SetSide(ctx, store.Side{State: store.SideLeaving, ID: m.id, Other: m.homes[1]}) == nil {
+		m.Say(m.Names[0] + " takes such calls again, since this is not done")
+	}
 }
 
 // announce tells the new side which notices are still to come.
@@ -483,8 +532,8 @@ func (m *migrator) late(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.done.Claimed, m.done.Reported, m.done.Soon = got.Held.Claimed, got.Held.Reported, got.Held.Soon
-		if got.Moved == 0 && (got.Held.Claimed+got.Held.Soon == 0 || time.Now().After(until)) {
+		m.done.Claimed, m.done.Reported, m.done.Soon, m.done.Both = got.Held.Claimed, got.Held.Reported, got.Held.Soon, got.Held.Both
+		if got.Moved == 0 && got.Held.Claimed+got.Held.Soon == 0 || time.Now().After(until) {
 			break
 		}
 		select {

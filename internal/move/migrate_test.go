@@ -123,6 +123,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	states, claims := fill(t, old, 24)
 	at := ""
 	m := newMigrator(migration(t, a, b))
+	m.dies = true
 	m.step = func(name string, do func() error) error {
 		steps++
 		if steps < n {

@@ -57,6 +57,7 @@ func (r *Result) add(held store.Staying) {
 	r.Held.Claimed += held.Claimed
 	r.Held.Reported += held.Reported
 	r.Held.Soon += held.Soon
+	r.Held.Both += held.Both
 }
 
 // scanned is how many keys a step reads.
@@ -146,7 +147,7 @@ func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []stri
 			m.OnMoved(n - len(stay))
 		}
 		if n+held.All() >= len(ks) || len(stay) > 0 {
-			held.Claimed += len(stay)
+			held.Both += len(stay)
 			r.add(held)
 			return nil
 		}

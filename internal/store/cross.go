@@ -30,6 +30,9 @@ func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to in
 	far := way.Far
 	id := s.Side().ID
 	l := Moving{From: from, To: to, far: id + "/" + s.space.Tag(from.Shard)}
+	if err := far.Room(ctx, to); err != nil {
+		return l, Staying{}, fmt.Errorf("the new side: %w", err)
+	}
 	last, err := far.lastIn(ctx, to, l.far)
 	if err != nil {
 		return l, Staying{}, err
@@ -46,6 +49,12 @@ func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to in
 		return l, held, err
 	}
 	return l, held, s.dropTimers(ctx, l)
+}
+
+// Room is an error if the node of a shard has no memory left, which would refuse the half
+// of what is to arrive there.
+func (s *Store) Room(ctx context.Context, shard int) error {
+	return s.wrapped("room", s.c.HSetNX(ctx, s.space.Layout(shard), "room", 1).Err())
 }
 
 // dropScript deletes a timer that expires when its notice is due: another is a
@@ -94,9 +103,8 @@ func (s *Store) Arrive(ctx context.Context, l Moving) (stay []string, err error)
 	values := make([]string, len(l.what)/2)
 	for i := range values {
 		key, what := l.what[2*i], l.what[2*i+1]
-		adopted := ""
-		adopted, values[i] = timerOf(key, p.Prefix, what)
-		args = append(args, key, what, adopted, values[i])
+		values[i] = timerOf(key, p.Prefix, what)
+		args = append(args, key, what, values[i])
 	}
 	stay, err = s.answer(ctx, moveInScript, s.keysOf(p), args).StringSlice()
 	if err != nil {
@@ -108,19 +116,18 @@ func (s *Store) Arrive(ctx context.Context, l Moving) (stay []string, err error)
 	return stay, err
 }
 
-// timerOf is "a" of a notice that was adopted, and what its timer holds.
-func timerOf(key, prefix, what string) (adopted, value string) {
+// timerOf is what a notice's timer holds: the payload of one that was adopted and not
+// tried yet, else the number of the coming attempt.
+func timerOf(key, prefix, what string) string {
 	words := strings.SplitN(what, " ", 4)
 	n, err := notice.Decode(key, prefix, words[len(words)-1])
 	switch {
 	case err != nil:
-		return "", "0" // which is no payload either
+		return "0" // which is no payload either
 	case n.Adopted && n.AttemptsMade == 0:
-		return "a", string(n.Body)
-	case n.Adopted:
-		adopted = "a"
+		return string(n.Body)
 	}
-	return adopted, strconv.Itoa(n.NextAttempt())
+	return strconv.Itoa(n.NextAttempt())
 }
 
 // armFar sets, in a cluster, the timers of what has arrived; what is there is a

@@ -270,10 +270,11 @@ type Staying struct {
 	Claimed  int // and those whose claim has lapsed
 	Reported int // they await a report
 	Soon     int // they are due soon, which only matters to another Redis
+	Both     int // another notice of their key waits where they would go
 }
 
 // All is how many there are.
-func (h Staying) All() int { return h.Claimed + h.Reported + h.Soon }
+func (h Staying) All() int { return h.Claimed + h.Reported + h.Soon + h.Both }
 
 // MoveOut takes notices, MaxMoving at most, out of a former shard, on their way to
 // another: what is claimed, or awaits a report, stays, and is counted as held.
@@ -323,7 +324,7 @@ func (s *Store) moveOut(ctx context.Context, l Moving, args []any, ks []string, 
 		n, _ := v[i].(int64)
 		return int(n)
 	}
-	l.Number, held = int64(number(0)), Staying{number(1), number(2), number(3)}
+	l.Number, held = int64(number(0)), Staying{Claimed: number(1), Reported: number(2), Soon: number(3)}
 	for _, x := range v[4:] {
 		text, _ := x.(string)
 		l.what = append(l.what, text)

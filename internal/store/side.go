@@ -165,7 +165,8 @@ func (s *Store) absent(ctx context.Context, shard int, key string) error {
 //go:embed lua/side.lua
 var sideSource string
 
-var sideScript = newScript("side", sideSource, true).anywhere()
+// What is full must still learn that it takes calls again.
+var sideScript = newScript("side", sideSource, false).anywhere()
 
 // SetSide says how this Redis stands from now on, with the next epoch, in notifier:meta
 // and then in each shard, and tells all instances. fields stand beside it. It is

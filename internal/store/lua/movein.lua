@@ -3,13 +3,13 @@
 -- ARGV  1 the other shard's tag  2 the batch's number  3 wake channel  4 "<shard> <route>"
 --       5 "" = from a shard of this Redis; from another Redis: "1" = set timers, "0" = set none (in a cluster), then for each
 --       notice: key and what moveout.lua said of it: scores in shadow, dead and settled ("-" = none) and record; from another
---       Redis also "a" if it was adopted, and its timer's value
+--       Redis also its timer's value
 -- Reply the keys of those that are to stay where they were; the same if it is called again
 -- Bound the number of notices given.
 -- Something is kept under a key here only if somebody wrote it there who knows nothing of the other shard, as a plain timer's
 -- producer does. What is pending takes the place of what has ended; of two that are pending, or dead, both stay. From another
--- Redis the same notice may come twice, where that has forgotten that it had left: it is what it is here; and an adopted one
--- takes the place of an older one that waits, as a producer's SET does.
+-- Redis the same notice may come twice, where that has forgotten that it had left: it is what it is here; and a later one
+-- takes the place of an older one that waits, as its producer, who knew nothing of the move, meant it.
 local call, match = redis.call, string.match
 local from = 'from ' .. ARGV[1]
 local number, stay = match(call('HGET', KEYS[#KEYS], from) or '0 ', '^(%d+) ?(.*)$')
@@ -26,7 +26,7 @@ local head = call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+in
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local far, base = ARGV[5] ~= '', string.sub(KEYS[#KEYS], 1, -7)
-local step = far and 4 or 2
+local step = far and 3 or 2
 local keys, puts, gone, adds = {}, {}, {}, {{}, {}, {}}
 for i = 6, #ARGV, step do keys[#keys + 1] = ARGV[i] end
 local olds = call('HMGET', KEYS[2], unpack(keys))
@@ -49,7 +49,7 @@ for i, key in ipairs(keys) do
     put = at ~= '-' and not waits or died ~= '-' and settled
     if far and same then
       put = false
-    elseif far and waits and at ~= '-' and ARGV[arg + 2] == 'a' then
+    elseif far and waits and at ~= '-' then
       local function made(text) return tonumber(match(text, '"made":(%d+)') or 0) end
       put = made(record) > made(old) and call('EXISTS', base .. 'claim:' .. key) == 0
       if put and ARGV[5] == '1' then
@@ -67,7 +67,7 @@ for i, key in ipairs(keys) do
       local score = tonumber(at)
       -- Its timer's event may have come while it was on its way.
       if score <= now and score % 1 == 0 then at = at .. '.5' end
-      if far then at = arm(key, at, ARGV[arg + 3]) end
+      if far then at = arm(key, at, ARGV[arg + 2]) end
       if score < earliest then earliest = score end
     end
     for j, score in ipairs({at, died, ended}) do

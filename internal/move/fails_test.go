@@ -1,0 +1,225 @@
+package move
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// A migration that fails, or is broken off, when the old side takes no calls any more has
+// it take them again, since the new one does not yet; and the next one finishes it.
+func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
+	for _, how := range []string{"fails", "is broken off"} {
+		t.Run(how, func(t *testing.T) {
+			a, b, old, fresh := two(t, 1)
+			fill(t, old, 12)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			m := newMigrator(migration(t, a, b))
+			m.step = func(name string, do func() error) error {
+				if m.from.Side().State != store.SideLeft {
+					return do()
+				}
+				if how == "fails" {
+					return errors.New("no answer")
+				}
+				cancel()
+				return ctx.Err()
+			}
+			if done, err := m.migrate(ctx); err == nil || done.Open {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			key := "app1:a:b:meanwhile"
+			p := old.Space().Partition(prefix, key)
+			got, err := old.Schedule(t.Context(), p, []store.Request{{Key: key, Delay: time.Hour}})
+			if err != nil || got[0].Err != nil {
+				t.Errorf("neither side takes a call: %+v, %v", got, err)
+			}
+			if got, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, key), []store.Request{{Key: key}}); err == nil && got[0].Err == nil {
+				t.Error("both sides take a call")
+			}
+			if done, err := Migrate(t.Context(), migration(t, a, b)); err != nil || !done.Open {
+				t.Errorf("%+v, %v", done, err)
+			}
+			if f, err := fresh.Find(t.Context(), prefix, key); err != nil || f.State != notice.Scheduled {
+				t.Errorf("%+v, %v", f, err)
+			}
+		})
+	}
+}
+
+// A new side whose memory ends is said before anything more leaves the old one: nothing is
+// on its way that neither delivers, and the old side takes calls.
+func TestANewSideThatIsFullTakesNothingFromTheOldOne(t *testing.T) {
+	const n = 1500
+	a := newSide(t, "")
+	b := &side{srv: redistest.Start(t), ns: a.ns}
+	var err error
+	if b.conn, err = store.Open(store.Address{URL: b.srv.URL()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.conn.Close() })
+	ctx, old, fresh := t.Context(), a.store(t, 1), b.store(t, 1)
+	a.alive(t, old)
+	b.alive(t, fresh)
+	body := []byte(`"` + strings.Repeat("x", 1000) + `"`)
+	p := keys.Partition{Prefix: prefix}
+	for i := range n {
+		if _, err := old.Schedule(ctx, p, []store.Request{{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour, Content: notice.Content{Body: body}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit := func(to int64) {
+		t.Helper()
+		if err := b.srv.Client().ConfigSet(ctx, "maxmemory", fmt.Sprint(to)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var used int64
+	for line := range strings.Lines(b.srv.Client().Info(ctx, "memory").Val()) {
+		if text, ok := strings.CutPrefix(line, "used_memory:"); ok {
+			if _, err := fmt.Sscan(text, &used); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	limit(used + 600_000)
+	done, err := Migrate(ctx, migration(t, a, b))
+	if !errors.Is(err, store.ErrFull) || !strings.Contains(err.Error(), "the new side") || !done.Begun || done.Open {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	moved, _ := b.total(fresh)
+	if left, _ := a.total(old); moved == 0 || left == 0 || left+moved != n {
+		t.Errorf("%d have moved, %d are left", moved, left)
+	}
+	if some := a.srv.Client().Exists(ctx, old.Space().Moving(0)).Val(); some != 0 {
+		t.Error("some are on their way, and nobody delivers them")
+	}
+	if got, err := old.Schedule(ctx, p, []store.Request{{Key: "app1:a:b:new", Delay: time.Hour}}); err != nil || got[0].Err != nil {
+		t.Errorf("the old side takes no calls: %+v, %v", got, err)
+	}
+	limit(0)
+	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || !done.Open || done.MissingN > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if moved, pending := b.total(fresh); moved != n+1 || pending != n+1 {
+		t.Errorf("%d have moved, of which %d wait; want %d", moved, pending, n+1)
+	}
+}
+
+// slots answers CLUSTER SLOTS as a cluster does whose slots have been moved about.
+type slots []redis.ClusterSlot
+
+func (h slots) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h slots) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (h slots) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		cmd.(*redis.ClusterSlotsCmd).SetVal(h)
+		return nil
+	}
+}
+
+// A new cluster gets a shard for each master, and not for each of its ranges of slots.
+func TestShardsOfANewCluster(t *testing.T) {
+	var h slots
+	for i := range 40 {
+		h = append(h, redis.ClusterSlot{Start: 400 * i, End: 400*i + 399, Nodes: []redis.ClusterNode{{Addr: fmt.Sprint("10.0.0.", i%3)}, {Addr: "10.0.0.9"}}})
+	}
+	a, b := newSide(t, ""), newSide(t, "")
+	b.conn.AddHook(h)
+	o := migration(t, a, b)
+	o.To = &store.Conn{UniversalClient: b.conn.UniversalClient, Masters: func(context.Context, func(context.Context, *redis.Client) error) error { return nil }}
+	m := newMigrator(o)
+	m.from = a.store(t, 2)
+	if n, err := m.shards(t.Context()); n != 3 || err != nil {
+		t.Errorf("%d, %v; want 3", n, err)
+	}
+}
+
+// While a former shard holds notices of a reshard that is not over, the migration is
+// refused, and says what is to be done; that done, it goes on.
+func TestAMigrationAmidAReshardSaysWhatToDo(t *testing.T) {
+	a := newSide(t, "")
+	b := newSide(t, a.ns)
+	old, fresh := a.store(t, 2), b.store(t, 1)
+	b.alive(t, fresh)
+	states, claims := fill(t, old, 24)
+	if done, err := reshard(t, a.srv, a.conn, 3); err != nil || done.Held != len(claims) {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	_, err := Migrate(t.Context(), migration(t, a, b))
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "notifier reshard --to 3") || !strings.Contains(err.Error(), "awaiting a report") {
+		t.Errorf("%v", err)
+	}
+	for _, c := range claims {
+		if got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}}); err != nil || got[0].Stale {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if done, err := reshard(t, a.srv, a.conn, 3); err != nil || done.Held != 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if done, err := Migrate(t.Context(), migration(t, a, b)); err != nil || !done.Open || done.Moved != len(states) {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// What a producer who knows nothing of the migration writes on the old side under the key
+// of a notice that has moved takes its place when it follows; one that is older stays
+// where it is, and each is delivered there.
+func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
+	ctx := t.Context()
+	a, b, old, fresh := two(t, 1)
+	due := time.Now().Add(time.Hour)
+	later, earlier := "app1:a:b:later", "app1:a:b:earlier"
+	for _, k := range []string{later, earlier} {
+		if _, err := old.Schedule(ctx, old.Space().Partition(prefix, k), []store.Request{{Key: k, Delay: 2 * time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || done.Moved != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for k, by := range map[string]int{later: 1, earlier: -1} { // as a copy of deploy/schedule.lua does that asks for nothing
+		f, err := fresh.Find(ctx, prefix, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := old.Space().Partition(prefix, k)
+		record := fmt.Sprintf(`{"due":%d,"made":%d,"json":"again"}`, due.UnixMilli(), int(f.Made)+by)
+		c := a.srv.Client()
+		if err := errors.Join(c.HSet(ctx, old.Space().Records(p), k, record).Err(),
+			c.ZAdd(ctx, old.Space().Shadow(p), redis.Z{Score: float64(due.UnixMilli()), Member: k}).Err(),
+			c.Set(ctx, k, "1", time.Hour).Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done, err := Migrate(ctx, migration(t, a, b))
+	if err != nil || done.Moved != 1 || done.Both != 1 || done.Claimed+done.Soon > 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if f, err := fresh.Find(ctx, prefix, later); err != nil || string(f.Body) != `"again"` || f.Due.UnixMilli() != due.UnixMilli() {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if at := b.srv.Client().PExpireTime(ctx, later).Val().Milliseconds(); at != due.UnixMilli()-1 {
+		t.Errorf("its timer expires at %d, and it is due at %d", at, due.UnixMilli())
+	}
+	if f, err := fresh.Find(ctx, prefix, earlier); err != nil || string(f.Body) != "" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if records, pending := a.total(old); records != 1 || pending != 1 {
+		t.Errorf("the old side keeps %d, of which %d wait", records, pending)
+	}
+}
