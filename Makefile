@@ -64,7 +64,8 @@ bench-nightly: ## Measures all services in all cases, which takes hours
 bench-go: deps ## Runs the benchmarks of the packages; BENCHTIME=1x runs each once
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout $(TIMEOUT) ./...
 
-fault: deps ## Tests with kills, pauses, failovers, clusters and 100,000 simulated days, which takes minutes
+fault: ## Tests with kills, pauses, failovers, clusters and 100,000 simulated days, which takes minutes
+	@scripts/chaos-deps.sh
 	$(GO) test -tags fault -json -timeout 40m ./test/acceptance/... ./test/deploy/... ./test/timetravel/... ./internal/fleet/... 2>&1 | $(COUNT)
 
 timetravel: ## Simulates 100,000 days of ladders in virtual time, which takes minutes

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the chaos run needs beside what the tests do: faketime. Without it
+# Installs what the chaos run, and a test of `make fault`, need beside what the tests do: faketime. Without it
 # the run leaves Redis's clock alone, and says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -48,15 +48,6 @@ func raceDelivery(t *testing.T, n int, act func(ctx context.Context, s *service,
 	return s, rec
 }
 
-// byKey sorts what came.
-func (r *receiver) byKey() map[string][]hit {
-	m := map[string][]hit{}
-	for _, h := range r.all() {
-		m[h.key] = append(m[h.key], h)
-	}
-	return m
-}
-
 // A cancel that says "nothing in flight" is followed by no delivery, and one
 // that comes too late says so.
 func TestCancelRacesDelivery(t *testing.T) {

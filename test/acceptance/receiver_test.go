@@ -81,6 +81,15 @@ func (r *receiver) of(key string) []hit {
 	return slices.DeleteFunc(r.all(), func(h hit) bool { return h.key != key })
 }
 
+// byKey sorts what came.
+func (r *receiver) byKey() map[string][]hit {
+	m := map[string][]hit{}
+	for _, h := range r.all() {
+		m[h.key] = append(m[h.key], h)
+	}
+	return m
+}
+
 // count is how many requests came, and how many different notices.
 func (r *receiver) count() (hits, notices int) {
 	r.mu.Lock()

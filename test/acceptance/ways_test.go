@@ -130,11 +130,16 @@ func (p *papers) env() []string {
 	return []string{"NOTIFIER_REDIS_CA_FILE=" + p.authority(), "NOTIFIER_REDIS_CERT_FILE=" + cert, "NOTIFIER_REDIS_KEY_FILE=" + key}
 }
 
-func TestTheMainPathEveryWayToRedis(t *testing.T) {
-	for _, way := range []struct {
-		name string
-		set  func(t *testing.T) (url string, env []string, anyone *redistest.Server)
-	}{
+// way is one to Redis: its address and what else the environment says, and one of its
+// servers for whoever may do anything.
+type way struct {
+	name string
+	set  func(t *testing.T) (url string, env []string, anyone *redistest.Server)
+}
+
+// ways are all that are tried.
+func ways() []way {
+	return []way{
 		{"as the user", func(t *testing.T) (string, []string, *redistest.Server) {
 			db := redistest.Start(t)
 			return "redis://" + asUser(t, db) + db.Addr() + "/0", nil, db
@@ -175,7 +180,11 @@ func TestTheMainPathEveryWayToRedis(t *testing.T) {
 			})
 			return "rediss://" + asUser(t, all...) + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr="), append(p.env(), "NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6"), all[0]
 		}},
-	} {
+	}
+}
+
+func TestTheMainPathEveryWayToRedis(t *testing.T) {
+	for _, way := range ways() {
 		t.Run(way.name, func(t *testing.T) {
 			url, env, db := way.set(t)
 			mainPath(t, url, env, db)
