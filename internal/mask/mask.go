@@ -117,11 +117,18 @@ func (r *Rules) names(text string) bool {
 // answers: shorter ones, such as 1 or no, stand in any text.
 const leastSecret = 4
 
+// maxDepth is how deep arrays and objects may be nested: a walk goes as deep, and a
+// goroutine whose stack is full ends the process. What is nested deeper is no JSON here.
+const maxDepth = 1000
+
+var errDepth = errors.New("nested too deep")
+
 // walker copies JSON and leaves out what is hidden.
 type walker struct {
 	dec     *json.Decoder
 	out     bytes.Buffer
 	secrets *[]string
+	depth   int
 	hid     bool // something was
 }
 
@@ -167,6 +174,10 @@ func (w *walker) rest(tok json.Token, t trail) error {
 	if !nested {
 		return w.scalar(tok)
 	}
+	if w.depth++; w.depth > maxDepth {
+		return errDepth
+	}
+	defer func() { w.depth-- }()
 	w.out.WriteByte(byte(open))
 	for i := 0; w.dec.More(); i++ {
 		if i > 0 {

@@ -178,6 +178,34 @@ func TestPathsThatAreNone(t *testing.T) {
 	}
 }
 
+// A text body may be as long as MAX_BODY and need not be JSON: a walk as deep as its
+// brackets would fill the stack, which ends the process, whoever recovers.
+func TestABodyNestedMillionsDeepIsHiddenWhole(t *testing.T) {
+	r := rules(t, "$..card, $..a..a..a..b")
+	for _, unit := range []string{"[", `{"a":`, `[{"a":`} {
+		body := []byte(strings.Repeat(unit, (16<<20)/len(unit)))
+		if _, ok := r.Body(body); ok {
+			t.Errorf("what begins with %s again and again is shown", unit)
+		}
+		if _, ok := r.Answer("taken, thanks", Sent{Body: body}); !ok {
+			t.Error("an answer that repeats nothing is hidden")
+		}
+	}
+	for _, deep := range []int{maxDepth, maxDepth + 1} {
+		body := strings.Repeat("[", deep) + strings.Repeat("]", deep)
+		if _, ok := r.Body([]byte(body)); ok != (deep == maxDepth) {
+			t.Errorf("%d levels are shown: %t", deep, ok)
+		}
+	}
+	// Nor does what is kept for a level grow with the levels above it.
+	trail := r.start
+	for range maxDepth {
+		if trail, _ = trail.down("a", -1); len(trail) > 5 {
+			t.Fatalf("%d marks", len(trail))
+		}
+	}
+}
+
 // Whatever a body is, what a path leads to is not in what is shown.
 func FuzzNothingHiddenIsShown(f *testing.F) {
 	for _, s := range []string{`{"card":"§"}`, `[{"card":"§"}]`, `{"a":{"card":["§"]}}`, "card=§", `{"card":"§"`, "§", `{"x":"§","card":1}`} {

@@ -3,6 +3,7 @@ package mask
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -102,11 +103,17 @@ type mark struct {
 	next int
 }
 
-// down is the trail one level deeper; hit says that a path has come to its end.
+// has reports whether a mark is on the trail.
+func (t trail) has(m mark) bool {
+	return slices.ContainsFunc(t, func(o mark) bool { return o.next == m.next && &o.path[0] == &m.path[0] })
+}
+
+// down is the trail one level deeper; hit says that a path has come to its end. A
+// mark is there once: $..a..b would have one more at each a that is in another.
 func (t trail) down(name string, index int) (deeper trail, hit bool) {
 	for _, m := range t {
 		st := m.path[m.next]
-		if st.deep {
+		if st.deep && !deeper.has(m) {
 			deeper = append(deeper, m)
 		}
 		if !st.fits(name, index) {
@@ -115,7 +122,9 @@ func (t trail) down(name string, index int) (deeper trail, hit bool) {
 		if m.next+1 == len(m.path) {
 			return nil, true
 		}
-		deeper = append(deeper, mark{m.path, m.next + 1})
+		if after := (mark{m.path, m.next + 1}); !deeper.has(after) {
+			deeper = append(deeper, after)
+		}
 	}
 	return deeper, false
 }
