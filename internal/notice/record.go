@@ -298,6 +298,9 @@ func decode(key, route, data string) (*Notice, error) {
 	if r.N < 0 || r.N > maxCount || r.Redriven < 0 || r.Redriven > r.N || r.Locked < 0 || r.Locked > maxCount {
 		return nil, fmt.Errorf("%w: %s: no notice has made %d attempts, %d of them before it was redriven, and met %d locks", ErrRecord, key, r.N, r.Redriven, r.Locked)
 	}
+	if r.Endings < 0 || r.Endings > maxCount {
+		return nil, fmt.Errorf("%w: %s: no notice has ended %d times before", ErrRecord, key, r.Endings)
+	}
 	if r.Raw != nil && r.Again {
 		if n, err := Decode(key, route, string(r.Raw)); err == nil && n.Raw == nil {
 			n.Due, n.Redriven, n.Endings, n.Reason = time.UnixMilli(r.Due).UTC(), n.AttemptsMade, r.Endings+1, ""
