@@ -204,6 +204,9 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 	}); err != nil {
 		return nil, err
 	}
+	if len(v) != len(fields) {
+		return nil, s.failFleet("told", fmt.Errorf("%d answers to %d fields", len(v), len(fields)))
+	}
 	list := make([]Told, len(ids))
 	for i := range list {
 		list[i].About, _ = v[2*i].(string)

@@ -320,6 +320,9 @@ func (s *Store) moveOut(ctx context.Context, l Moving, args []any, ks []string, 
 	if len(v) < 4 {
 		return l, held, fmt.Errorf("moveout: %w", ErrMoving)
 	}
+	if len(v)%2 != 0 { // a notice has two parts
+		return l, held, fmt.Errorf("moveout: %d answers", len(v))
+	}
 	number := func(i int) int {
 		n, _ := v[i].(int64)
 		return int(n)

@@ -156,8 +156,11 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 			return nil
 		})
 		there, rerr := reply.StringSlice()
-		if rerr != nil || len(there) == 0 {
+		if rerr != nil {
 			return nil, s.fail("register", errors.Join(err, rerr))
+		}
+		if len(there) < 2 { // it is not register.lua that answers
+			return nil, fmt.Errorf("register: %d answers", len(there))
 		}
 		if err != nil && !s.o.Cluster { // in a cluster a shard goes on without the master of the other keys
 			return nil, s.fail("register", err)

@@ -94,7 +94,7 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 		case string:
 			out[i].Result = a
 		case int64:
-			if a < 0 {
+			if a < 0 || items[i].Notice == nil {
 				continue
 			}
 			out[i] = Replayed{Result: ReplaySent, Due: time.UnixMilli(a).UTC()}

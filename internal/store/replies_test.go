@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -151,6 +152,26 @@ func FuzzReplies(f *testing.F) {
 			func() error { _, err := s.CountOut(ctx, Sign{ID: "j", score: "1"}, "i"); return err },
 			func() error { _, err := s.Serve(ctx, "i", []string{prefix}, time.Second); return err },
 			func() error { return s.Learn(ctx) },
+			func() error {
+				_, err := s.Restore(ctx, partition, []Letter{{&n, n.Due}, {&n, time.Time{}}})
+				return err
+			},
+			func() error {
+				_, err := s.Replay(ctx, Replay{Mark: "m"}, []ReplayItem{{Number: 1, Notice: &n}, {Number: 2, Result: "gone"}})
+				return err
+			},
+			func() error { _, _, err := s.AmendMany(ctx, Cancel, []Amended{{Prefix: prefix, Key: key}}); return err },
+			func() error {
+				m, _, err := s.moveOut(ctx, Moving{From: partition}, nil, []string{key}, func(*view) bool { return true })
+				if len(m.what)%2 != 0 {
+					t.Errorf("half a notice is on its way: %q", m.what)
+				}
+				_, arrived := s.Arrive(ctx, m)
+				return errors.Join(err, arrived, s.MoveEnd(ctx, m, nil))
+			},
+			func() error { return s.SetSide(ctx, Side{State: SideLeaving, ID: "m", Other: "x"}) },
+			func() error { _, err := s.Resharding(ctx, "mine", time.Second); return err },
+			func() error { return s.EndSession(ctx, "x", time.Second) },
 		} {
 			a.rest = b
 			_ = call() // an error is as good as an answer
