@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -110,6 +111,9 @@ func ParseAck(s string) (Ack, error) {
 		parts := strings.Split(path, ".")
 		if slices.Contains(parts, "") {
 			return Ack{}, bad
+		}
+		if !utf8.ValidString(rest) {
+			return Ack{}, fmt.Errorf("%q is not UTF-8, which no JSON fits", s)
 		}
 		return Ack{Kind: AckJSON, Path: parts, Value: value}, nil
 	}

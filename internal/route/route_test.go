@@ -45,7 +45,8 @@ func TestParseAck(t *testing.T) {
 			t.Errorf("%q came back as %q, %v", s, a, err)
 		}
 	}
-	for _, s := range []string{"", "3xx", "status:", "status:500", "status:abc", "body:", "body: ", "json:", "json:code", "json:=x", "json:a..b=x", "2xx:1"} {
+	for _, s := range []string{"", "3xx", "status:", "status:500", "status:abc", "body:", "body: ", "json:", "json:code", "json:=x", "json:a..b=x", "2xx:1",
+		"json:code=\xbc", "json:\xff=x"} {
 		if a, err := ParseAck(s); err == nil {
 			t.Errorf("%q was read as %v", s, a)
 		}
