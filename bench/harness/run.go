@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if res == nil {
 		res = &Result{Started: time.Now().UTC(), Commit: commit(ctx), Machine: ThisMachine(), Size: o.Size, Missing: map[string]string{}}
 	}
-	res.drop(plan.cells)
+	res.renew(o.Size, plan.cells)
 	added := commit(ctx)
 	if added == res.Commit {
 		added = ""
@@ -113,8 +113,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return res, nil
 }
 
-// drop takes out what is measured anew.
-func (r *Result) drop(anew []Cell) {
+// renew takes out what is measured anew, and takes over the size: that of an earlier run
+// lacks what cases have come to need since.
+func (r *Result) renew(size Size, anew []Cell) {
+	r.Size = size
 	r.Cells = slices.DeleteFunc(r.Cells, func(old Cell) bool {
 		return slices.ContainsFunc(anew, func(c Cell) bool { return c.Peer == old.Peer && c.Case == old.Case })
 	})

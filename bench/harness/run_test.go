@@ -71,9 +71,9 @@ func TestAddPeersKeepsTheOrderOfAll(t *testing.T) {
 
 func TestCellsThatAreMeasuredAnewAreDropped(t *testing.T) {
 	r := &Result{Cells: []Cell{{Peer: "a", Case: "idle"}, {Peer: "a", Case: "crash"}, {Peer: "b", Case: "crash"}}}
-	r.drop([]Cell{{Peer: "a", Case: "crash", Repeat: 1}})
-	if len(r.Cells) != 2 || r.Cells[0].Case != "idle" || r.Cells[1].Peer != "b" {
-		t.Errorf("%+v", r.Cells)
+	r.renew(Size{Receivers: 7}, []Cell{{Peer: "a", Case: "crash", Repeat: 1}})
+	if len(r.Cells) != 2 || r.Cells[0].Case != "idle" || r.Cells[1].Peer != "b" || r.Size.Receivers != 7 {
+		t.Errorf("%+v", r)
 	}
 }
 
