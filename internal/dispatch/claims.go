@@ -22,7 +22,7 @@ type call struct {
 	token  string
 	n      int      // slots taken for it
 	keys   []string // of hints
-	due    bool     // their timers are to expire, for owner
+	due    int      // of so many the timers are to expire, for owner
 	owner  string
 	want   want     // of a sweep
 	over   takeover // of a take-over
@@ -49,7 +49,7 @@ func (q *routeQueue) claimKeys(ctx context.Context, c call) (store.Claimed, erro
 }
 
 func (q *routeQueue) claimDue(ctx context.Context, c call) (store.Claimed, error) {
-	return q.d.o.Store.ClaimDue(ctx, q.partition(c.shard), q.lease(c), c.keys, c.owner)
+	return q.d.o.Store.ClaimDue(ctx, q.partition(c.shard), q.lease(c), c.keys, store.EventsFor{ID: c.owner, N: c.due})
 }
 
 func (q *routeQueue) recover(ctx context.Context, c call) (store.Claimed, error) {
@@ -247,7 +247,7 @@ func (q *routeQueue) hintEarly(c call, claimed store.Claimed, at time.Time) {
 			continue
 		}
 		time.AfterFunc(wait-time.Since(at), func() {
-			if !c.due || len(q.due(c.shard, []string{e.Key}, c.owner)) > 0 {
+			if c.due == 0 || len(q.due(c.shard, []string{e.Key}, c.owner)) > 0 {
 				q.hint(e.Key)
 			}
 		})

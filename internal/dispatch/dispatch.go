@@ -20,7 +20,7 @@ import (
 // Store is what dispatch needs of Redis.
 type Store interface {
 	ClaimKeys(ctx context.Context, p keys.Partition, lease store.Lease, ks []string) (store.Claimed, error)
-	ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, owner string) (store.Claimed, error)
+	ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, tell store.EventsFor) (store.Claimed, error)
 	Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error)
 	TakeOver(ctx context.Context, p keys.Partition, lease store.Lease, o store.TakeOverOptions) (store.Claimed, error)
 	Recover(ctx context.Context, p keys.Partition, lease store.Lease, n int, ago time.Duration) (store.Claimed, error)

@@ -37,3 +37,13 @@ func (e *expected) take(key string, now time.Time) bool {
 	delete(e.at, key)
 	return waits && now.Sub(at) <= expectFor
 }
+
+// among is how many events of keys are expected.
+func (e *expected) among(ks []string) (n int) {
+	for _, k := range ks {
+		if _, waits := e.at[k]; waits {
+			n++
+		}
+	}
+	return n
+}

@@ -58,7 +58,7 @@ type fakeStore struct {
 	late    chan struct{} // holds what looks have found
 	refuse  string        // why pushes are refused
 	tokens  []string      // of claim calls in order
-	expired []string      // what claim calls have expired: "key key for \"owner\""
+	expired []string      // what claim calls have expired: "2 of key key for \"owner\""
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{won: map[string]int{}} }
@@ -104,8 +104,10 @@ func (s *fakeStore) ClaimKeys(ctx context.Context, p keys.Partition, lease store
 	})
 }
 
-func (s *fakeStore) ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, owner string) (store.Claimed, error) {
-	s.do(func() { s.expired = append(s.expired, fmt.Sprintf("%s for %q", strings.Join(ks, " "), owner)) })
+func (s *fakeStore) ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, tell store.EventsFor) (store.Claimed, error) {
+	s.do(func() {
+		s.expired = append(s.expired, fmt.Sprintf("%d of %s for %q", tell.N, strings.Join(ks, " "), tell.ID))
+	})
 	return s.ClaimKeys(ctx, p, lease, ks)
 }
 

@@ -18,10 +18,7 @@ const hintsExpected = 500 * time.Millisecond
 type hints struct {
 	waiting []string
 	last    time.Time
-	// due: of some that wait, the claim call is to expire the timers, for owner; it does
-	// no harm to the others.
-	due   bool
-	owner string
+	owner   string // for whom claim calls expire the timers of those that are expected
 }
 
 // add takes a hint unless there is no room for it beside free slots.
@@ -33,7 +30,7 @@ func (h *hints) add(key string, free int) bool {
 	return true
 }
 
-func (h *hints) drop() { h.waiting, h.due = nil, false }
+func (h *hints) drop() { h.waiting = nil }
 
 // leave drops those hints that left says.
 func (h *hints) leave(left func(key string) bool) { h.waiting = slices.DeleteFunc(h.waiting, left) }

@@ -84,7 +84,7 @@ func TestWhatIsDueIsClaimedWithItsTimer(t *testing.T) {
 			}
 			after(expectFor / 8)
 		}
-		if want := []string{`a:m:t:0 a:m:t:1 for "me"`}; !slices.Equal(s.expired, want) {
+		if want := []string{`2 of a:m:t:0 a:m:t:1 for "me"`}; !slices.Equal(s.expired, want) {
 			t.Errorf("expired %q, want %q", s.expired, want)
 		}
 		if want := []string{"keys a/0 2", "keys a/0 1", "keys a/0 1"}; !slices.Equal(s.calls, want) {
@@ -103,6 +103,29 @@ func TestWhatIsDueIsClaimedWithItsTimer(t *testing.T) {
 		if rest := d.Due(p, []string{"a:m:t:3"}, ""); len(rest) != 1 {
 			t.Error("taken after the end")
 		}
+	})
+}
+
+// A call that brings other hints too says of how many the timers expire: so many events
+// come, and the others hear how many are not for them.
+func TestACallTellsHowManyTimersItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Millisecond)
+		d := begin(options(s, w, 100, testRoute("a", 8)))
+		p := keys.Partition{Prefix: "a"}
+		synctest.Wait()
+		s.put("a", 0, 3)
+		s.slow = make(chan struct{})
+		d.Due(p, []string{"a:m:t:0"}, "me") // under way, so that the next ones wait
+		synctest.Wait()
+		d.Hint(d.queues["a"].r, "a:m:t:1")
+		d.Due(p, []string{"a:m:t:2"}, "me")
+		close(s.slow)
+		after(10 * time.Millisecond)
+		if want := []string{`1 of a:m:t:0 for "me"`, `1 of a:m:t:1 a:m:t:2 for "me"`}; !slices.Equal(s.expired, want) {
+			t.Errorf("expired %q, want %q", s.expired, want)
+		}
+		drain(t, d)
 	})
 }
 

@@ -96,7 +96,7 @@ func (q *routeQueue) due(shard int, ks []string, owner string) (rest []string) {
 		q.expected.add(k, now)
 	}
 	if len(ks) > 0 {
-		q.hints.due, q.hints.owner = true, owner
+		q.hints.owner = owner
 		q.claimMore()
 	}
 	return rest
@@ -225,9 +225,7 @@ func (q *routeQueue) claimHinted() bool {
 	if len(q.shards.all()) == 1 {
 		shards = nil
 	}
-	due, owner := q.hints.due, q.hints.owner
 	hinted, shard := q.hints.take(min(q.slots.room(), maxBatch), shards)
-	q.hints.due = due && len(q.hints.waiting) > 0
 	got := q.d.total.take(&q.share, len(hinted))
 	if got < len(hinted) { // the sweep finds the others
 		q.backlog.ask(shard, wantDue)
@@ -236,9 +234,9 @@ func (q *routeQueue) claimHinted() bool {
 	if got == 0 {
 		return false
 	}
-	c := call{source: notice.SourceEvent, shard: shard, token: q.d.token(), n: got, keys: hinted, due: due, owner: owner, begun: time.Now(), send: q.claimKeys}
-	if due {
-		c.send = q.claimDue
+	c := call{source: notice.SourceEvent, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now(), send: q.claimKeys}
+	if c.due = q.expected.among(hinted); c.due > 0 {
+		c.owner, c.send = q.hints.owner, q.claimDue
 	}
 	q.begin(c)
 	return true

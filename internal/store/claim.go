@@ -66,14 +66,21 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 	return s.claim(ctx, p, lease.Token, s.claimArgs(p, lease, ks, "k"))
 }
 
-// ClaimDue is ClaimKeys for notices whose timers Redis has not expired yet: it does so
-// in the same call, behind the claims, and sends their events. If owner is not empty,
-// all subscribers hear right before the events that they are for the instance of that
-// id. It is not for clusters, where timers lie at other nodes.
-func (s *Store) ClaimDue(ctx context.Context, p keys.Partition, lease Lease, ks []string, owner string) (Claimed, error) {
+// EventsFor says that the next N events are for the instance of an id; an empty one says
+// nothing.
+type EventsFor struct {
+	ID string
+	N  int
+}
+
+// ClaimDue is ClaimKeys for notices of which some have timers that Redis has not expired
+// yet: it does so in the same call, behind the claims, and sends their events, before
+// which all subscribers hear what tell says. It is not for clusters, where timers lie at
+// other nodes.
+func (s *Store) ClaimDue(ctx context.Context, p keys.Partition, lease Lease, ks []string, tell EventsFor) (Claimed, error) {
 	text := ""
-	if owner != "" {
-		text = keys.ForText(owner, len(ks), p.Prefix)
+	if tell.ID != "" {
+		text = keys.ForText(tell.ID, tell.N, p.Prefix)
 	}
 	return s.claim(ctx, p, lease.Token, s.claimArgs(p, lease, ks, "e", s.space.Wake(), text))
 }

@@ -393,13 +393,13 @@ func TestAClaimOfWhatIsDueExpiresItsTimers(t *testing.T) {
 			s.put(t, Request{Key: k, Due: due.Add(time.Duration(i/2) * time.Hour), OnDuplicate: Replace})
 		}
 		time.Sleep(time.Until(due.Add(5 * time.Millisecond))) // sleep: until two are due
-		got, err := s.ClaimDue(ctx, partition, Lease{"t" + owner, lease}, names, owner)
+		got, err := s.ClaimDue(ctx, partition, Lease{"t" + owner, lease}, names, EventsFor{owner, 2})
 		if err != nil || len(got.Won) != 2 || len(got.Early) != 1 || c.Exists(ctx, names[2]).Val() != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		want := names[:2]
 		if owner != "" {
-			want = append([]string{keys.ForText(owner, 3, prefix)}, want...)
+			want = append([]string{keys.ForText(owner, 2, prefix)}, want...)
 		}
 		for len(want) > 0 {
 			m, err := ps.ReceiveTimeout(ctx, 30*time.Second)

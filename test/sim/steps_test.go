@@ -309,7 +309,7 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	var err error
 	switch {
 	case c.expires:
-		got, err = in.store.ClaimDue(w.ctx, c.at(), c.lease(), names, in.id)
+		got, err = in.store.ClaimDue(w.ctx, c.at(), c.lease(), names, store.EventsFor{ID: in.id, N: len(names)})
 	case c.keys != nil:
 		got, err = in.store.ClaimKeys(w.ctx, c.at(), c.lease(), names)
 	default:
