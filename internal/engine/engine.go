@@ -110,6 +110,7 @@ type Engine struct {
 	shipper   *history.Shipper // nil without a history
 	replays   *replay.Driver   // nil without a history
 	fleet     atomic.Pointer[fleet.Fleet]
+	absent    fleet.Absent
 	ledger    *ledger
 	few       map[*route.Route]*few
 	said      string // of the fleet in the log last; of the fleet's goroutine

@@ -104,7 +104,37 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 // more than that a notice is due, so all take it.
 func (e *Engine) leaves(r *route.Route, key string) bool {
 	v := e.workers(r)
-	return !r.Adopt && v.Even(r.Name) && !v.Prefers(key)
+	if r.Adopt || !v.Even(r.Name) || v.Prefers(key) {
+		return false
+	}
+	return !e.absent.Has(v.Preferred(key)) || e.rank(r, e.store.Space().Shard(key)) > 0
+}
+
+// owner is the id of the instance that is to claim a notice whose timer this one touches:
+// itself where the one that is preferred is absent.
+func (e *Engine) owner(r *route.Route, key string) string {
+	v := e.workers(r)
+	id := v.Preferred(key)
+	if v.Takes() && e.absent.Has(id) {
+		return v.ID()
+	}
+	return id
+}
+
+// leftBy hears that another instance has left a grace long what was touched for it.
+func (e *Engine) leftBy(id string) {
+	if id != e.Fleet().View().ID() && e.absent.Add(id) {
+		e.o.Logger.Debug("an instance leaves what is due to it; for a second its part is claimed here", zap.String("id", id))
+	}
+}
+
+// overlooked hears that those which come before this instance to look at a partition have
+// not.
+func (e *Engine) overlooked(r *route.Route, shard int) {
+	if v := e.workers(r); v.Takes() && e.absent.Add(v.Before(r.Prefix, shard)...) {
+		e.o.Logger.Debug("what was due has been left; for a second this instance looks in place of others", zap.String("route", r.Name), zap.Int("shard", shard))
+		e.sweepAll()
+	}
 }
 
 // maxGroup is how many notices that fall due together are for one instance, at most.
@@ -157,7 +187,7 @@ func (e *Engine) rank(r *route.Route, shard int) int {
 	if !v.Even(r.Name) {
 		return 0
 	}
-	return v.RankForWork(r.Prefix, shard)
+	return v.RankForWork(r.Prefix, shard, &e.absent)
 }
 
 // workers is the fleet as far as the limits of a route have parts for it.

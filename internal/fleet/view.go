@@ -107,15 +107,38 @@ func (v *View) PrefersWork(route string, shard int) bool {
 }
 
 // RankForWork is how many others come before the owner to look at a route and
-// shard: 0 if it is preferred, 1 if it is next when that one does nothing.
-func (v *View) RankForWork(route string, shard int) int {
+// shard: 0 if it is preferred, 1 if it is next when that one does nothing. Those that
+// are absent do not count.
+func (v *View) RankForWork(route string, shard int, absent *Absent) int {
 	if v == nil || !v.known {
 		return 0
 	}
-	if v.out {
-		return len(v.others)
+	n := 0
+	v.before(workOf(route, shard), func(id uint64) {
+		if !absent.Has(v.ids[id]) {
+			n++
+		}
+	})
+	return n
+}
+
+// Before are the ids of those that come before the owner to look at a route and shard.
+func (v *View) Before(route string, shard int) (ids []string) {
+	if v == nil || !v.known {
+		return nil
 	}
-	return rank(v.self, v.others, workOf(route, shard))
+	v.before(workOf(route, shard), func(id uint64) { ids = append(ids, v.ids[id]) })
+	return ids
+}
+
+// before visits all that come before the owner, which comes last where it takes no work.
+func (v *View) before(thing uint64, visit func(id uint64)) {
+	mine := draw(v.self, thing)
+	for _, o := range v.others {
+		if v.out || draw(o, thing) > mine {
+			visit(o)
+		}
+	}
 }
 
 func workOf(route string, shard int) uint64 {

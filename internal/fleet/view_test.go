@@ -17,11 +17,12 @@ func viewsOf(n, leaving int) []*View {
 	}
 	list := make([]*View, n)
 	for i, id := range names {
-		v := &View{id: id, self: hashOf(id), known: true, out: i >= n-leaving}
+		v := &View{id: id, self: hashOf(id), known: true, out: i >= n-leaving, ids: map[uint64]string{}}
 		for k, other := range names {
 			if k == i {
 				continue
 			}
+			v.ids[hashOf(other)] = other
 			v.holders = append(v.holders, hashOf(other))
 			if k < n-leaving {
 				v.others = append(v.others, hashOf(other))
@@ -141,7 +142,7 @@ func TestRanksForWork(t *testing.T) {
 		route, shard := rapid.String().Draw(t, "route"), rapid.IntRange(0, 100).Draw(t, "shard")
 		ranks := map[int]bool{}
 		for _, v := range views {
-			rank := v.RankForWork(route, shard)
+			rank := v.RankForWork(route, shard, nil)
 			if v.PrefersWork(route, shard) != (rank == 0) {
 				t.Fatalf("rank %d, preferred %t", rank, v.PrefersWork(route, shard))
 			}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,10 @@ type sim struct {
 	claims bool     // directly, those that full does not name
 	full   string
 	group  int
-	rank   int // how many other instances come first
+	rank   int             // how many other instances come first
+	owner  string          // of all; empty = each has its own
+	leftBy map[string]bool // who has left what was touched for them
+	over   int             // times that it was said that those who come first do nothing
 
 	list    []pending
 	looks   int
@@ -57,7 +61,7 @@ type sim struct {
 }
 
 func newSim(t *testing.T) *sim {
-	return &sim{t: t, trip: 100 * time.Microsecond, room: 64, touches: map[string]int{}, late: map[string]time.Duration{}}
+	return &sim{t: t, trip: 100 * time.Microsecond, room: 64, touches: map[string]int{}, late: map[string]time.Duration{}, leftBy: map[string]bool{}}
 }
 
 func (s *sim) now() time.Time { return time.Now().Add(s.offset) }
@@ -236,7 +240,13 @@ func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				return s.group
-			}, Owner: func(key string) string { return "who gets " + key }, Direct: func() (string, bool) {
+			}, Owner: func(key string) string {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return cmp.Or(s.owner, "who gets "+key)
+			}, LeftBy: func(id string) {
+				s.do(func() { s.leftBy[id] = true })
+			}, Overlooked: func() { s.do(func() { s.over++ }) }, Direct: func() (string, bool) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				return s.self, s.claims

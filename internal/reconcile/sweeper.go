@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -42,6 +43,7 @@ const (
 	idleSubscribed   = 10 * time.Second       // between looks at an idle route while a subscription lives
 	idleUnsubscribed = time.Second            // and while none does
 	retouch          = 300 * time.Microsecond // after a touch that came too early
+	named            = 10 * time.Millisecond  // how long after the grace a look still names what is due
 	backlog          = 100 * time.Millisecond // between looks at a backlog, which dispatch works off by itself
 	callLimit        = 3 * time.Second        // one call
 	longestRest      = 250 * time.Millisecond // after a call that failed
@@ -70,6 +72,9 @@ type SweeperOptions struct {
 	// whose rank is 0 looks and touches, the next ones leave what is due for as
 	// many graces; nil = always 0.
 	Rank func() int
+	// Overlooked hears that those which come before this one have left something due for
+	// the graces that they have, though this one has room for it; nil = nobody hears.
+	Overlooked func()
 	// Living is how many instances take events; nil = one.
 	Living func() int
 	// Group is how many notices that fall due together may be for one instance, and
@@ -77,6 +82,9 @@ type SweeperOptions struct {
 	// own key.
 	Group func() int
 	Owner func(key string) string
+	// LeftBy hears that the one of an id has left a grace long what was touched for it;
+	// nil = nobody hears.
+	LeftBy func(id string)
 	// Direct reports whether what is due is claimed at once where it is for this
 	// instance, without waiting for its event, and the id by which Owner knows it; empty
 	// where there are no others. nil = all wait for their events.
@@ -103,10 +111,10 @@ type Sweeper struct {
 
 	patient bool // nothing that is known of asks for the coming look
 	clock   clock
-	near    []store.Timer       // what the last look saw, not yet due
-	reach   time.Time           // how far it saw; the last of near may lie beyond
-	check   time.Time           // when to look whether events have brought what was touched since the last look, or was at it; zero = nothing was
-	touched map[string]struct{} // touched, and still unclaimed when last looked at
+	near    []store.Timer     // what the last look saw, not yet due
+	reach   time.Time         // how far it saw; the last of near may lie beyond
+	check   time.Time         // when to look whether events have brought what was touched since the last look, or was at it; zero = nothing was
+	touched map[string]string // touched, and still unclaimed when last looked at, and for whom
 }
 
 // NewSweeper makes a Sweeper. Run starts it.
@@ -120,13 +128,19 @@ func NewSweeper(o SweeperOptions) *Sweeper {
 	if o.Direct == nil {
 		o.Direct = func() (string, bool) { return "", false }
 	}
+	if o.Overlooked == nil {
+		o.Overlooked = func() {}
+	}
+	if o.LeftBy == nil {
+		o.LeftBy = func(string) {}
+	}
 	if o.Alarm == nil {
 		o.Alarm = alarm.New
 	}
 	if o.Begun.IsZero() {
 		o.Begun = time.Now()
 	}
-	return &Sweeper{o: o, spread: helpEarliest + rand.N(helpSpread), wake: make(chan struct{}, 1), touched: map[string]struct{}{}, patient: true}
+	return &Sweeper{o: o, spread: helpEarliest + rand.N(helpSpread), wake: make(chan struct{}, 1), touched: map[string]string{}, patient: true}
 }
 
 // Wake tells of a notice that is due at an instant.
@@ -278,7 +292,11 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 			}
 		}
 	}
-	v, err := s.look(ctx, s.effectiveGrace(), ahead, lookAtMost)
+	grace := s.effectiveGrace()
+	if grace > 0 {
+		grace += named
+	}
+	v, err := s.look(ctx, grace, ahead, lookAtMost)
 	if err != nil {
 		s.near = nil
 		return 0, err
@@ -309,9 +327,13 @@ func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
 	}
 	next := idle
 	if v.Overdue > 0 {
+		room := s.o.Dispatch.Room(s.o.Partition)
 		s.o.Dispatch.Sweep(s.o.Partition)
 		if s.o.Dispatch.Room(s.o.Partition) > 0 {
 			next = min(next, backlog)
+		}
+		if v.Overdue <= int64(room) && s.o.Subscribed() {
+			s.o.Overlooked()
 		}
 	}
 	for _, t := range v.Near {
@@ -328,6 +350,27 @@ func (s *Sweeper) effectiveGrace() time.Duration {
 	return 0
 }
 
+// left is how many of the first that a look names have been left for the grace, and tells
+// for whom they were touched. Where there is no room for them here, too much is due at
+// once, and nobody is to be relieved of what is theirs.
+func (s *Sweeper) left(v store.View) (n int) {
+	if !s.o.Events() {
+		return 0 // all that is due is overdue
+	}
+	for n < len(v.Near) && !v.Near[n].At.After(v.Now.Add(-s.o.Grace)) {
+		n++
+	}
+	if s.o.Owner == nil || v.Overdue+int64(n) > int64(s.o.Dispatch.Room(s.o.Partition)) {
+		return n
+	}
+	for _, t := range v.Near[:n] {
+		if owner, ok := s.touched[t.Key]; ok && !t.NoTimer {
+			s.o.LeftBy(cmp.Or(owner, s.o.Owner(t.Key)))
+		}
+	}
+	return n
+}
+
 // plan acts on what a look saw.
 func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Duration, error) {
 	next := s.idle(idleUnsubscribed)
@@ -337,7 +380,8 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 	}
 	idle := next
 	sooner := func(d time.Duration) { next = min(next, max(d, 0)) }
-	if v.Overdue > 0 {
+	left := s.left(v)
+	if v.Overdue > 0 || left > 0 {
 		s.o.Dispatch.Sweep(s.o.Partition)
 		if s.o.Dispatch.Room(s.o.Partition) > 0 {
 			sooner(backlog)
@@ -348,10 +392,10 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 	}
 	events, untimed := s.o.Events(), false
 	s.reach, s.check = v.Now.Add(ahead), time.Time{}
-	still := make(map[string]struct{}, len(s.touched))
+	still := make(map[string]string, len(s.touched))
 	var due []store.Timer
 	s.near = s.near[:0]
-	for _, t := range v.Near {
+	for _, t := range v.Near[left:] {
 		switch {
 		case t.At.After(v.Now):
 			if !t.NoTimer || len(s.near) > 0 {
@@ -363,8 +407,8 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 		case !events:
 			untimed = true
 		default:
-			if _, ok := s.touched[t.Key]; ok && !early {
-				still[t.Key] = struct{}{}
+			if owner, ok := s.touched[t.Key]; ok && !early {
+				still[t.Key] = owner
 			} else {
 				due = append(due, t)
 			}
@@ -410,7 +454,7 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 	}
 	names := make([]string, 0, min(len(due), room))
 	for _, t := range due {
-		s.touched[t.Key] = struct{}{}
+		s.touched[t.Key] = ""
 		if !t.NoTimer && len(names) < room {
 			names = append(names, t.Key)
 		}
@@ -461,6 +505,9 @@ func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, 
 	var list []store.TouchGroup
 	for group := range slices.Chunk(names, size) {
 		owner := s.o.Owner(group[0])
+		for _, k := range group {
+			s.touched[k] = owner
+		}
 		if direct && owner == id {
 			group = s.o.Dispatch.Due(s.o.Partition, group, id)
 		}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -397,4 +398,52 @@ func TestWhatThePreferredWorksCostsOthersLittle(t *testing.T) {
 			t.Errorf("%d claimed, %s late", n, late)
 		}
 	})
+}
+
+// It is told who has left a grace long what was touched for them, and that those who come
+// first have left what is due; not where there is more due than there is room for.
+func TestSaysWhoLeavesWhatIsDue(t *testing.T) {
+	for _, room := range []int{64, 3} {
+		for _, group := range []int{1, 2} {
+			within(t, func(t *testing.T, s *sim, w *Sweeper) {
+				s.do(func() { s.deaf, s.group, s.room = true, group, room })
+				for i := range 4 {
+					w.Wake(s.add(fmt.Sprint("x", i), 100*time.Millisecond))
+				}
+				time.Sleep(97 * time.Millisecond)
+				w.Now() // sees all of them before they are due
+				time.Sleep(time.Second)
+				s.do(func() {
+					want := map[string]bool{}
+					for i := 0; i < 4 && room > 4; i += group {
+						want[fmt.Sprint("who gets x", i)] = true
+					}
+					if !maps.Equal(s.leftBy, want) || s.over != 0 {
+						t.Errorf("room for %d in groups of %d: left by %v, want %v; overlooked %d", room, group, s.leftBy, want, s.over)
+					}
+					clear(s.leftBy)
+					s.deaf = false
+				})
+				w.Wake(s.add("y", 100*time.Millisecond))
+				time.Sleep(time.Second)
+				s.do(func() {
+					if len(s.leftBy) > 0 {
+						t.Errorf("left by %v, though all came by their events", s.leftBy)
+					}
+					s.rank = 1
+				})
+				w.Now()
+				time.Sleep(time.Second)
+				for i := range 4 {
+					w.Wake(s.add(fmt.Sprint("z", i), 100*time.Millisecond))
+				}
+				time.Sleep(time.Second)
+				s.do(func() {
+					if (s.over > 0) != (room > 4) || len(s.leftBy) > 0 {
+						t.Errorf("room for %d: overlooked %d, left by %v", room, s.over, s.leftBy)
+					}
+				})
+			})
+		}
+	}
 }
