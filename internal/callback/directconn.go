@@ -21,10 +21,12 @@ type directConn struct {
 	keep     time.Duration // how long it may be idle
 
 	// What idleConns knows of it.
-	origin       origin
-	ends         time.Time // when it has been idle for keep
-	older, newer *directConn
+	origin origin
+	ends   time.Time // when it has been idle for keep
+	neighbours[directConn]
 }
+
+func (d *directConn) near() *neighbours[directConn] { return &d.neighbours }
 
 // newDirectConn takes a connection that was dialled.
 func newDirectConn(c net.Conn, o origin, keep time.Duration) *directConn {

@@ -19,38 +19,10 @@ type hostTable struct {
 	plain, marked hostList
 }
 
-// hostList is hosts by when they were called. Its links stand in the hosts: a call
-// that goes through it allocates nothing.
-type hostList struct {
-	newest, oldest *host
-	n              int
-}
+// hostList is hosts by when they were called.
+type hostList = byUse[host, *host]
 
-func (l *hostList) push(h *host) {
-	h.in, h.older, h.newer = l, l.newest, nil
-	if l.newest != nil {
-		l.newest.newer = h
-	} else {
-		l.oldest = h
-	}
-	l.newest = h
-	l.n++
-}
-
-func (l *hostList) remove(h *host) {
-	if h.newer != nil {
-		h.newer.older = h.older
-	} else {
-		l.newest = h.older
-	}
-	if h.older != nil {
-		h.older.newer = h.newer
-	} else {
-		l.oldest = h.newer
-	}
-	h.in, h.older, h.newer = nil, nil, nil
-	l.n--
-}
+func (h *host) near() *neighbours[host] { return &h.neighbours }
 
 func newTable() *hostTable { return &hostTable{most: hostsKept, byName: map[string]*host{}} }
 
@@ -74,6 +46,7 @@ func (t *hostTable) find(name string, create func() *host) *host {
 func (t *hostTable) take(h *host) {
 	if h.in != nil {
 		h.in.remove(h)
+		h.in = nil
 	}
 }
 
@@ -83,11 +56,11 @@ func (t *hostTable) put(h *host) {
 	if h.inflight > 0 {
 		return
 	}
+	h.in = &t.plain
 	if h.marked() {
-		t.marked.push(h)
-	} else {
-		t.plain.push(h)
+		h.in = &t.marked
 	}
+	h.in.push(h)
 	for t.plain.n+t.marked.n > t.most {
 		t.forget()
 	}

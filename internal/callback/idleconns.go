@@ -11,13 +11,12 @@ import (
 type idleConns struct {
 	perHost, total int
 
-	mu             sync.Mutex
-	by             map[origin][]*directConn // those used last at the end
-	count          int
-	oldest, newest *directConn // all of them, by their last use
-	closed         bool
-	timer          *time.Timer // closes what was idle for too long
-	wakes          time.Time   // when it does so next; zero: it is not set
+	mu     sync.Mutex
+	by     map[origin][]*directConn // those used last at the end
+	all    byUse[directConn, *directConn]
+	closed bool
+	timer  *time.Timer // closes what was idle for too long
+	wakes  time.Time   // when it does so next; zero: it is not set
 }
 
 func newIdleConns(perHost, total int) *idleConns {
@@ -40,7 +39,7 @@ func (p *idleConns) take(o origin) *directConn {
 	}
 	cs[len(cs)-1] = nil
 	p.by[o] = cs[:len(cs)-1]
-	p.unlink(c)
+	p.all.remove(c)
 	return c
 }
 
@@ -53,13 +52,13 @@ func (p *idleConns) put(c *directConn) bool {
 	case p.closed || c.keep <= 0 || len(p.by[c.origin]) >= p.perHost:
 		p.mu.Unlock()
 		return false
-	case p.count >= p.total:
-		old = p.oldest
+	case p.all.n >= p.total:
+		old = p.all.oldest
 		p.drop(old)
 	}
 	c.ends = now.Add(c.keep)
 	p.by[c.origin] = append(p.by[c.origin], c)
-	p.link(c)
+	p.all.push(c)
 	if p.wakes.IsZero() || c.ends.Before(p.wakes) {
 		p.wake(now, c.ends)
 	}
@@ -68,33 +67,6 @@ func (p *idleConns) put(c *directConn) bool {
 		old.close()
 	}
 	return true
-}
-
-// link and unlink keep the list of all by their last use. The caller holds mu.
-func (p *idleConns) link(c *directConn) {
-	c.older = p.newest
-	if c.older != nil {
-		c.older.newer = c
-	} else {
-		p.oldest = c
-	}
-	p.newest = c
-	p.count++
-}
-
-func (p *idleConns) unlink(c *directConn) {
-	if c.older != nil {
-		c.older.newer = c.newer
-	} else {
-		p.oldest = c.newer
-	}
-	if c.newer != nil {
-		c.newer.older = c.older
-	} else {
-		p.newest = c.older
-	}
-	c.older, c.newer = nil, nil
-	p.count--
 }
 
 // drop takes a connection out, wherever it stands. The caller holds mu.
@@ -111,7 +83,7 @@ func (p *idleConns) drop(c *directConn) {
 	if p.by[c.origin] = cs; len(cs) == 0 {
 		delete(p.by, c.origin)
 	}
-	p.unlink(c)
+	p.all.remove(c)
 }
 
 // wake sets the timer. The caller holds mu.
@@ -134,7 +106,7 @@ func (p *idleConns) sweep() {
 	var late []*directConn
 	var next time.Time
 	p.mu.Lock()
-	for c := p.oldest; c != nil; {
+	for c := p.all.oldest; c != nil; {
 		newer := c.newer
 		switch {
 		case !now.Before(c.ends):
@@ -166,9 +138,9 @@ func (p *idleConns) sweep() {
 func (p *idleConns) close() {
 	p.mu.Lock()
 	var all []*directConn
-	for p.oldest != nil {
-		all = append(all, p.oldest)
-		p.drop(p.oldest)
+	for p.all.oldest != nil {
+		all = append(all, p.all.oldest)
+		p.drop(p.all.oldest)
 	}
 	p.closed, p.wakes = true, time.Time{}
 	if p.timer != nil {

@@ -44,8 +44,8 @@ func TestIdleConnectionsAreTakenLastFirst(t *testing.T) {
 			t.Errorf("take %d: another one", i)
 		}
 	}
-	if p.take(other.origin) != other || p.take(secure.origin) != secure || p.count != 0 || p.oldest != nil || p.newest != nil {
-		t.Errorf("%d are left", p.count)
+	if p.take(other.origin) != other || p.take(secure.origin) != secure || p.all.n != 0 || p.all.oldest != nil || p.all.newest != nil {
+		t.Errorf("%d are left", p.all.n)
 	}
 }
 
@@ -57,13 +57,13 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 			t.Error("two of a host are kept, no more")
 		}
 	}
-	first := p.oldest
+	first := p.all.oldest
 	for i := range 20 { // those used longest ago make room
 		c := idle(fmt.Sprint(i), time.Hour)
-		if !p.put(c) || p.count > 4 {
-			t.Fatalf("%d are kept", p.count)
+		if !p.put(c) || p.all.n > 4 {
+			t.Fatalf("%d are kept", p.all.n)
 		}
-		if i == 2 && (!first.isClosed() || p.oldest.origin.addr != "a") {
+		if i == 2 && (!first.isClosed() || p.all.oldest.origin.addr != "a") {
 			t.Error("not the oldest one was closed")
 		}
 	}

@@ -84,11 +84,10 @@ type host struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	// All below is guarded by limits.mu.
-	name   string
-	in     *hostList // of the table; nil while it is being called
-	newer  *host     // its neighbours there
-	older  *host
-	called bool // at least once since it is known
+	name             string
+	in               *hostList // of the table; nil while it is being called
+	called           bool      // at least once since it is known
+	neighbours[host]           // there
 	pace
 	tally    tally
 	used     time.Time

@@ -141,7 +141,7 @@ func (a *command) redis() (*store.Conn, error) {
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	conn, err := store.Open(store.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
+	conn, err := open(r)
 	if err != nil {
 		return nil, usage("NOTIFIER_REDIS_URL: %w", err)
 	}
