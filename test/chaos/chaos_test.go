@@ -116,7 +116,8 @@ func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.
 	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	for i := range *flagInstances {
 		env := append(slices.Clone(x.servers.env), "NOTIFIER_ROUTES=pay", "NOTIFIER_ROUTE_PAY_PREFIX=pay", "NOTIFIER_ROUTE_PAY_TARGET="+target, "NOTIFIER_ROUTE_PAY_TIMEOUT=3s",
-			"NOTIFIER_ROUTE_PAY_RETRY=300ms,500ms,1s,1s,2s,2s,3s,3s,4s,5s,5s,5s", "NOTIFIER_ROUTE_PAY_HOST_CONCURRENCY=64", "NOTIFIER_RETENTION=1h")
+			"NOTIFIER_ROUTE_PAY_RETRY=300ms,500ms,1s,1s,2s,2s,3s,3s,4s,5s,5s,5s", "NOTIFIER_ROUTE_PAY_HOST_CONCURRENCY=64",
+			"NOTIFIER_RETENTION=4h") // clocks leap by two hours at most: what has ended is not forgotten for that
 		var proxy *toxiproxy.Proxy
 		if len(x.servers.nodes) == 1 {
 			proxy = toxiproxy.NewProxy(proxies, fmt.Sprint("p", i), "127.0.0.1:0", x.servers.nodes[0].addr())
