@@ -26,8 +26,10 @@
 // hand takes writes in that second which are lost. The rest ends when
 //
 //   - any sentinel names another master of a later epoch, which is the switch;
-//   - the sentinel that has begun the failover has given it up, or does not answer any more;
-//   - restMost is over.
+//   - the sentinel that has begun the failover has given it up, or has ended: its address
+//     takes no connection, or closes it;
+//   - restMost is over. So long a sentinel is waited for that is only silent: it may be slow,
+//     or cut off from here, and go on with its failover.
 //
 // A failover that was begun nearly always ends in a switch. A master that sentinels only
 // take for dead is still used: they may find it alive before any has begun one.

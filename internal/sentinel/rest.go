@@ -53,16 +53,16 @@ func (w *Watch) weigh() {
 	case before == "" && by != "":
 		w.letGo()
 		if w.o.OnRest != nil {
-			w.o.OnRest(fmt.Sprintf("sentinel %s has begun a failover: nothing is sent to the master %s until it names another, gives up, is lost, or %s are over",
+			w.o.OnRest(fmt.Sprintf("sentinel %s has begun a failover: nothing is sent to the master %s until it names another, gives up, ends, or %s are over",
 				by, w.now.addr, w.most))
 		}
 	case before != "" && by == "" && w.o.OnResume != nil:
 		why := "has given its failover up"
 		switch s := w.told[before]; {
-		case s.lost:
-			why = "does not answer any more"
 		case s.failing.addr != "":
 			why = fmt.Sprintf("has named no other for %s", w.most)
+		case s.lost:
+			why = "has ended"
 		}
 		w.o.OnResume(fmt.Sprintf("the master %s is used again: sentinel %s %s", w.now.addr, before, why))
 	}

@@ -193,7 +193,40 @@ func TestSeveralSentinelsFailOver(t *testing.T) {
 	r.tells(t, "has begun a failover", "switch "+old+" "+next)
 }
 
-// A sentinel that ends, or hangs, tells of no end.
+// One that is silent may go on with its failover: the rest lasts for as long as it may.
+func TestTheSentinelThatFailsOverIsSilent(t *testing.T) {
+	old, next := node(t), node(t)
+	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
+	r := rester(t, time.Hour, a, b)
+	conn := r.heard(t, a, b)
+	a.begin()
+	broken(t, conn)
+	a.hang(t)
+	until(t, "its silence is noted", func() bool {
+		r.Watch.mu.Lock()
+		defer r.Watch.mu.Unlock()
+		return r.told[a.addr()].lost
+	})
+	r.refuses(t)
+	b.name(master{next, 2})
+	r.serves(t, next)
+	r.tells(t, "has begun a failover", "switch "+old+" "+next)
+}
+
+// And no longer.
+func TestASilentSentinelIsNotWaitedForForEver(t *testing.T) {
+	old := node(t)
+	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
+	r := rester(t, 3*time.Second, a, b)
+	conn := r.heard(t, a, b)
+	a.begin()
+	broken(t, conn)
+	a.hang(t)
+	r.serves(t, old)
+	r.tells(t, "has begun a failover", "the master "+old+" is used again: sentinel "+a.addr()+" has named no other for 3s")
+}
+
+// A sentinel that ends tells of no end.
 func TestTheSentinelThatFailsOverIsLost(t *testing.T) {
 	old := node(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
@@ -205,7 +238,7 @@ func TestTheSentinelThatFailsOverIsLost(t *testing.T) {
 	addr := a.addr()
 	a.Close()
 	conn = r.serves(t, old)
-	r.tells(t, "has begun a failover", "the master "+old+" is used again: sentinel "+addr+" does not answer any more")
+	r.tells(t, "has begun a failover", "the master "+old+" is used again: sentinel "+addr+" has ended")
 	// When it is back it knows of none.
 	s, err := server.NewServer(addr)
 	if err != nil {

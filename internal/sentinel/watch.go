@@ -238,14 +238,18 @@ func (w *Watch) replaced(addr string) bool {
 	return 2*name > all
 }
 
-// failed notes why a sentinel does not answer. Nobody knows what becomes of its failover:
-// if it is not on its end, another one gives it up.
+// failed notes why a sentinel does not answer. The failover of one that has ended has
+// ended too. One that is silent, as it hangs or is slow or cut off, may go on with it.
 func (w *Watch) failed(from string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble = fmt.Errorf("%s: %w", from, err)
 	s := w.told[from]
-	s.failing, s.lost = master{}, true
+	s.lost = true
+	var silent net.Error
+	if !errors.As(err, &silent) || !silent.Timeout() {
+		s.failing = master{}
+	}
 	w.weigh()
 }
 

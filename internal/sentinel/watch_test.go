@@ -25,10 +25,11 @@ type fake struct {
 	now    master
 	others []string
 	subs   []*server.Peer
-	plain  bool   // it knows neither SENTINEL MASTER nor subscriptions
-	heir   string // the address of a replica that is promoted and not the master yet
-	fails  bool   // it has a failover under way
-	narrow bool   // its user may hear of switches alone
+	plain  bool          // it knows neither SENTINEL MASTER nor subscriptions
+	heir   string        // the address of a replica that is promoted and not the master yet
+	fails  bool          // it has a failover under way
+	narrow bool          // its user may hear of switches alone
+	hung   chan struct{} // it answers nothing that it is asked until this is closed
 	asked  int
 }
 
@@ -54,6 +55,13 @@ func (f *fake) register(t *testing.T) {
 }
 
 func (f *fake) sentinel(c *server.Peer, _ string, args []string) {
+	f.mu.Lock()
+	hung := f.hung
+	f.mu.Unlock()
+	if hung != nil {
+		<-hung
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	host, port, _ := net.SplitHostPort(f.now.addr)
@@ -118,6 +126,15 @@ func (f *fake) promote(m master) {
 	defer f.mu.Unlock()
 	f.now.epoch, f.heir = m.epoch, m.addr
 	f.tell("+promoted-slave", "slave 127.0.0.1:2 127.0.0.1 2 @ m 127.0.0.1 1")
+}
+
+// hang makes it take what it is asked, and answer nothing.
+func (f *fake) hang(t *testing.T) {
+	hung := make(chan struct{})
+	t.Cleanup(func() { close(hung) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hung = hung
 }
 
 // begin makes it begin a failover, and tell of it.
