@@ -26,7 +26,7 @@ type directConn struct {
 	neighbours[directConn]
 }
 
-func (d *directConn) near() *neighbours[directConn] { return &d.neighbours }
+func (c *directConn) near() *neighbours[directConn] { return &c.neighbours }
 
 // newDirectConn takes a connection that was dialled.
 func newDirectConn(c net.Conn, o origin, keep time.Duration) *directConn {

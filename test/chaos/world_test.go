@@ -127,15 +127,6 @@ func (n *instance) start() error {
 
 func (n *instance) signal(s syscall.Signal) { _ = n.cmd.Process.Signal(s) }
 
-func (n *instance) runs() bool {
-	select {
-	case <-n.done:
-		return false
-	default:
-		return n.cmd != nil
-	}
-}
-
 func (n *instance) kill() {
 	if n.cmd != nil {
 		n.signal(syscall.SIGKILL)
