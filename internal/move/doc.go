@@ -24,8 +24,9 @@
 // shards in which its key would have lain, the oldest first, and only then goes to its
 // own shard. That look is a script under the guard: once it was let through, nobody can
 // put anything into that place any more, so that what is not there never will be. All
-// other calls go the same way. When all former places are empty, which each instance
-// sees for itself, the looks cease, and the calls cost what they did before.
+// other calls go the same way. When all former places are empty, the looks cease, and the
+// calls cost what they did before: the first instance that sees it notes that in each
+// place, as part of what the guard compares; in a cluster each sees it for itself.
 //
 // # The steps
 //
@@ -42,6 +43,15 @@
 // instance that looks after the former shards. A kill between in and end leaves the
 // hash, and in does nothing the second time, however late it comes. There is one batch
 // at a time for a former shard, so that one number tells all.
+//
+// A Redis that comes back without its last writes may have forgotten any of these steps,
+// and who took them does not know. A batch whose out was forgotten is not on its way, so
+// that in does nothing; its number is never given again, since numbers are at least the
+// time. Who relies on it that former places are empty is refused where that has been
+// forgotten. Shards that notifier:meta does not have any more are announced once more by
+// whoever knows of them. The nodes of a cluster forget apart from each other: there a
+// notice may lie in both places, and what lies where it went holds, or in neither, unless
+// in was confirmed by replicas.
 //
 // What is claimed, or was and has lapsed, or awaits a report, stays for its settle, and
 // goes when that has come. What plain Redis producers with an old deploy/schedule.lua

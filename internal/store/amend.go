@@ -46,6 +46,7 @@ type When struct {
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
 	a := []amended{{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}}
 	for range maxMoves {
+		open := len(s.Formers())
 		shard, err := s.where(ctx, key)
 		if err != nil {
 			return Change{}, err
@@ -54,7 +55,7 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
-		if !s.IsFormer(shard) {
+		if !s.IsFormer(shard) && !s.refilled(open) {
 			return c, s.absent(ctx, shard, key)
 		}
 	}
@@ -109,6 +110,7 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 	r := s.newRound()
 	r.timeout += s.o.Confirm.Wait()
 	for range maxMoves {
+		open := len(s.Formers())
 		ks := make([]string, len(list))
 		for i := range list {
 			ks[i] = list[i].Key
@@ -126,7 +128,7 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 		for at, all := range by {
 			for step := range slices.Chunk(all, amendAtOnce) {
 				if _, err := r.do(ctx, at.Shard, func(ctx context.Context) error {
-					n, moved, err := s.amendStep(ctx, at, op, step)
+					n, moved, err := s.amendStep(ctx, at, op, step, open)
 					done, list = done+n, append(list, moved...)
 					return err
 				}); err != nil {
@@ -142,9 +144,10 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 	return done, missing, err
 }
 
-// amendStep changes notices of one partition, and says which have been moved to another
-// shard meanwhile.
-func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step []Amended) (done int, moved []Amended, err error) {
+// amendStep changes notices of one partition, and says which are to be looked for again:
+// they have been moved to another shard meanwhile, or open former shards were too few to
+// look into.
+func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step []Amended, open int) (done int, moved []Amended, err error) {
 	list := make([]amended, len(step))
 	for i, a := range step {
 		list[i] = amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))}
@@ -154,7 +157,7 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 		switch {
 		case c.Done:
 			done++
-		case c.Before == "" && s.IsFormer(at.Shard):
+		case c.Before == "" && (s.IsFormer(at.Shard) || s.refilled(open)):
 			moved = append(moved, step[i])
 		}
 	}

@@ -25,6 +25,12 @@ func replaced(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
+// isOld reports whether a call is for a former shard, or was thought to be for another
+// before Redis forgot, as is known by now, what had been moved.
+func (s *Store) isOld(v *view, place int, since int64) bool {
+	return place < v.first || s.places.forgot.Load() != since
+}
+
 // asked is a request of a batch.
 type asked struct{ batch, request int }
 
@@ -59,7 +65,7 @@ func (s *Store) scheduleAmid(ctx context.Context, batches []Batch) []Batched {
 // scheduleSome goes through requests one time, and returns those whose notices were
 // moved meanwhile. Requests of one key keep their order.
 func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []asked, out []Batched) (again []asked, err error) {
-	ks := make([]string, len(todo))
+	since, ks := s.places.forgot.Load(), make([]string, len(todo))
 	for i, at := range todo {
 		ks[i] = batches[at.batch].Requests[at.request].Key
 	}
@@ -89,7 +95,7 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []asked,
 		}
 		fresh[n].Requests, places[n] = append(fresh[n].Requests, *r), append(places[n], at)
 	}
-	for n, done := range s.scheduleAll(ctx, fresh) {
+	for n, done := range s.scheduleAll(ctx, fresh, since) {
 		for j, at := range places[n] {
 			switch {
 			case errors.Is(done.Err, errReplaced):
@@ -139,7 +145,7 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 		if len(todo) == 0 {
 			return replies, nil
 		}
-		ks := make([]string, len(todo))
+		since, ks := s.places.forgot.Load(), make([]string, len(todo))
 		for j, i := range todo {
 			ks[j] = letters[i].Key
 		}
@@ -176,7 +182,7 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 			for j, i := range these {
 				some[j] = letters[i]
 			}
-			done, err := s.restore(ctx, p, some)
+			done, err := s.restore(ctx, p, some, since)
 			if errors.Is(err, errReplaced) {
 				again = append(again, these...)
 				continue

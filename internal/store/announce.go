@@ -27,18 +27,31 @@ func (s *Store) Announce(ctx context.Context, next keys.Space) error {
 	if !now.Grows(next) {
 		return fmt.Errorf("%w: the new shards do not go on from those there are", ErrLayout)
 	}
-	next = next.Now()
-	stands := fmt.Sprintf(" %d %d %s %s", Layout, now.Shards, strings.Join(now.Tags, ","), strings.Join(now.Former, ","))
-	args := []any{stands, "layout", Layout, "shards", next.Shards, "tags", strings.Join(next.Tags, ","), "former", strings.Join(next.Former, ","),
-		"replaced", keys.JoinCounts(next.Replaced)}
-	done, err := s.bare(ctx, announceScript, []string{s.space.Meta()}, args)
+	done, err := s.replace(ctx, now.Now(), next.Now())
 	if err != nil {
 		return err
 	}
-	if done == 0 {
+	if !done {
 		return fmt.Errorf("%w: the shards have changed meanwhile; begin again", ErrUnavailable)
 	}
 	return s.Spread(ctx)
+}
+
+// announceAgain announces shards that this Store knows of, where Redis has forgotten that
+// they were: it has come back without its last writes. That nothing lies in them any more
+// needs no care: all that came after has been forgotten too, or lies there still.
+func (s *Store) announceAgain(ctx context.Context, stands, known keys.Space) error {
+	_, err := s.replace(ctx, stands, known) // if it stands otherwise by now, that is looked at again
+	return err
+}
+
+// replace writes next into notifier:meta if that says now.
+func (s *Store) replace(ctx context.Context, now, next keys.Space) (done bool, err error) {
+	stands := fmt.Sprintf(" %d %d %s %s", Layout, now.Shards, strings.Join(now.Tags, ","), strings.Join(now.Former, ","))
+	args := []any{stands, "layout", Layout, "shards", next.Shards, "tags", strings.Join(next.Tags, ","), "former", strings.Join(next.Former, ","),
+		"replaced", keys.JoinCounts(next.Replaced)}
+	n, err := s.bare(ctx, announceScript, []string{s.space.Meta()}, args)
+	return n == 1, err
 }
 
 // Spread makes what notifier:meta says known in each place, and tells all instances.

@@ -34,6 +34,7 @@ var findScript = newScript("find", findSource, false)
 // lies.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 	for range maxMoves {
+		open := len(s.Formers())
 		at, err := s.where(ctx, key)
 		if err != nil {
 			return Found{}, err
@@ -42,7 +43,7 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}
-		if s.IsFormer(at) {
+		if s.IsFormer(at) || s.refilled(open) {
 			continue
 		}
 		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !s.Side().sorts() {

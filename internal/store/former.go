@@ -22,6 +22,12 @@ import (
 // then into its own: notices go that way only. The guard has let nobody write into a
 // former shard as if it were none since a script of this Store has been let through
 // there: what it does not hold then, it never will. See package move.
+//
+// That all of them hold nothing is noted in each place, and is part of what the guard
+// compares. So a Redis that has forgotten it, with the last moves, refuses who relies on
+// it, and what lies in a former shard again is found there. In a cluster, where one node
+// forgets moves and another knows that they were made, each Store sees for itself that
+// they hold nothing, and what is there again is found when that is looked at next.
 
 //go:embed lua/where.lua
 var whereSource string
@@ -29,7 +35,11 @@ var whereSource string
 var whereScript = newScript("where", whereSource, false)
 
 // former are the former shards that may hold something, as far as this Store knows.
-type former struct{ open atomic.Pointer[[]int] }
+type former struct {
+	open atomic.Pointer[[]int]
+	// forgot counts how often Redis has forgotten that they hold nothing.
+	forgot atomic.Int64
+}
 
 // reset says that the first n places are former shards, of which nothing is known.
 func (f *former) reset(n int) {
@@ -39,6 +49,24 @@ func (f *former) reset(n int) {
 	}
 	f.open.Store(&list)
 }
+
+// learnt takes what has been learnt of the places, after now was known.
+func (f *former) learnt(now, next *view) {
+	was := now != nil && now.whole
+	switch {
+	case next.whole && (!was || now.first != next.first):
+		f.open.Store(&[]int{})
+	case was && !next.whole:
+		f.reset(next.first)
+		if now.first == next.first {
+			f.forgot.Add(1)
+		}
+	}
+}
+
+// refilled reports whether former shards that were known to hold nothing, open before in
+// number, may hold something after all: Redis has forgotten the last moves.
+func (s *Store) refilled(open int) bool { return open == 0 && len(s.Formers()) > 0 }
 
 // Formers are the former shards that may hold something; none after all has been moved.
 func (s *Store) Formers() []int { return *s.places.open.Load() }
@@ -213,19 +241,63 @@ func (s *Store) Drained(ctx context.Context, only func(place int) bool) (left in
 			open = append(open, place)
 		}
 	}
-	if v := s.view.Load(); v == nil || v.first != n || s.space.First() != n {
-		return len(open), nil // there are others by now
-	}
-	if len(open) == 0 && len(*before) > 0 {
+	v := s.view.Load()
+	switch {
+	case v == nil || v.first != n || s.space.First() != n: // there are others by now
+	case len(open) > 0 && len(*before) == 0:
+		s.places.open.CompareAndSwap(before, &open) // who knows nothing of the shards has written there
+	case len(open) == 0 && len(*before) > 0:
+		if !s.o.Cluster && !v.whole {
+			return 0, s.noteWhole(ctx, v)
+		}
 		// For producers' own scripts, which look at one shard only.
 		for place := n; place < s.space.Places(); place++ {
 			if err := s.c.HSet(ctx, s.space.Layout(place), "whole", s.space.Places()).Err(); err != nil {
 				return 0, s.fail("whole", err)
 			}
 		}
+		s.places.open.CompareAndSwap(before, &open)
 	}
-	s.places.open.CompareAndSwap(before, &open)
 	return len(open), nil
+}
+
+//go:embed lua/whole.lua
+var wholeSource string
+
+var wholeScript = newScript("whole", wholeSource, false)
+
+// noteWhole notes in each place that the former shards hold nothing, which this Store has
+// found while it knew v, and looks once more in the same step; then it learns that, as all
+// others do.
+func (s *Store) noteWhole(ctx context.Context, v *view) error {
+	places := s.space.Places()
+	for place := range places {
+		if err := s.known(ctx, place); err != nil {
+			return err
+		}
+	}
+	var names, layouts []string
+	for place := range places {
+		if place < v.first {
+			names = append(names, s.space.Moving(place))
+			for _, p := range v.prefixes {
+				names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: place}))
+			}
+		}
+		layouts = append(layouts, s.space.Layout(place))
+	}
+	args := []any{len(names), places}
+	names = append(names, layouts...)
+	err := s.knowing(ctx, base(names[0]), func(now *view) *redis.Cmd {
+		if now.first != v.first || !slices.Equal(now.prefixes, v.prefixes) {
+			return replaced(ctx)
+		}
+		return s.send(ctx, now, wholeScript, names, args)
+	}).Err()
+	if err != nil {
+		return s.fail(wholeScript.op, err)
+	}
+	return s.known(ctx, 0)
 }
 
 //go:embed lua/moveout.lua
@@ -338,11 +410,15 @@ func (s *Store) moveOut(ctx context.Context, l Moving, args []any, ks []string, 
 // MoveIn puts a batch where it goes, once, and says which notices are to stay.
 func (s *Store) MoveIn(ctx context.Context, l Moving) (stay []string, err error) {
 	p := keys.Partition{Prefix: l.From.Prefix, Shard: l.To}
+	names := s.keysOf(p)
+	if !s.o.Cluster {
+		names = append(names, s.space.Moving(l.From.Shard))
+	}
 	args := []any{s.space.Tag(l.From.Shard), l.Number, s.space.Wake(), wakeInfo(p), ""}
 	for i := range l.what {
 		args = append(args, &l.what[i])
 	}
-	stay, err = s.answer(ctx, moveInScript, s.keysOf(p), args).StringSlice()
+	stay, err = s.answer(ctx, moveInScript, names, args).StringSlice()
 	if err != nil {
 		return nil, s.fail(moveInScript.op, err)
 	}

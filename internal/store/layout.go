@@ -53,6 +53,7 @@ type view struct {
 	beside   map[string][]string // by own prefix: see others
 	history  int                 // endings that a shard holds at most for history; 0 = there is none
 	first    int                 // the first place that is a shard: see keys.Space
+	whole    bool                // the places before that hold nothing: see former.go
 	side     Side
 }
 

@@ -108,6 +108,7 @@ func (s *Store) learn(ctx context.Context, base string, before *view) error {
 	s.tell(nil)
 	if now == nil || now.state != next.state {
 		s.view.Store(next)
+		s.places.learnt(now, next)
 		if s.o.OnSide != nil && (now != nil || next.side.State != SideOpen) && (now == nil || now.side != next.side) {
 			s.o.OnSide(next.side)
 		}
@@ -191,6 +192,7 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		if there[0] != "" && len(missing) == 0 {
 			v := newView(there[0], there[1:], s.o.Prefixes, side)
 			v.history, v.first = held, space.First()
+			v.whole = v.first == 0 || strings.HasSuffix(v.state, "+")
 			return v, s.share(ctx, routes, there[1:])
 		}
 		known = append(known, missing...)
@@ -251,7 +253,11 @@ func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, er
 		s.since.Store(at)
 	}
 	s.came.Store(got["came"])
-	if next, err := spaceOf(s.space.Namespace, got); err == nil && s.space.Grows(next) {
+	next, err := spaceOf(s.space.Namespace, got)
+	if err == nil && checkVersion(name, got) == nil && next.Grows(space) {
+		return true, s.announceAgain(ctx, next, space)
+	}
+	if err == nil && s.space.Grows(next) {
 		s.places.reset(next.First()) // before anybody is told of a shard that has others before it
 		grown := func() {}
 		if s.o.Grow != nil {

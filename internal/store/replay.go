@@ -59,6 +59,7 @@ type Replayed struct {
 // are not done yet. It may be repeated, by another instance too: an item is done
 // once. After ErrUnconfirmed the answers are there all the same.
 func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Replayed, error) {
+	since, given := s.places.forgot.Load(), items
 	if len(s.Formers()) > 0 {
 		var err error
 		if items, err = s.replayAmid(ctx, items); err != nil {
@@ -68,7 +69,7 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 	var prefixes []string
 	cmd := s.knowing(ctx, s.space.Base(r.Shard), func(v *view) *redis.Cmd {
 		switch {
-		case r.Shard < v.first:
+		case s.isOld(v, r.Shard, since):
 			return replaced(ctx)
 		case v.side.sorts(): // what it would replace may be on the other side
 			return moved(ctx)
@@ -77,6 +78,9 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 		prefixes = all
 		return s.send(ctx, v, replayScript, append([]string{s.space.Replay(r.Shard, r.Mark)}, ks...), args)
 	})
+	if errors.Is(cmd.Err(), errReplaced) && s.places.forgot.Load() != since {
+		return s.Replay(ctx, r, given) // nothing was done
+	}
 	v, err := s.list(replayScript.op, cmd)
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {
 		return nil, err

@@ -36,10 +36,11 @@ type Letter struct {
 // of it, or if a notice of the same content is kept. Under a key that has anything else
 // nothing is written, and the Err of the reply, which shows it, is ErrTaken.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
+	since := s.places.forgot.Load()
 	if len(s.Formers()) > 0 || s.IsFormer(p.Shard) {
 		return s.restoreAmid(ctx, p.Prefix, letters)
 	}
-	replies, err := s.restore(ctx, p, letters)
+	replies, err := s.restore(ctx, p, letters, since)
 	if errors.Is(err, errReplaced) {
 		return s.restoreAmid(ctx, p.Prefix, letters)
 	}
@@ -50,8 +51,8 @@ func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter)
 // meanwhile.
 const giveWays = 3
 
-func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
-	replies, err := s.putBack(ctx, p, letters, nil)
+func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter, since int64) ([]Reply, error) {
+	replies, err := s.putBack(ctx, p, back{letters: letters, since: since})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter)
 		if len(some) == 0 {
 			break
 		}
-		again, err := s.putBack(ctx, p, some, ways)
+		again, err := s.putBack(ctx, p, back{some, ways, since})
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +96,17 @@ func (l *Letter) after(f *Found) Letter {
 	return Letter{&n, l.Died}
 }
 
-// putBack is restore where what gives way is known: ways are the records of that.
-func (s *Store) putBack(ctx context.Context, p keys.Partition, letters []Letter, ways []string) ([]Reply, error) {
+// back is what is put back: ways, if not nil, are the records that give way, and since is
+// how often moves had been forgotten when it was found where it goes.
+type back struct {
+	letters []Letter
+	ways    []string
+	since   int64
+}
+
+// putBack is restore where what gives way is known.
+func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply, error) {
+	letters, ways := b.letters, b.ways
 	args := make([]any, 0, 4+6*len(letters))
 	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix))
 	for i, l := range letters {
@@ -113,7 +123,7 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, letters []Letter,
 	call := creation{Partition: p, args: args}
 	cmd := s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
 		switch {
-		case p.Shard < v.first:
+		case s.isOld(v, p.Shard, b.since):
 			return replaced(ctx)
 		case v.side.Closed():
 			return moved(ctx)
@@ -121,7 +131,7 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, letters []Letter,
 		return s.send(ctx, v, restoreScript, call.keys(s, v), args)
 	})
 	if which := elsewhereIn(cmd.Err()); which != nil {
-		return s.restoreRest(ctx, p, letters, which)
+		return s.restoreRest(ctx, p, b, which)
 	}
 	v, err := s.list(restoreScript.op, cmd)
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {
@@ -174,11 +184,12 @@ func (l *Letter) is(f *Found) bool {
 }
 
 // restoreRest puts back those that are not on the other side of a migration.
-func (s *Store) restoreRest(ctx context.Context, p keys.Partition, letters []Letter, which map[int]bool) ([]Reply, error) {
+func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which map[int]bool) ([]Reply, error) {
+	letters := b.letters
 	var rest []Reply
 	if some := without(letters, which); len(some) > 0 {
 		var err error
-		if rest, err = s.restore(ctx, p, some); err != nil {
+		if rest, err = s.restore(ctx, p, some, b.since); err != nil {
 			return nil, err
 		}
 	}

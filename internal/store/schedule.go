@@ -50,8 +50,9 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 // ErrApart would hold the others up as well. Nothing is said of the order of two
 // batches of one partition.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
+	since := s.places.forgot.Load()
 	if len(s.Formers()) == 0 {
-		out := s.scheduleAll(ctx, batches)
+		out := s.scheduleAll(ctx, batches, since)
 		if !slices.ContainsFunc(out, func(b Batched) bool { return errors.Is(b.Err, errReplaced) }) {
 			return out
 		}
@@ -65,14 +66,15 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	return s.scheduleAmid(ctx, batches)
 }
 
-// scheduleAll is ScheduleAll where each batch is of the shard that its notices go to.
-func (s *Store) scheduleAll(ctx context.Context, batches []Batch) []Batched {
+// scheduleAll is ScheduleAll where each batch is of the shard that its notices go to, as
+// was found when Redis had forgotten since moves.
+func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) []Batched {
 	calls := make([]creation, len(batches))
 	for i := range batches {
 		b := &batches[i]
 		a := s.creating(b)
 		defer a.free()
-		calls[i] = creation{Partition: b.Partition, args: a.list(), lost: len(b.Requests) > 0 && b.Requests[0].Lost}
+		calls[i] = creation{Partition: b.Partition, args: a.list(), since: since, lost: len(b.Requests) > 0 && b.Requests[0].Lost}
 	}
 	s.create(ctx, calls)
 	out := make([]Batched, len(batches))
@@ -82,7 +84,7 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch) []Batched {
 			continue
 		}
 		if which := elsewhereIn(calls[i].cmd.Err()); which != nil {
-			out[i] = s.scheduleRest(ctx, batches[i], which)
+			out[i] = s.scheduleRest(ctx, batches[i], which, since)
 			continue
 		}
 		out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
@@ -91,10 +93,10 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch) []Batched {
 }
 
 // scheduleRest stores a batch but for those that are on the other side of a migration.
-func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool) Batched {
+func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since int64) Batched {
 	var rest Batched
 	if some := without(b.Requests, which); len(some) > 0 {
-		if rest = s.scheduleAll(ctx, []Batch{{b.Partition, some}})[0]; rest.Err != nil {
+		if rest = s.scheduleAll(ctx, []Batch{{b.Partition, some}}, since)[0]; rest.Err != nil {
 			return rest
 		}
 	}
@@ -143,6 +145,7 @@ type creation struct {
 	others []string // the prefixes of the last call
 	cmd    *redis.Cmd
 	apart  error // why it is to be sent apart from the others
+	since  int64 // how often moves had been forgotten when it was found where they go
 	lost   bool  // they are of timers that have expired, which is no call to be repeated
 }
 
@@ -160,7 +163,7 @@ func (c *creation) keys(s *Store, v *view) []string {
 // itself what has not been let through.
 func (s *Store) create(ctx context.Context, calls []creation) {
 	old := func(v *view) bool {
-		return slices.ContainsFunc(calls, func(c creation) bool { return c.Shard < v.first })
+		return slices.ContainsFunc(calls, func(c creation) bool { return s.isOld(v, c.Shard, c.since) })
 	}
 	if v := s.view.Load(); v != nil && len(calls) > 1 && !old(v) && !v.side.Closed() {
 		s.createTogether(ctx, v, calls)
@@ -169,7 +172,7 @@ func (s *Store) create(ctx context.Context, calls []creation) {
 	alone := func(c *creation) {
 		c.cmd = s.knowing(ctx, s.space.Base(c.Shard), func(v *view) *redis.Cmd {
 			switch {
-			case c.Shard < v.first:
+			case s.isOld(v, c.Shard, c.since):
 				return replaced(ctx)
 			case v.side.Closed() && !c.lost:
 				return moved(ctx)

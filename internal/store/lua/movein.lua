@@ -1,15 +1,16 @@
 -- Puts notices that have left another shard into this one, once.
--- KEYS  1 shadow  2 records  3 dead  4 settled  the last: layout
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then, where it is at the same node, moving of the other shard  the last: layout
 -- ARGV  1 the other shard's tag  2 the batch's number  3 wake channel  4 "<shard> <route>"
 --       5 "" = from a shard of this Redis; from another Redis: "1" = set timers, "0" = set none (in a cluster), then for each
 --       notice: key and what moveout.lua said of it: scores in shadow, dead and settled ("-" = none) and record; from another
 --       Redis also its timer's value
--- Reply the keys of those that are to stay where they were; the same if it is called again
+-- Reply the keys of those that are to stay where they were; the same if it is called again. Nothing is done if the batch is not on
+--       its way: another has ended it, or Redis has forgotten that it left, and its notices are where they were.
 -- Bound the number of notices given.
 -- Something is kept under a key here only if somebody wrote it there who knows nothing of the other shard, as a plain timer's
 -- producer does. What is pending takes the place of what has ended; of two that are pending, or dead, both stay. From another
--- Redis the same notice may come twice, where that has forgotten that it had left: it is what it is here; and a later one
--- takes the place of an older one that waits, as its producer, who knew nothing of the move, meant it.
+-- node or Redis the same notice may come twice, where that has forgotten that it had left: it is what it is here. From another
+-- Redis a later one takes the place of an older one that waits, as its producer, who knew nothing of the move, meant it.
 local call, match = redis.call, string.match
 local from = 'from ' .. ARGV[1]
 local number, stay = match(call('HGET', KEYS[#KEYS], from) or '0 ', '^(%d+) ?(.*)$')
@@ -20,6 +21,7 @@ if tonumber(number) >= tonumber(ARGV[2]) then
   end
   return reply
 end
+if #KEYS == 6 and match(call('HGET', KEYS[5], '') or '', '^%d+') ~= ARGV[2] then return reply end
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head = call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
@@ -47,7 +49,7 @@ for i, key in ipairs(keys) do
     local settled = not call('ZSCORE', KEYS[1], key) and not call('ZSCORE', KEYS[3], key)
     local waits = call('ZSCORE', KEYS[1], key)
     put = at ~= '-' and not waits or died ~= '-' and settled
-    if far and same then
+    if same then
       put = false
     elseif far and waits and at ~= '-' then
       local function made(text) return tonumber(match(text, '"made":(%d+)') or 0) end

@@ -9,7 +9,8 @@
 --       and nothing was done
 -- Bound the keys given; ARGV[4] bytes, overshot by one record.
 -- A batch is told from others by its number, which only grows. There is one at a time, so that the other shard knows by the
--- last number which it has. A failover in a cluster may have forgotten the last numbers here, and not there.
+-- last number which it has. It is at least the time, in µs: a Redis that forgets a batch, and its number, gives that to no other,
+-- which would be taken for one that has arrived. A failover in a cluster may have forgotten the last numbers here, and not there.
 -- What leaves for another Redis is noted as being there. A timer that does not expire when its notice is due was set by a
 -- producer since, and stays.
 local call = redis.call
@@ -58,7 +59,7 @@ if #keys > 0 then
   end
 end
 if #gone > 0 then
-  reply[1] = math.max(tonumber(call('HGET', KEYS[#KEYS], 'batches') or 0), tonumber(ARGV[5])) + 1
+  reply[1] = math.max(tonumber(call('HGET', KEYS[#KEYS], 'batches') or 0) + 1, tonumber(ARGV[5]) + 1, t[1] * 1000000 + t[2])
   call('HSET', KEYS[#KEYS], 'batches', string.format('%.0f', reply[1]))
   call('HSET', KEYS[5], '', string.format('%.0f', reply[1]) .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], unpack(reply, 5))
   if near then call('HSET', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', unpack(away)) end

@@ -8,12 +8,12 @@
 --       10 "<epoch> <state> <id> <other>" of the last migration (side.go), "" = none
 --       then prefixes
 -- Reply {state, history, prefix…}: history as above, "0" = none; every prefix of the shard, sorted; state is a digest of all
---       this but n, by which guard.lua knows it
+--       this but n, by which guard.lua knows it, and "+" behind it where the former shards hold nothing, as whole.lua notes
 --       {"", layout, shards, migration}: these stand there instead, "" = none, and nothing was written
 -- Bound the prefixes that configurations ever had.
 -- There are more places after each reshard, and each step of a migration has a higher epoch: what comes from before one, however
 -- late, undoes nothing.
-local had = redis.call('HMGET', KEYS[1], 'layout', 'shards', 'state', 'tags', 'places', 'side')
+local had = redis.call('HMGET', KEYS[1], 'layout', 'shards', 'state', 'tags', 'places', 'side', 'empty')
 local function epoch(side)
   local n = string.match(side or '', '^%d+')
   return tonumber(n or 0)
@@ -39,6 +39,7 @@ local all = redis.call('SMEMBERS', KEYS[2])
 table.sort(all)
 local state = redis.sha1hex(ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. table.concat(all, ' ') .. (history ~= '0' and ' history' or '') ..
   (ARGV[6] ~= '' and ' places ' .. ARGV[6] .. ' ' .. ARGV[7] .. ' ' .. ARGV[5] or '') ..
-  (ARGV[10] ~= '' and not string.find(ARGV[10], '^%d+ open ') and ' side ' .. ARGV[10] or ''))
+  (ARGV[10] ~= '' and not string.find(ARGV[10], '^%d+ open ') and ' side ' .. ARGV[10] or '')) ..
+  (ARGV[6] ~= '' and had[7] == ARGV[8] and '+' or '')
 if had[3] ~= state then redis.call('HSET', KEYS[1], 'state', state) end
 return {state, history, unpack(all)}
