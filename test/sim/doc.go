@@ -11,7 +11,8 @@
 //
 // There are worlds of several kinds ([kind]): of one prefix; of moves from one
 // prefix to another; of adopted timers, whose events Redis itself sends; of reshards,
-// in which other shards take the place of those there are.
+// in which other shards take the place of those there are. Of these there are such, too,
+// in which each shard forgets for itself, as the nodes of a cluster do ([parted]).
 //
 // What fails is shrunk to a short story by pgregory.net/rapid. The second part
 // runs instances at once, records what each call was asked and answered, and has

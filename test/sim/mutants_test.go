@@ -73,9 +73,13 @@ var mutations = []mutation{
 	{"what is claimed leaves a former shard", "elseif held_by[i] or lapses > 0 and lapses < 0.49 then", "elseif false then", reshards},
 	{"what has lapsed leaves a former shard", "elseif held_by[i] or lapses > 0 and lapses < 0.49 then", "elseif held_by[i] then", reshards},
 	{"what has left a former shard is still there", "call('HDEL', KEYS[2], unpack(gone))", "", reshards},
-	{"a batch arrives twice", "if tonumber(number) >= tonumber(ARGV[2]) then", "if false then", reshards},
-	{"it is not noted that a batch has arrived", "call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))", "", reshards},
+	{"a batch arrives twice", "if tonumber(number) >= tonumber(ARGV[2]) then¦if #KEYS == 6 and match(¦if same then\n      put = false",
+		"if false then¦if false and match(¦if far and same then\n      put = false", steady},
+	{"it is not noted that a batch has arrived", "call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))¦if #KEYS == 6 and match(¦if same then\n      put = false",
+		"¦if false and match(¦if far and same then\n      put = false", steady},
 	{"a dead letter arrives as nothing", "if score ~= '-' then\n        local z", "if score ~= '-' and j ~= 2 then\n        local z", reshards},
+	{"a batch has the number of one that Redis has forgotten", ", t[1] * 1000000 + t[2])", ")", reshards},
+	{"a batch arrives though Redis has forgotten that it left", "if #KEYS == 6 and match(", "if false and match(", reshards},
 	{"what is settled arrives without its time", "z[#z + 1] = score", "z[#z + 1] = j == 3 and math.floor(score) or score", reshards},
 }
 
@@ -117,7 +121,12 @@ func TestTheSimulatorFindsWrongScripts(t *testing.T) {
 	most := *withinFlag
 	for _, m := range mutations[:min(*mutants, len(mutations))] {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			l := newLab(t, cmp.Or(m.kind, onePrefix), m)
+			k := cmp.Or(m.kind, onePrefix)
+			if k == steady {
+				k = reshards
+			}
+			l := newLab(t, k, m)
+			l.steady = m.kind == steady
 			r := &recorder{TB: t}
 			done := make(chan struct{})
 			go func() {

@@ -61,6 +61,14 @@ type place struct {
 	entries, records int64
 }
 
+// at is what stands in a place, which Redis may have forgotten.
+func (s *surveyed) at(p int) place {
+	if p >= len(s.places) {
+		return place{to: -1}
+	}
+	return s.places[p]
+}
+
 // survey looks at all places.
 func (w *world) survey() *surveyed {
 	s := &surveyed{space: w.space()}

@@ -32,8 +32,6 @@ type batch struct {
 
 func (w *world) reshardsActions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"save":        func(t *rapid.T) { t.SkipNow() },
-		"restart":     func(t *rapid.T) { t.SkipNow() },
 		"replace one": w.deploy,
 		"announce":    func(t *rapid.T) { w.announce(t, pick(t, "instance", w.instances), drawFate(t)) },
 		"move out":    func(t *rapid.T) { w.moveOut(t, pick(t, "instance", w.instances), drawFate(t)) },
@@ -42,6 +40,7 @@ func (w *world) reshardsActions() map[string]func(*rapid.T) {
 		"finish":      w.finish,
 		"drain":       w.drain,
 		"move all":    func(t *rapid.T) { w.moveAll(pick(t, "instance", w.instances)) },
+		"move, lose":  w.moveAndForget,
 	}
 }
 
@@ -145,11 +144,16 @@ func (w *world) announce(t *rapid.T, in *instance, f fate) {
 	n := rapid.IntRange(1, 3).Draw(t, "shards")
 	w.say("%s puts %d shards in the place of those it knows, %v behind %v%s", in.id, n, knows.Tags, knows.Former, f)
 	w.wire.lose(f)
+	w.wire.announces = true
 	err := in.store.Announce(w.ctx, in.store.Space().Replace(n, false))
+	w.wire.announces = false
 	w.wire.lose(arrives)
-	grown, late := w.space().Places() > before.Places(), knows.Places() < before.Places()
+	grown, late := w.space().Places() > before.Places(), !knows.Same(before)
 	if grown != (!late && f != requestLost) || (err == nil) != (!late && f == arrives) {
 		t.Fatalf("%s knew %d of %d places; announced %v, %v", in.id, knows.Places(), before.Places(), grown, err)
+	}
+	if grown {
+		w.endStrays()
 	}
 }
 
@@ -161,17 +165,25 @@ func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
 		w.skip(t)
 		return
 	}
-	s := w.relocate(w.within)
 	place, first := pick(t, "from", from), rapid.IntRange(0, keyCount-1).Draw(t, "key")
+	to, some := in.store.Space().Shard(key(first)), []int{}
+	for k := range w.notes {
+		if in.store.Space().Shard(key(k)) == to && (k == first || !rapid.Bool().Draw(t, "alone")) {
+			some = append(some, k)
+		}
+	}
+	w.takeOut(t, in, f, place, some)
+}
+
+// takeOut is moveOut of some keys, which go to one place.
+func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int) {
+	s := w.relocate(w.within)
 	knew := in.store.Space().Now()
-	to := knew.Shard(key(first))
+	to := knew.Shard(key(some[0]))
 	var names []string
 	going, held := []int{}, 0
-	for k := range w.notes {
+	for _, k := range some {
 		n := &w.notes[k]
-		if knew.Shard(key(k)) != to || k != first && rapid.Bool().Draw(t, "alone") {
-			continue
-		}
 		names = append(names, key(k))
 		if n.place == place && !n.away && n.state != "" && s.lies[k].place == place {
 			if n.lapses > 0 {
@@ -190,7 +202,7 @@ func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
 		t.Fatalf("%s did not know that place %d is a shard no more", in.id, to)
 	}
 	now := w.relocate(w.within)
-	busy := s.places[place].number != 0
+	busy := s.at(place).number != 0
 	gone := !late && !busy && f != requestLost && len(going) > 0
 	for _, k := range going {
 		if n := &w.notes[k]; n.away != gone || gone && (n.place != place || n.to != to) {
@@ -214,11 +226,30 @@ func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
 		t.Fatalf("%d left place %d, want %d; %d stayed, want %d; %v", l.Len(), place, len(going), stays, held, err)
 	}
 	if l.Len() > 0 {
-		if s.places[place].number != 0 || now.places[place].number != int(l.Number) {
-			t.Fatalf("batch %d is on its way, was told to be %d", now.places[place].number, l.Number)
+		if s.at(place).number != 0 || now.at(place).number != int(l.Number) {
+			t.Fatalf("batch %d is on its way, was told to be %d", now.at(place).number, l.Number)
 		}
 		w.batches = append(w.batches, &batch{Moving: l, by: in.store, who: in.id})
 	}
+}
+
+// moveAndForget: Redis forgets that a batch has left, and others leave; then it arrives.
+func (w *world) moveAndForget(t *rapid.T) {
+	in := pick(t, "instance", slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return len(in.store.Formers()) == 0 }))
+	first, had := rapid.IntRange(0, keyCount-1).Draw(t, "key"), len(w.batches)
+	place := w.notes[first].place
+	if !slices.Contains(in.store.Formers(), place) {
+		t.SkipNow()
+	}
+	w.save(t)
+	w.takeOut(t, in, arrives, place, []int{first})
+	if len(w.batches) == had {
+		return
+	}
+	b := w.batches[had]
+	w.restart(t)
+	w.takeOut(t, in, arrives, place, []int{rapid.IntRange(0, keyCount-1).Draw(t, "other key")})
+	w.bringIn(t, b, arrives)
 }
 
 // moveIn brings a batch where it goes, once or again, however late.
@@ -231,6 +262,11 @@ func (w *world) moveIn(t *rapid.T, f fate) {
 	if rapid.IntRange(0, 3).Draw(t, "for the last time") == 0 {
 		w.batches = slices.DeleteFunc(w.batches, func(o *batch) bool { return o == b })
 	}
+	w.bringIn(t, b, f)
+}
+
+// bringIn is moveIn of one batch.
+func (w *world) bringIn(t *rapid.T, b *batch, f fate) {
 	s := w.relocate(w.within)
 	w.say("%s brings batch %d of place %d to place %d%s", b.who, b.Number, b.From.Shard, b.To, f)
 	w.wire.lose(f)
@@ -243,7 +279,7 @@ func (w *world) moveIn(t *rapid.T, f fate) {
 	}
 	b.arrived, b.stay = true, stay
 	now := w.relocate(w.within)
-	if p := now.places[b.From.Shard]; s.places[b.From.Shard].number == int(b.Number) && (p.number != int(b.Number) || !p.arrived) {
+	if p := now.at(b.From.Shard); s.at(b.From.Shard).number == int(b.Number) && (p.number != int(b.Number) || !p.arrived) {
 		t.Fatalf("batch %d of place %d has not arrived", b.Number, b.From.Shard)
 	}
 }
@@ -272,7 +308,7 @@ func (w *world) moveEnd(t *rapid.T, f fate) {
 	w.wire.lose(f)
 	err := b.by.MoveEnd(w.ctx, b.Moving, b.stay)
 	w.sentOr(f, err)
-	was, is := s.places[b.From.Shard].number, w.relocate(w.within).places[b.From.Shard].number
+	was, is := s.at(b.From.Shard).number, w.relocate(w.within).at(b.From.Shard).number
 	want := was
 	if was == int(b.Number) && f != requestLost {
 		want = 0
@@ -295,7 +331,7 @@ func (w *world) finish(t *rapid.T) {
 		w.wire.lose(arrives)
 		return
 	}
-	if w.sent(w.left(f), err) && w.relocate(false).places[place].number != 0 {
+	if w.sent(w.left(f), err) && w.relocate(false).at(place).number != 0 {
 		t.Fatalf("something is still on its way out of place %d", place)
 	}
 }
@@ -312,12 +348,19 @@ func (w *world) drain(t *rapid.T) {
 	if err != nil && f == arrives && in.store.Space().Places() == w.space().Places() && !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("%s looks what former shards hold: %v", in.id, err)
 	}
+	if err == nil {
+		in.stale = false
+	}
 	w.say("%d hold something, %v may", left, in.store.Formers())
 }
 
-// compareFormers: what an instance has found empty is empty for good.
+// compareFormers: what an instance has found empty is empty for good, unless Redis forgets
+// what has left it; then the instance looks there again when it matters.
 func (w *world) compareFormers() {
 	for _, in := range w.instances {
+		if in.stale {
+			continue
+		}
 		first := in.store.Space().First()
 		for k := range w.notes {
 			if n := &w.notes[k]; n.state != "" && n.place < first && !slices.Contains(in.store.Formers(), n.place) {

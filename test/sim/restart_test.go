@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
+
+	"notifier/internal/store"
 )
 
 // dump reads all keys as they would lie on a disk.
@@ -46,7 +49,7 @@ func (w *world) save(t *rapid.T) {
 	}
 	w.say("Redis has written all so far to its disk")
 	w.disk = &disk{dump: v, notes: w.notes, timers: w.timers, list: slices.Clone(w.list), endings: slices.Clone(w.endings), held: w.held,
-		last: map[*replaying]map[int]int{}}
+		last: map[*replaying]map[int]int{}, layouts: len(w.layouts)}
 	for _, r := range w.replays {
 		w.disk.last[r] = maps.Clone(r.last)
 	}
@@ -77,5 +80,51 @@ func (w *world) restart(t *rapid.T) {
 		r.last = map[int]int{}
 		maps.Copy(r.last, w.disk.last[r])
 	}
+	if w.kind == reshards {
+		w.forgetShards(w.disk.layouts)
+	}
 	w.disk = nil
+}
+
+// forgetShards: what came behind the first layouts has been forgotten, in worlds of
+// reshards. Instances know more than Redis does now, and movers have batches in hand that
+// never left.
+func (w *world) forgetShards(layouts int) {
+	w.layouts = slices.Clone(w.layouts[:layouts])
+	s := w.survey()
+	w.knew = w.knew[:0]
+	for _, p := range s.places {
+		w.knew = append(w.knew, p.knows)
+	}
+	for _, in := range w.instances {
+		in.stale = true
+	}
+	n := len(s.places)
+	w.reopen = slices.DeleteFunc(w.reopen, func(r reopening) bool { return r.found.Shard >= n })
+	for _, e := range w.taken {
+		if e.found != nil && e.found.Shard >= n {
+			e.found = nil
+		}
+	}
+	w.replays = slices.DeleteFunc(slices.Clone(w.replays), func(r *replaying) bool { return r.space.Places() > n })
+}
+
+// endStrays: where others have replaced shards by what an instance knows nothing of,
+// because it knew of a reshard that Redis has forgotten, it does nothing any more until it
+// is started again.
+func (w *world) endStrays() {
+	now := w.space()
+	for _, in := range w.instances {
+		knows := in.store.Space().Now()
+		if knows.Same(now) || knows.Grows(now) || now.Grows(knows) {
+			continue
+		}
+		if err := in.store.Learn(w.ctx); !errors.Is(err, store.ErrLayout) {
+			w.t.Fatalf("%s knows %+v, and there are %+v: %v", in.id, knows, now, err)
+		}
+		w.say("%s knows shards that have never been, and ends", in.id)
+		w.batches = slices.DeleteFunc(w.batches, func(b *batch) bool { return b.by == in.store })
+		w.dead = append(w.dead, in.id)
+		*in = *w.newInstance(w.t)
+	}
 }

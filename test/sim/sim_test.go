@@ -81,6 +81,15 @@ func TestTheScriptsDoWhatTheModelSays(t *testing.T) {
 // check runs the simulator until it has taken so many steps.
 func (l *lab) check(t rapid.TB, seed uint64, steps int, shrink time.Duration) {
 	t.Helper()
+	l.repeat(t, seed, steps, shrink, l.world)
+}
+
+// world is one run of a kind of world.
+func (l *lab) world(rt *rapid.T) { rt.Repeat(newWorld(l, rt).actions()) }
+
+// repeat makes runs until so many steps are taken.
+func (l *lab) repeat(t rapid.TB, seed uint64, steps int, shrink time.Duration, run func(*rapid.T)) {
+	t.Helper()
 	t.Logf("seed %d: to run this again, -sim.seed=%d -sim.steps=%d", seed, seed, steps)
 	set(t, "rapid.steps", strconv.Itoa(stepsOfARun))
 	set(t, "rapid.nofailfile", "true")
@@ -89,13 +98,13 @@ func (l *lab) check(t rapid.TB, seed uint64, steps int, shrink time.Duration) {
 	for l.steps < steps {
 		set(t, "rapid.seed", strconv.FormatUint(seed, 10))
 		rapid.Check(t, func(rt *rapid.T) {
-			w, ended := newWorld(l, rt), false
+			ended := false
 			defer func() {
 				if !ended && l.failedAt == 0 {
 					l.failedAt = l.steps
 				}
 			}()
-			rt.Repeat(w.actions())
+			run(rt)
 			ended = true
 		})
 		seed++

@@ -55,6 +55,11 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	if w.kind.many() {
 		maps.Copy(all, w.putBackActions())
 	}
+	if w.steady {
+		maps.DeleteFunc(all, func(name string, _ func(*rapid.T)) bool {
+			return name == "save" || name == "restart" || name == "move, lose"
+		})
+	}
 	if w.kind == moves || w.kind == adoption {
 		maps.Copy(all, w.endingsActions())
 	}

@@ -22,7 +22,8 @@ func (f fate) String() string {
 	return [...]string{"", ", but the request is lost", ", but the reply is lost"}[f]
 }
 
-// mutation is one wrong line in a script.
+// mutation is one wrong line in a script, or several, parted by "¦", where another would
+// make up for the first.
 type mutation struct {
 	name, old, new string
 	kind           kind // of the world that finds it; "" = onePrefix
@@ -33,13 +34,14 @@ type mutation struct {
 type wire struct {
 	mutation mutation
 
-	mu      sync.Mutex
-	next    fate
-	skip    int      // how many scripts arrive before the one that next is about
-	ran     []string // the first keys of the scripts that Redis has carried out since
-	changed bool     // the line was found
-	amid    func()   // what happens between two scripts of a call
-	after   int      // behind how many of them
+	mu        sync.Mutex
+	next      fate
+	skip      int      // how many scripts arrive before the one that next is about
+	ran       []string // the first keys of the scripts that Redis has carried out since
+	changed   bool     // the line was found
+	amid      func()   // what happens between two scripts of a call
+	after     int      // behind how many of them
+	announces bool     // what is to be lost may be the announcement of shards
 }
 
 // interrupt has something happen behind so many of the next scripts, between this and
@@ -154,8 +156,12 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 				return unknown{}
 			}
 			text, _ := args[1].(string)
-			if strings.Contains(text, w.mutation.old) {
-				args[1] = strings.Replace(text, w.mutation.old, w.mutation.new, 1)
+			olds, news := strings.Split(w.mutation.old, "¦"), strings.Split(w.mutation.new, "¦")
+			if strings.Contains(text, olds[0]) {
+				for i, old := range olds {
+					text = strings.Replace(text, old, news[i], 1)
+				}
+				args[1] = text
 				w.mu.Lock()
 				w.changed = true
 				w.mu.Unlock()
@@ -163,6 +169,9 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		if do := w.interruption(); do != nil {
 			do()
+		}
+		if !w.announces && firstKey(args) == space.Meta() {
+			return next(ctx, cmd) // made once more amid a call, since Redis has forgotten it
 		}
 		f := w.sent()
 		alone, ok := ctx.Value(fateOf{}).(*fate)

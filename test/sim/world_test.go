@@ -41,6 +41,7 @@ const (
 	moves     kind = "moves"    // instances of different configurations
 	adoption  kind = "adoption" // producers set plain timers
 	reshards  kind = "reshards" // other shards take the place of those there are
+	steady    kind = "steady"   // the same, with a Redis that forgets nothing; of mutants alone
 )
 
 // configurations are the prefixes of the routes that instances of a kind of world
@@ -58,6 +59,7 @@ func (k kind) many() bool { return k == moves || k == reshards }
 // lab is a Redis and a store on it, for all runs of a test.
 type lab struct {
 	kind   kind
+	steady bool                  // Redis forgets nothing
 	client redis.UniversalClient // through the wire
 	under  []string              // the prefixes of all configurations
 
@@ -119,6 +121,7 @@ type instance struct {
 	id    string
 	store *store.Store
 	own   []string // the prefixes of its routes; the last one is of the keys' route
+	stale bool     // Redis has forgotten its last writes since it looked into all former shards
 
 	// Of adoption: it, what the instance has still to hear, and what it was told of
 	// keys that it could not look at yet.
@@ -202,6 +205,7 @@ type disk struct {
 	endings []ending
 	held    hold
 	last    map[*replaying]map[int]int
+	layouts int // how many there had been
 }
 
 func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
