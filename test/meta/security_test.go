@@ -3,16 +3,18 @@ package meta
 import (
 	"path"
 	"regexp"
+	"strings"
 	"testing"
 )
 
 // A limit whose test is gone is only said to hold.
 func TestTheTestsOfTheSecurityPageExist(t *testing.T) {
 	const page = "docs/security.md"
-	tests := map[string]bool{}
+	tests, byNight := map[string]bool{}, map[string]bool{}
 	for _, rel := range files(t, "_test.go") {
 		for _, m := range testFunction.FindAllStringSubmatch(read(t, rel), -1) {
 			tests[path.Dir(rel)+"."+m[1]] = true
+			byNight[path.Dir(rel)+"."+m[1]] = strings.HasPrefix(read(t, rel), "//go:build fault")
 		}
 	}
 	named := regexp.MustCompile("`([a-z/]+\\.(?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(read(t, page), -1)
@@ -22,6 +24,9 @@ func TestTheTestsOfTheSecurityPageExist(t *testing.T) {
 	for _, m := range named {
 		if !tests[m[1]] {
 			t.Errorf("%s names %s, which does not exist", page, m[1])
+		}
+		if said := strings.HasPrefix(m[1], "test/acceptance.") || m[1] == "test/deploy.TestTheContainerRunsLockedUp"; said != byNight[m[1]] {
+			t.Errorf("%s: whether %s is run by make fault alone is not what the page says in its first lines", page, m[1])
 		}
 	}
 }
