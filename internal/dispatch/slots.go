@@ -115,7 +115,7 @@ type share struct {
 func (t *total) room() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.free
+	return max(t.free, 0) // less than none while some were forced
 }
 
 // take takes up to n slots; a route that gets fewer is woken when some come

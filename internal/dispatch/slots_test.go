@@ -85,3 +85,19 @@ func TestTheTotalGoesToWhoHoldsTheLeast(t *testing.T) {
 		t.Error("who was woken is not waiting any more")
 	}
 }
+
+// A claim that another attempt of its notice waits for takes a slot although there is
+// none: there is no room then, and not less than that, of which a sweep made room for a
+// list of so many and the service ended.
+func TestThereIsNoLessRoomThanNone(t *testing.T) {
+	tot := total{free: 2}
+	var a share
+	tot.force(&a, 3)
+	if tot.room() != 0 || tot.take(&a, 1) != 0 {
+		t.Errorf("room %d while one more is taken than there are", tot.room())
+	}
+	tot.give(&a, 2)
+	if tot.room() != 1 {
+		t.Errorf("room %d after two came free", tot.room())
+	}
+}
