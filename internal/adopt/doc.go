@@ -96,7 +96,9 @@
 // In a cluster timer and record lie in different slots and are looked at one
 // after the other. What differs then is looked at twice, a quarter of a second
 // apart, before a notice is cancelled; a timer's last second is not followed, and
-// a number that is set amid an attempt is taken for the retry's timer.
+// a number that is set amid an attempt is taken for the retry's timer. One that is
+// shortened and over before it was looked at leaves its notice due when it was: its
+// expired event may be that of a timer which is about to be replaced by a later one.
 //
 // Do not use adoption for timers that others rely on expiring under another
 // name or type, and do not write to the service's timers of pending retries:

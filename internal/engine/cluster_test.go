@@ -129,25 +129,50 @@ func TestPlainTimersInACluster(t *testing.T) {
 	}
 	r := testRoute("r", "app1")
 	r.Adopt = true
-	if err := c.Set(ctx, "app1:a:b:before", "was there", 2*time.Second).Err(); err != nil {
+	const before = "app1:a:b:before"
+	if err := c.Set(ctx, before, "was there", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
 	w := startCluster(t, srv, 4, func(*store.Conn) func(*route.Route) dispatch.Handler {
 		return func(*route.Route) dispatch.Handler { return g }
 	}, r)
-	const n = 50
-	for i := range n {
-		if err := c.Set(ctx, key(i), fmt.Sprintf(`{"i":%d}`, i), 500*time.Millisecond).Err(); err != nil {
-			t.Fatal(err)
+	// expire sets timers of such a life, and says how many came without their body: a timer
+	// that is over before this machine has come to read it is one of those.
+	expire := func(life time.Duration) (lost int) {
+		const n = 50
+		name := func(i int) string { return fmt.Sprintf("app1:a:b:%d-%d", life.Milliseconds(), i) }
+		body := func(i int) string { return fmt.Sprintf(`{"i":%d}`, i) }
+		for i := range n {
+			if err := c.Set(ctx, name(i), body(i), life).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range n {
+			f := w.until(t, name(i), notice.Delivered)
+			if f.Lost {
+				lost++
+			} else if string(f.Body) != body(i) {
+				t.Errorf("%+v", f.Notice)
+			}
+			if f.AttemptsMade != 2 || g.times(name(i)) != 2 {
+				t.Errorf("%+v was handled %d times", f.Notice, g.times(name(i)))
+			}
+		}
+		return lost
+	}
+	life := 500 * time.Millisecond
+	for lost := expire(life); lost > 0; lost = expire(life) {
+		if life *= 2; life > 10*time.Second {
+			t.Fatalf("of timers of %s, %d came without their body", life/2, lost)
 		}
 	}
-	for i := range n {
-		f := w.until(t, key(i), notice.Delivered)
-		if string(f.Body) != fmt.Sprintf(`{"i":%d}`, i) || f.Lost || f.AttemptsMade != 2 || g.times(key(i)) != 2 {
-			t.Errorf("%+v was handled %d times", f.Notice, g.times(key(i)))
-		}
+	if f := w.until(t, before, notice.Scheduled); string(f.Body) != "was there" {
+		t.Errorf("%+v", f.Notice)
 	}
-	if f := w.until(t, "app1:a:b:before", notice.Delivered); string(f.Body) != "was there" {
+	if ch, err := w.Fire(ctx, before); err != nil || !ch.Done {
+		t.Fatal(ch, err)
+	}
+	if f := w.until(t, before, notice.Delivered); string(f.Body) != "was there" {
 		t.Errorf("%+v", f.Notice)
 	}
 	const k = "app1:a:b:changing"
