@@ -24,7 +24,7 @@ TIMEOUT    ?= 10m
 RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load distributed fuzz model sim cover doc deps generate release
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTE
 
 distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/scaling.md
 	@scripts/distributed.sh
+
+ways: deps ## Runs the acceptance tests as the user of deploy/users.acl, on TLS, Sentinel and a cluster, each about as long as fault; WAYS names some; RECORD=1 writes docs/reliability.md
+	@scripts/chaos-deps.sh
+	@scripts/ways.sh
 
 fuzz: ## Sends what nobody should send to every reader of input, each for FUZZTIME
 	@scripts/fuzz.sh '$(FUZZTIME)'

@@ -64,7 +64,7 @@ func arguments(s *settings, first ...string) []string {
 		return append(append([]string{s.files[0]}, first...), "--aclfile", s.files[1])
 	}
 	args := append(first, "--save", "", "--appendonly", "no")
-	if s.aofDir != "" {
+	if s.aof {
 		args = append(args, "--appendonly", "yes", "--appendfsync", "always")
 	}
 	for _, line := range s.lines {

@@ -44,6 +44,7 @@ type Option func(*settings)
 
 type settings struct {
 	lines  []string
+	aof    bool
 	aofDir string
 	files  []string // a redis.conf, and a list of users
 	env    []string
@@ -56,10 +57,11 @@ func WithConfig(lines ...string) Option {
 	return func(s *settings) { s.lines = append(s.lines, lines...) }
 }
 
-// WithAOF keeps an append-only file in dir, written and synced before each
-// answer, so that a server killed and restarted has lost nothing.
+// WithAOF keeps an append-only file in dir, or where the server's other files are if
+// that is empty, written and synced before each answer, so that a server killed and
+// restarted has lost nothing.
 func WithAOF(dir string) Option {
-	return func(s *settings) { s.aofDir = dir }
+	return func(s *settings) { s.aof, s.aofDir = true, dir }
 }
 
 // WithEnv adds variables, as NAME=value, to the environment of a server that is a

@@ -5,11 +5,11 @@ package acceptance
 import (
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	"notifier/internal/redistest"
+	"time"
 )
 
 // document is the part of an OpenAPI document that is looked at.
@@ -82,13 +82,13 @@ func TestContract(t *testing.T) {
 		}
 	})
 	defer close(free)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	const secret = "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	s := launch(t, db.URL(), route("pay", "app1:pay", rec.url, "TIMEOUT=60s", secret),
 		route("queue", "app1:queue", "list:out", "ACK=report", "TIMEOUT=60s"),
 		route("host", "app1:host", "notice", "SIGN_PER=host", secret),
 		[]string{"NOTIFIER_CLIENTS=all,one", "NOTIFIER_CLIENT_ALL_TOKEN=" + tokenAll, "NOTIFIER_CLIENT_ONE_TOKEN=" + tokenOne,
-			"NOTIFIER_CLIENT_ONE_PREFIX=app1"})
+			"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db")})
 	var doc document
 	if err := json.Unmarshal([]byte(s.must(tokenAll, "GET", "/openapi.json", "").body), &doc); err != nil || !strings.HasPrefix(doc.OpenAPI, "3.1") {
 		t.Fatalf("the document: %v, version %q", err, doc.OpenAPI)
@@ -217,6 +217,42 @@ func TestContract(t *testing.T) {
 		if call(tokenAll, c.op, c.path, c.body, c.want) && c.then != nil {
 			c.then()
 		}
+	}
+	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	dead := s.must(tokenAll, "GET", n+"dead:1", "").body
+	for _, c := range []struct {
+		op, path, body string
+		want           int
+	}{
+		{"GET /v1/audit", "/v1/audit?limit=5", "", 200},
+		{"GET /v1/audit", "/v1/audit?limit=0", "", 422},
+		{"DELETE /v1/notices/{key}", n + "dead:1", "", 200},
+		{"POST /v1/notices/restore", "/v1/notices/restore", "[" + dead + "]", 201},
+		{"POST /v1/notices/restore", "/v1/notices/restore", "[" + dead + "]", 200}, // again
+		{"POST /v1/notices/restore", "/v1/notices/restore", `[{"key":"x"}]`, 207},
+		{"POST /v1/replays", "/v1/replays", `{"id":"r1","since":"` + hour + `","outcome":["delivered"],"rate":"1/s","dry_run":true}`, 200},
+		{"POST /v1/replays", "/v1/replays", `{"id":"r1","since":"` + hour + `","outcome":["delivered"],"rate":"1/s"}`, 201},
+		{"POST /v1/replays", "/v1/replays", `{"id":"r1","since":"` + hour + `","outcome":["dead"]}`, 409},
+		{"POST /v1/replays", "/v1/replays", `{"outcome":["none"]}`, 422},
+		{"GET /v1/replays", "/v1/replays", "", 200},
+		{"GET /v1/replays/{id}", "/v1/replays/r1", "", 200},
+		{"GET /v1/replays/{id}", "/v1/replays/none", "", 404},
+		{"DELETE /v1/replays/{id}", "/v1/replays/r1", "", 200},
+		{"POST /v1/replays/{id}/resume", "/v1/replays/r1/resume", "", 200},
+		{"GET /v1/history", "/v1/history?limit=2", "", 200},
+		{"GET /v1/history", "/v1/history?limit=0", "", 422},
+		{"DELETE /v1/history", "/v1/history?key=app1:pay:later:1", "", 200},
+		{"DELETE /v1/history", "/v1/history", "", 422},
+		{"POST /v1/portal-links", "/v1/portal-links", `{"prefix":"app1","ttl":"1h"}`, 201},
+		{"POST /v1/portal-links", "/v1/portal-links", `{"ttl":"x"}`, 422},
+		{"DELETE /v1/portal-links/{id}", "/v1/portal-links/none", "", 404},
+	} {
+		if c.op == "POST /v1/replays" && c.want == 200 { // there must be something to replay
+			await(t, waitTimeout, "a row of what was delivered", func() bool {
+				return strings.Contains(s.must(tokenAll, "GET", "/v1/history?key=app1:pay:later:1", "").body, `"outcome":"delivered"`)
+			})
+		}
+		call(tokenAll, c.op, c.path, c.body, c.want)
 	}
 	for op, called := range operations {
 		if !called {

@@ -3,11 +3,8 @@
 package acceptance
 
 import (
-	"cmp"
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"notifier/test/record"
 )
@@ -25,16 +22,6 @@ func (l level) String() string {
 // counts are what the record holds of it.
 func (r reckoning) counts() *record.Counts {
 	return &record.Counts{Notices: r.confirmed, Lost: len(r.missing), Doubled: r.doubled, Early: &r.early, Failed: &r.failed, Late: &r.most}
-}
-
-// versionOf is a server's name and version.
-func versionOf(t testing.TB, c *redis.Client) string {
-	t.Helper()
-	about := c.InfoMap(t.Context(), "server").Val()["Server"]
-	if v := about["valkey_version"]; v != "" {
-		return "Valkey " + v
-	}
-	return "Redis " + cmp.Or(about["redis_version"], "?")
 }
 
 // version is that of a cluster's servers.

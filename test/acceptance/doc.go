@@ -4,7 +4,10 @@
 // over.
 //
 // Most need minutes and the build tag fault: `make fault`. A small part runs
-// with the other tests.
+// with the other tests. `make ways` runs them as the user of deploy/users.acl, on TLS, on
+// Sentinel and on clusters: a test starts its Redis by newRedis, which makes what
+// NOTIFIER_TEST_WAY names, and its services reach it in that way, while the test's own
+// client may do anything. What cannot go a way stands in a table, with the reason.
 //
 // What is asserted exactly: no attempt before its due millisecond, no notice
 // lost, none delivered twice. What depends on the machine's load is asserted

@@ -11,15 +11,12 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
 
 // The tests of this file have two sizes: a small one that runs with the other
 // tests, and that of `make fault`.
-
-var space = keys.Space{Namespace: "notifier", Shards: 1}
 
 // instanceKilled kills an instance whose receiver holds a request. The notice
 // comes again when the others know that it is dead, the same and counted; n
@@ -34,7 +31,7 @@ func instanceKilled(t *testing.T, n int) {
 			<-r.Context().Done()
 		}
 	})
-	db := redistest.Start(t)
+	db := newRedis(t)
 	env := route("pay", "app1:pay", rec.url, "TIMEOUT="+timeout.String())
 	a := launch(t, db.URL(), env)
 	now := time.Now()
@@ -91,7 +88,7 @@ func instanceKilled(t *testing.T, n int) {
 func redisKilled(t *testing.T, n int) {
 	t.Parallel()
 	rec := listen(t, nil)
-	db := redistest.Start(t, redistest.WithAOF(t.TempDir()))
+	db := newRedis(t, redistest.WithAOF(""))
 	s := launch(t, db.URL(), route("pay", "app1:pay", rec.url, "TIMEOUT=8s", "CONCURRENCY=64", "HOST_CONCURRENCY=64"))
 	from := time.Now().Add(time.Second)
 	s.scheduleAll(n, func(i int) string {
@@ -122,8 +119,8 @@ func redisKilled(t *testing.T, n int) {
 		t.Errorf("the notice refused in the outage: %v, want 404", err)
 	}
 	c := db.Client()
-	if c.Exists(ctx, outage).Val() != 0 || c.HExists(ctx, space.Records(keys.Partition{Prefix: "app1:pay"}), outage).Val() ||
-		c.ZScore(ctx, space.Shadow(keys.Partition{Prefix: "app1:pay"}), outage).Err() == nil {
+	part := db.part("app1:pay", outage)
+	if c.Exists(ctx, outage).Val() != 0 || c.HExists(ctx, db.space().Records(part), outage).Val() || c.ZScore(ctx, db.space().Shadow(part), outage).Err() == nil {
 		t.Error("the notice refused in the outage is there in part")
 	}
 	t.Logf("%d before the kill, all %d delivered %s after Redis came back; %s", before, n, last.Sub(back).Round(time.Millisecond), rec.lateness("app1"))
@@ -160,7 +157,7 @@ func ladderKept(t *testing.T) {
 		h.at = time.Now()
 		answered <- h
 	})
-	db := redistest.Start(t)
+	db := newRedis(t)
 	s := launch(t, db.URL(), route("pay", "app1:pay", rec.url, "RETRY=700ms,1500ms,400ms"))
 	due := time.Now().Add(500 * time.Millisecond)
 	s.scheduleAll(5, func(i int) string { return line(fmt.Sprintf("app1:pay:fails:%d", i), due) })
@@ -197,10 +194,10 @@ func ladderKept(t *testing.T) {
 	t.Logf("attempts after answer + step: %s", spreadOf(late))
 	const dead = "app1:pay:fails:4"
 	ctx := t.Context()
-	if err := db.Client().ZScore(ctx, space.Dead(keys.Partition{Prefix: "app1:pay"}), dead).Err(); err != nil {
+	if err := db.Client().ZScore(ctx, db.space().Dead(db.part("app1:pay", dead)), dead).Err(); err != nil {
 		t.Errorf("the dead zset: %v", err)
 	}
-	record := db.Client().HGet(ctx, space.Records(keys.Partition{Prefix: "app1:pay"}), dead).Val()
+	record := db.Client().HGet(ctx, db.space().Records(db.part("app1:pay", dead)), dead).Val()
 	var r struct {
 		Due, Made int64
 		JSON      struct{ Key string }
@@ -227,7 +224,7 @@ func stopFinishes(t *testing.T, n int) {
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
 	flow := listen(t, nil)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	const timeout = 40 * time.Second // the lease is 5 s more
 	// Twice the slots, because a backlog leaves some for what falls due now.
 	env := append(route("hold", "app1:hold", hold.url, fmt.Sprintf("CONCURRENCY=%d", 2*n), fmt.Sprintf("HOST_CONCURRENCY=%d", 2*n), "TIMEOUT="+timeout.String()),

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 )
 
 // former is an instance of a version before instances knew of each other, as far as
@@ -34,7 +33,7 @@ import (
 // this one writes.
 type former struct {
 	t             *testing.T
-	db            *redistest.Server
+	db            *database
 	url           string
 	lease         time.Duration
 	claim, settle string
@@ -42,14 +41,12 @@ type former struct {
 	delivered     atomic.Int64
 }
 
-const formerPrefix = "app1:pay"
-
 var (
 	formerSpace = keys.Space{Namespace: "notifier", Shards: 1}
 	formerPart  = keys.Partition{Prefix: formerPrefix}
 )
 
-func newFormer(t *testing.T, db *redistest.Server, url string, lease time.Duration) *former {
+func newFormer(t *testing.T, db *database, url string, lease time.Duration) *former {
 	t.Helper()
 	f := &former{t: t, db: db, url: url, lease: lease}
 	for name, src := range map[string]*string{"claim": &f.claim, "settle": &f.settle} {
@@ -146,7 +143,7 @@ func TestAVersionBeforeTheFleetBesideThisOne(t *testing.T) {
 	const n, rate, timeout = 2000, 200, 5 * time.Second
 	lease := timeout + 5*time.Second
 	rec := listen(t, nil)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	env := route("pay", formerPrefix, rec.url, "TIMEOUT="+timeout.String(), "CONCURRENCY=64", "HOST_CONCURRENCY=64")
 	a := launch(t, db.URL(), env, []string{"NOTIFIER_INSTANCE=this"})
 	of := otherVersion(t, "0.0.1-former")

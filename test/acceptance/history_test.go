@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 
 	"notifier/client"
 	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
 )
 
 // One after the other, of instances that keep a history and one that does not,
@@ -25,8 +25,8 @@ func TestEachEndingHasOneRowWhoeverIsKilled(t *testing.T) {
 }
 
 // historyKeepsAll makes n notices of each kind, in so many shards; amid is called
-// between kills.
-func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db *redistest.Server)) {
+// between kills, with what ends some more.
+func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db *database, more func())) {
 	// An instance that is killed takes along which attempt it had made: what is gone
 	// is so at any attempt, until all are dead.
 	var back atomic.Bool
@@ -35,7 +35,7 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db 
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	db := redistest.Start(t)
+	db := newRedis(t)
 	env := func(lists ...[]string) [][]string {
 		return append([][]string{route("pay", "app1", rec.url, "CONCURRENCY=32", "HOST_CONCURRENCY=64", "TIMEOUT=2s"), {"NOTIFIER_TAKEOVER=1s", fmt.Sprintf("NOTIFIER_SHARDS=%d", shards)}}, lists...)
 	}
@@ -75,10 +75,11 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db 
 	}
 	change(plain.api, 0, n/3)
 	first.kill()
+	more := sync.OnceFunc(func() { change(second.api, n/3, 2*n/3) })
 	if amid != nil {
-		amid(db)
+		amid(db, more)
 	}
-	change(second.api, n/3, 2*n/3)
+	more()
 	plain.kill()
 	third := launch(t, db.URL(), env(kept)...)
 	change(third.api, 2*n/3, n)
@@ -91,7 +92,7 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db 
 		}
 	}
 	await(t, 2*waitTimeout, "nothing is pending", func() bool { x := third.numbers("pay"); return x.Pending == 0 && x.Dead == 0 })
-	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return waitingIn(t, db, shards) == 0 })
+	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return endings(t.Context(), db.Client(), db.of(shards)) == 0 })
 
 	got := rows(t, database)
 	missing, wrong := 0, 0
@@ -112,19 +113,10 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db 
 		t.Errorf("%d of %d endings are wrong, and %d rows are of nothing", missing, len(want), wrong)
 	}
 	for shard := range shards {
-		if lost := db.Client().HGet(t.Context(), fmt.Sprintf("notifier:{%d}:history", shard), "lost").Val(); lost != "" {
+		if lost := db.Client().HGet(t.Context(), db.of(shards).History(shard), "lost").Val(); lost != "" {
 			t.Errorf("%s endings were dropped", lost)
 		}
 	}
-}
-
-// waitingIn are how many endings wait in the shards.
-func waitingIn(t *testing.T, db *redistest.Server, shards int) (n int64) {
-	t.Helper()
-	for shard := range shards {
-		n += db.Client().LLen(t.Context(), fmt.Sprintf("notifier:{%d}:ended", shard)).Val()
-	}
-	return n
 }
 
 // rows counts what the database has, without any code of the service.

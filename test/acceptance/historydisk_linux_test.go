@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
 )
 
 // smallDisk is a directory that holds so many bytes. It is one in memory, which only
@@ -90,7 +89,7 @@ type fullDisk struct {
 
 func (x fullDisk) ends(t *testing.T) {
 	const n = 3000
-	rec, db := listen(t, nil), redistest.Start(t)
+	rec, db := listen(t, nil), newRedis(t)
 	s := launch(t, db.URL(), wide(rec.url), []string{"NOTIFIER_HISTORY_URL=" + x.database})
 	pad := strings.Repeat("x", 4000)
 	notices := func(kind string) {
@@ -101,7 +100,7 @@ func (x fullDisk) ends(t *testing.T) {
 				from.Add(time.Duration(i)*3*time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), i, noise(pad, i))
 		})
 	}
-	waiting := func() int64 { return endings(t.Context(), db.Client(), space) }
+	waiting := db.waiting
 	notices("before")
 	rec.wait(waitTimeout, n)
 	await(t, waitTimeout, "the database has confirmed all", func() bool { return s.numbers("pay").Settled == n && waiting() == 0 })
@@ -133,9 +132,7 @@ func (x fullDisk) ends(t *testing.T) {
 	if len(got) != 2*n {
 		t.Errorf("%d rows, want %d", len(got), 2*n)
 	}
-	if lost := db.Client().HGet(t.Context(), space.History(0), "lost").Val(); lost != "" {
-		t.Errorf("%s endings were dropped", lost)
-	}
+	db.dropped()
 }
 
 // noise is text that a database cannot make smaller.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
 )
 
 // A host is erased while its endings are rows, are settled in Redis, and wait for a
@@ -18,7 +17,7 @@ import (
 // Repeated, as an error asks for, it leaves nothing, and takes nothing else.
 func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 	const n = 1500
-	rec, db, pg := listen(t, nil), redistest.Start(t), pgtest.Start(t)
+	rec, db, pg := listen(t, nil), newRedis(t), pgtest.Start(t)
 	database := pg.Database()
 	_, port, _ := strings.Cut(strings.TrimPrefix(rec.url, "http://"), ":")
 	begin := func() *service {
@@ -37,11 +36,11 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 		rec.wait(waitTimeout, total)
 	}
 	notices(first, "rows")
-	await(t, waitTimeout, "they are rows", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	await(t, waitTimeout, "they are rows", func() bool { return db.waiting() == 0 })
 	pg.Stop()
 	notices(second, "waiting")
 	await(t, waitTimeout, "endings wait in Redis", func() bool {
-		return second.numbers("pay").Pending == 0 && endings(t.Context(), db.Client(), space) == 2*n
+		return second.numbers("pay").Pending == 0 && db.waiting() == 2*n
 	})
 	erase := []string{"erase", "--host", "localhost"}
 	says(t, second.tell(1, erase...), "the history's database does not answer")
@@ -58,7 +57,7 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 	}
 	third := begin()
 	t.Log(strings.TrimSpace(third.tell(0, erase...)))
-	await(t, waitTimeout, "the database has confirmed all", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	await(t, waitTimeout, "the database has confirmed all", func() bool { return db.waiting() == 0 })
 	check := func(ofHost int) {
 		t.Helper()
 		left, other := 0, 0
@@ -77,12 +76,12 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 		}
 	}
 	check(0)
-	for _, key := range db.Client().Keys(t.Context(), "*").Val() {
+	for _, key := range db.names() {
 		if raw := db.Client().Dump(t.Context(), key).Val(); strings.Contains(raw, "//localhost:") || strings.Contains(key, "app1:localhost:") {
 			t.Errorf("%s in Redis tells of the host", key)
 		}
 	}
-	for _, e := range db.Client().XRange(t.Context(), space.Audit(), "-", "+").Val() {
+	for _, e := range db.Client().XRange(t.Context(), db.space().Audit(), "-", "+").Val() {
 		if strings.Contains(fmt.Sprint(e.Values), "localhost") {
 			t.Errorf("the audit tells of the host: %v", e.Values)
 		}
@@ -90,7 +89,7 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 	// What ends later is kept.
 	notices(third, "later")
 	await(t, waitTimeout, "they are rows", func() bool {
-		return third.numbers("pay").Pending == 0 && endings(t.Context(), db.Client(), space) == 0
+		return third.numbers("pay").Pending == 0 && db.waiting() == 0
 	})
 	check(n)
 }

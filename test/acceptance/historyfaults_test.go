@@ -16,7 +16,6 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
 )
 
 // PostgreSQL ends, by kill and by an administrator, while instances are killed and
@@ -25,9 +24,10 @@ func TestEachEndingHasOneRowWhateverTheDatabaseDoes(t *testing.T) {
 	for name, end := range map[string]func(*pgtest.Server){"killed": (*pgtest.Server).Kill, "stopped": (*pgtest.Server).Stop} {
 		t.Run(name, func(t *testing.T) {
 			pg := pgtest.Start(t)
-			historyKeepsAll(t, 1500, 3, pg.Database(), func(db *redistest.Server) {
+			historyKeepsAll(t, 1500, 3, pg.Database(), func(db *database, more func()) {
 				end(pg)
-				await(t, waitTimeout, "endings wait in Redis", func() bool { return waitingIn(t, db, 3) > 200 })
+				more()
+				await(t, waitTimeout, "endings wait in Redis", func() bool { return endings(t.Context(), db.Client(), db.of(3)) > 200 })
 				pg.Again()
 			})
 		})
@@ -38,7 +38,7 @@ func TestEachEndingHasOneRowWhateverTheDatabaseDoes(t *testing.T) {
 func TestTheDatabaseGoneDelaysNothing(t *testing.T) {
 	const n, each = 1000, 4 * time.Millisecond
 	rec := listen(t, nil)
-	db, pg := redistest.Start(t), pgtest.Start(t)
+	db, pg := newRedis(t), pgtest.Start(t)
 	database := pg.Database()
 	s := launch(t, db.URL(), wide(rec.url), []string{"NOTIFIER_HISTORY_URL=" + database})
 	round := func(name string) spread {
@@ -62,7 +62,7 @@ func TestTheDatabaseGoneDelaysNothing(t *testing.T) {
 		t.Logf("the database there: %s; gone: %s", x, y)
 		there, gone = append(there, x.p50), append(gone, y.p50)
 	}
-	await(t, waitTimeout, "the database has confirmed all", func() bool { return db.Client().LLen(t.Context(), "notifier:{0}:ended").Val() == 0 })
+	await(t, waitTimeout, "the database has confirmed all", func() bool { return db.waiting() == 0 })
 	if got := len(rows(t, database)); got != 2*turns*n {
 		t.Errorf("%d rows, want %d", got, 2*turns*n)
 	}
@@ -111,7 +111,7 @@ func fileOf(t *testing.T, file string, wait time.Duration) *sql.DB {
 func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 	const n = 6000
 	rec := listen(t, nil)
-	db, file := redistest.Start(t), filepath.Join(t.TempDir(), "history.db")
+	db, file := newRedis(t), filepath.Join(t.TempDir(), "history.db")
 	kept := []string{"NOTIFIER_HISTORY_URL=sqlite://" + file, "NOTIFIER_TAKEOVER=1s"}
 	first := launch(t, db.URL(), wide(rec.url), kept)
 	notices := func(kind string) {
@@ -121,7 +121,7 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 	notices("first")
 	await(t, waitTimeout, "there are rows", func() bool {
 		_, err := os.Stat(file)
-		return err == nil && endings(t.Context(), db.Client(), space) > 0
+		return err == nil && db.waiting() > 0
 	})
 	probe := fileOf(t, file, 20*time.Millisecond)
 	held := func() bool {
@@ -138,7 +138,7 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 			return true
 		}
 		first.signal(syscall.SIGCONT)
-		if endings(t.Context(), db.Client(), space) == 0 {
+		if db.waiting() == 0 {
 			notices(fmt.Sprint("more", time.Now().UnixNano()))
 		}
 		return false
@@ -154,12 +154,12 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 		t.Errorf("deliveries are late: %s", late)
 	}
 	await(t, waitTimeout, "the other says why", func() bool { return strings.Contains(tail(second.log), "another process has locked the file") })
-	if endings(t.Context(), db.Client(), space) < n/10 {
+	if db.waiting() < n/10 {
 		t.Error("endings are not kept in Redis meanwhile")
 	}
 	first.signal(syscall.SIGCONT)
 	await(t, waitTimeout, "nothing is pending", func() bool { return second.numbers("pay").Pending == 0 })
-	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return db.waiting() == 0 })
 	_, came := rec.count()
 	got := sqliteRows(t, file)
 	for name, times := range got {

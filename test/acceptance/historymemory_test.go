@@ -4,6 +4,7 @@ package acceptance
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 func TestEndingsLeaveAFifthOfRedisFree(t *testing.T) {
 	const most, batch, size = 40 << 20, 500, 1500
 	rec, pg := listen(t, nil), pgtest.Start(t)
-	db := redistest.Start(t, redistest.WithConfig(fmt.Sprintf("maxmemory %d", most), "maxmemory-policy noeviction"))
+	db := newRedis(t, redistest.WithConfig(fmt.Sprintf("maxmemory %d", most), "maxmemory-policy noeviction"))
 	database := pg.Database()
 	s := launch(t, db.URL(), wide(rec.url), []string{"NOTIFIER_HISTORY_URL=" + database, "NOTIFIER_RETENTION=0"})
 	made := 0
@@ -31,21 +32,26 @@ func TestEndingsLeaveAFifthOfRedisFree(t *testing.T) {
 		await(t, waitTimeout, "all are delivered", func() bool { return s.numbers("pay").Pending == 0 })
 	}
 	notices()
-	await(t, waitTimeout, "there are rows", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	await(t, waitTimeout, "there are rows", func() bool { return db.waiting() == 0 })
 	pg.Stop()
 	lost := func() int {
-		n, err := db.Client().HGet(t.Context(), space.History(0), "lost").Int()
-		if err != nil {
-			n = 0
-		}
-		return n
+		return int(db.sum(func(shard int) int64 {
+			n, err := db.Client().HGet(t.Context(), db.space().History(shard), "lost").Int64()
+			if err != nil {
+				n = 0
+			}
+			return n
+		}))
 	}
-	used := func() int {
-		var n int
-		if _, err := fmt.Sscan(strings.TrimSpace(info(t, db, "used_memory")), &n); err != nil {
-			t.Fatal(err)
+	used := func() (most int) { // of any server
+		for _, s := range db.servers {
+			n, err := strconv.Atoi(s.Client().InfoMap(t.Context(), "memory").Item("Memory", "used_memory"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, n)
 		}
-		return n
+		return most
 	}
 	peak, deadline := 0, time.Now().Add(2*waitTimeout)
 	for after := 0; after < 20; {
@@ -67,7 +73,7 @@ func TestEndingsLeaveAFifthOfRedisFree(t *testing.T) {
 	await(t, waitTimeout, "the log says so", func() bool { return strings.Contains(tail(s.log), "less than a fifth of its maxmemory left") })
 	await(t, waitTimeout, "a fifth is free", func() bool { return used() <= most*4/5 })
 	pg.Again()
-	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return endings(t.Context(), db.Client(), space) == 0 })
+	await(t, 2*waitTimeout, "the database has confirmed all", func() bool { return db.waiting() == 0 })
 	rec.once(made)
 	got := rows(t, database)
 	if len(got) != made-lost() {

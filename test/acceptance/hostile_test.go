@@ -18,10 +18,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/redistest"
 )
 
 // dice makes requests that nobody should send.
@@ -93,7 +89,7 @@ func (d dice) path() string {
 // HTTP: no 5xx, and what Redis holds is as it was.
 func TestHostileRequests(t *testing.T) {
 	const n = 50_000
-	db := redistest.Start(t)
+	db := newRedis(t)
 	s := scoped(t, db, "http://127.0.0.1:1/", "http://127.0.0.1:1/")
 	due := time.Now().Add(time.Hour)
 	for _, app := range []string{"app1", "app2"} {
@@ -103,7 +99,7 @@ func TestHostileRequests(t *testing.T) {
 			}
 		}
 	}
-	before := digest(t, db.Client())
+	before := digest(t, db)
 	idle := s.memory("VmRSS")
 	d := dice{rand.New(rand.NewPCG(11, 20261121))}
 	client := &http.Client{Timeout: waitTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 16}, CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -151,7 +147,7 @@ func TestHostileRequests(t *testing.T) {
 		}
 	}
 	took := time.Since(from)
-	if after := digest(t, db.Client()); !slices.Equal(before, after) {
+	if after := digest(t, db); !slices.Equal(before, after) {
 		t.Errorf("what Redis holds has changed:\n%s\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 	}
 	if h, err := s.api.Ready(t.Context()); err != nil || !h.Ready {
@@ -199,16 +195,12 @@ func raw(t *testing.T, s *service, d dice) int {
 }
 
 // digest is every key of Redis with what it holds.
-func digest(t *testing.T, c *redis.Client) []string {
+func digest(t *testing.T, db *database) []string {
 	t.Helper()
-	ctx := t.Context()
-	names, err := c.Keys(ctx, "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, c := t.Context(), db.Client()
 	var out []string
-	for _, k := range names {
-		if k == "notifier:{0}:serving" || strings.HasPrefix(k, "notifier:{fleet}:") {
+	for _, k := range db.names() {
+		if strings.HasSuffix(k, "}:serving") || strings.HasPrefix(k, "notifier:{fleet}:") {
 			continue // instances say again and again that they live
 		}
 		dump, err := c.Dump(ctx, k).Result()

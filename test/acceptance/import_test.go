@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 )
 
 // An import of a million lines is killed half-way and run again.
 func TestImportIsKilledHalfWay(t *testing.T) {
 	const n = 1_000_000
-	db := redistest.Start(t)
+	db := newRedis(t)
 	s := launch(t, db.URL(), route("bulk", "app1:bulk", "log"))
 	file := filepath.Join(t.TempDir(), "notices.ndjson")
 	f, err := os.Create(file)
@@ -39,7 +38,9 @@ func TestImportIsKilledHalfWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	pending := func() int64 {
-		return db.Client().ZCard(t.Context(), space.Shadow(keys.Partition{Prefix: "app1:bulk"})).Val()
+		return db.sum(func(shard int) int64 {
+			return db.Client().ZCard(t.Context(), db.space().Shadow(keys.Partition{Prefix: "app1:bulk", Shard: shard})).Val()
+		})
 	}
 	command := func() *exec.Cmd {
 		c := exec.CommandContext(t.Context(), binary, "import", file)
@@ -64,7 +65,10 @@ func TestImportIsKilledHalfWay(t *testing.T) {
 		t.Fatalf("the second run: %v\n%s", err, out)
 	}
 	rest := time.Since(from)
-	if got, records := pending(), db.Client().HLen(t.Context(), space.Records(keys.Partition{Prefix: "app1:bulk"})).Val(); got != n || records != n {
+	records := db.sum(func(shard int) int64 {
+		return db.Client().HLen(t.Context(), db.space().Records(keys.Partition{Prefix: "app1:bulk", Shard: shard})).Val()
+	})
+	if got := pending(); got != n || records != n {
 		t.Errorf("%d in the shadow, %d records, want %d", got, records, n)
 	}
 	if stopped >= n {
@@ -78,9 +82,9 @@ func TestImportIsKilledHalfWay(t *testing.T) {
 }
 
 // info reads a line of Redis's INFO.
-func info(t *testing.T, db *redistest.Server, name string) string {
+func info(t *testing.T, db *database, name string) string {
 	t.Helper()
-	m, err := db.Client().InfoMap(t.Context()).Result()
+	m, err := db.servers[0].Client().InfoMap(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestInstanceStandsStillForALease(t *testing.T) {
 	})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	env := route("pay", "app1:pay", rec.url, "TIMEOUT=3s", "CONCURRENCY=64", "HOST_CONCURRENCY=64")
 	a := launch(t, db.URL(), env)
 	key := func(i int) string { return fmt.Sprintf("app1:pay:held:%d", i) }
@@ -83,7 +83,7 @@ func (s *service) freeze() {
 func TestRollingRestart(t *testing.T) {
 	const n = 5000
 	rec := listen(t, nil)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	env := wide(rec.url)
 	var all []*service
 	for range 3 {
@@ -111,7 +111,7 @@ func TestRollingRestart(t *testing.T) {
 func TestAcknowledgedIsDeliveredWhateverRedisDoes(t *testing.T) {
 	const callers, kills = 8, 3
 	rec := listen(t, nil)
-	db := redistest.Start(t, redistest.WithAOF(t.TempDir()))
+	db := newRedis(t, redistest.WithAOF(""))
 	s := launch(t, db.URL(), route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "TIMEOUT=3s"))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -184,7 +184,7 @@ func TestAKilledInstancesClaimsComeAgainSoon(t *testing.T) {
 	const n, rate, takes, kills = 10_000, 500, 50 * time.Millisecond, 3
 	// sleep: the receiver takes so long
 	rec := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(takes) })
-	db := redistest.Start(t)
+	db := newRedis(t)
 	all := fleetOf(t, 4, db.URL(), route("pay", "app1:pay", rec.url, "TIMEOUT=10s", "CONCURRENCY=64", "HOST_CONCURRENCY=256"))
 	last := all[kills]
 	last.stream(n, n/rate*time.Second)
@@ -261,7 +261,7 @@ func TestAStoppedInstanceIsNotTakenForDead(t *testing.T) {
 			const n, rate = 2000, 200
 			// sleep: the receiver takes so long
 			rec := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(50 * time.Millisecond) })
-			db := redistest.Start(t)
+			db := newRedis(t)
 			all := fleetOf(t, 4, db.URL(), route("pay", "app1:pay", rec.url, "TIMEOUT=30s", "CONCURRENCY=64", "HOST_CONCURRENCY=256"))
 			all[1].stream(n, n/rate*time.Second)
 			rec.wait(waitTimeout, n/3)
@@ -322,7 +322,7 @@ func aliveAfter(t *testing.T, db string, env []string, again int, fault func()) 
 
 // While Redis stands still nobody hears of anybody.
 func TestAFleetOutlivesAPauseOfRedis(t *testing.T) {
-	db := redistest.Start(t)
+	db := newRedis(t)
 	aliveAfter(t, db.URL(), nil, 0, func() {
 		db.Pause()
 		time.Sleep(10 * time.Second) // sleep: so long it stands still
@@ -331,7 +331,7 @@ func TestAFleetOutlivesAPauseOfRedis(t *testing.T) {
 }
 
 func TestAFleetOutlivesARestartOfRedis(t *testing.T) {
-	db := redistest.Start(t, redistest.WithAOF(t.TempDir()))
+	db := newRedis(t, redistest.WithAOF(""))
 	aliveAfter(t, db.URL(), nil, 16, func() { // as many as were in flight
 		db.Kill()
 		time.Sleep(5 * time.Second) // sleep: so long it is away

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"testing"
 	"time"
-
-	"notifier/internal/redistest"
 )
 
 // beside measures the notices of a route, or of good merchants, while others
@@ -53,7 +51,7 @@ func TestSaturatedRouteDoesNotDelayAnother(t *testing.T) {
 	compare(t, func(t *testing.T, with bool) spread {
 		const n = 1000
 		rec, stuck := listen(t, nil), hangs(t)
-		db := redistest.Start(t)
+		db := newRedis(t)
 		s := launch(t, db.URL(), wide(rec.url), route("stuck", "app1:stuck", stuck.url, "TIMEOUT=5s"))
 		if with {
 			due := time.Now()
@@ -80,7 +78,7 @@ func TestHangingMerchantDoesNotDelayOthers(t *testing.T) {
 		for range 10 {
 			good = append(good, listen(t, nil))
 		}
-		db := redistest.Start(t)
+		db := newRedis(t)
 		s := launch(t, db.URL(), route("shops", "app1:shops", "notice", "ALLOW=127.0.0.0/8", "TIMEOUT=10s"))
 		to := func(url, key string, due time.Time) string {
 			l := line(key, due)

@@ -2,6 +2,8 @@ package acceptance
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -28,6 +30,12 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	if err := taken.begin(); err != nil {
+		return 1, err
+	}
+	if flag.Lookup("test.list").Value.String() != "" {
+		return m.Run(), nil // nothing runs
+	}
 	dir, err := os.MkdirTemp("", "acceptance")
 	if err != nil {
 		return 1, err
@@ -42,11 +50,11 @@ func run(m *testing.M) (code int, err error) {
 	if out, err := exec.Command("go", append(args, "notifier/cmd/notifier")...).CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the service: %w\n%s", err, out)
 	}
-	if code = m.Run(); code == 0 {
+	if code = taken.run(m.Run); code == 0 {
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections() // it is one
 		err = goleak.Find()
 	}
-	return code, err
+	return code, errors.Join(err, taken.end())
 }
 
 // await polls until ok, and fails the test when that takes too long.

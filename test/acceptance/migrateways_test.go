@@ -32,8 +32,8 @@ func TestMigrateEveryWayToRedis(t *testing.T) {
 func migrateWay(t *testing.T, from, to way) {
 	rec := listen(t, nil)
 	routes := append(route("pay", "app1:pay", rec.url), route("shop", "shop:orders", rec.url, "ADOPT=true")...)
-	url, env, db := from.set(t)
-	farURL, farEnv, farDB := to.set(t)
+	db, farDB := from.set(t), to.set(t)
+	url, env, farURL, farEnv := db.URL(), db.env, farDB.URL(), farDB.env
 	a, b := launch(t, url, env, routes), launch(t, farURL, farEnv, routes)
 	ctx := t.Context()
 	const n, plain = 150, 12
@@ -45,9 +45,9 @@ func migrateWay(t *testing.T, from, to way) {
 		}
 		return line(fmt.Sprintf("app1:pay:x:%d", i), due)
 	})
-	set := func(db *redistest.Server, key, body, life string) {
+	set := func(db *database, key, body, life string) {
 		t.Helper()
-		command(t, "-c", "-u", "redis://"+db.Addr(), "set", key, body, "px", life)
+		command(t, "-c", "-u", "redis://"+db.servers[0].Addr(), "set", key, body, "px", life)
 	}
 	for i := range plain {
 		set(db, fmt.Sprintf("shop:orders:x:%d", i), fmt.Sprintf("body-%d", i), "3600000")
@@ -112,9 +112,9 @@ func migrateWay(t *testing.T, from, to way) {
 	// What its owner does with a timer that has moved is followed there.
 	set(farDB, "shop:orders:x:0", "again", "3600000")
 	await(t, waitTimeout, "the timer set anew", func() bool { return is(b, "shop:orders:x:0", client.Scheduled, "again") })
-	command(t, "-c", "-u", "redis://"+farDB.Addr(), "del", "shop:orders:x:1")
+	command(t, "-c", "-u", "redis://"+farDB.servers[0].Addr(), "del", "shop:orders:x:1")
 	await(t, waitTimeout, "the timer deleted", func() bool { return is(b, "shop:orders:x:1", client.Cancelled, "") })
-	command(t, "-c", "-u", "redis://"+farDB.Addr(), "pexpire", "shop:orders:x:2", "3000")
+	command(t, "-c", "-u", "redis://"+farDB.servers[0].Addr(), "pexpire", "shop:orders:x:2", "3000")
 	rec.wait(2*waitTimeout, n/2+2)
 	migrate()
 	rec.once(n/2 + 2)

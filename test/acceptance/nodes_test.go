@@ -14,7 +14,7 @@ import (
 )
 
 // command runs redis-cli.
-func command(t *testing.T, args ...string) string {
+func command(t testing.TB, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
@@ -28,21 +28,28 @@ func command(t *testing.T, args ...string) string {
 // nodes are a cluster.
 type nodes struct {
 	all    map[string]*redistest.Server // by address
+	addrs  []string
 	client *redis.ClusterClient
 	url    string // for NOTIFIER_REDIS_URL
 }
 
 // newNodes starts a cluster of masters with so many replicas each.
-func newNodes(t *testing.T, masters, replicas int, config ...string) *nodes {
+func newNodes(t testing.TB, masters, replicas int, config ...string) *nodes {
+	t.Helper()
+	return nodesWith(t, masters, replicas, redistest.WithConfig(config...))
+}
+
+func nodesWith(t testing.TB, masters, replicas int, options ...redistest.Option) *nodes {
 	t.Helper()
 	c := &nodes{all: map[string]*redistest.Server{}}
 	args := []string{"--cluster", "create"}
 	for range masters * (1 + replicas) {
-		n := redistest.Start(t, redistest.WithConfig(append([]string{"cluster-enabled yes", "cluster-config-file nodes.conf"}, config...)...))
+		n := redistest.Start(t, append([]redistest.Option{redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")}, options...)...)
 		c.all[n.Addr()] = n
 		args = append(args, n.Addr())
 	}
 	addrs := args[2:]
+	c.addrs = addrs
 	command(t, append(args, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")...)
 	c.client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
 	t.Cleanup(func() { _ = c.client.Close() })

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"notifier/internal/redistest"
 )
 
 // A backlog at one host is worked by whoever has a slot for it, and by as many calls at
@@ -27,7 +25,7 @@ func TestABacklogAtOneHostIsWorkedByAll(t *testing.T) {
 				}
 				time.Sleep(takes) // sleep: the receiver takes so long
 			})
-			db := redistest.Start(t)
+			db := newRedis(t)
 			all := fleetOf(t, 4, db.URL(), route("pay", "app1:pay", rec.url, "CONCURRENCY=64", fmt.Sprint("HOST_CONCURRENCY=", c.calls)))
 			due := time.Now().Add(2 * time.Second)
 			all[0].scheduleAll(c.notices, func(i int) string { return line(fmt.Sprintf("app1:pay:one:%d", i), due) })

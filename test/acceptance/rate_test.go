@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"notifier/internal/redistest"
 )
 
 // TestRateHoldsForAllInstances: 100/s is 100/s, whether one instance runs, three or
@@ -32,7 +30,7 @@ func rateHolds(t *testing.T, slack int, numbers ...int) {
 	t.Helper()
 	const rate, long = 100, 11 * time.Second
 	rec, halts := listen(t, nil), watchHalts(t)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	env := route("pay", "app1:pay", rec.url, "RATE=100/s", "CONCURRENCY=64", "HOST_CONCURRENCY=64")
 	var all []*service
 	var spans []span
@@ -53,13 +51,12 @@ func rateHolds(t *testing.T, slack int, numbers ...int) {
 				return err == nil && int(living) == n
 			})
 		}
-		if len(spans) == 0 { // a stream above the rate, and a backlog from its beginning
-			total := len(numbers) * 20 * rate
-			now := time.Now()
-			all[0].scheduleAll(total, func(i int) string {
-				return line(fmt.Sprintf("app1:pay:rate:%d", i), now.Add(time.Duration(max(0, i-300))*time.Second/(rate*3/2)))
-			})
-		}
+		// A stream above the rate, and a backlog from its beginning: however long it takes to
+		// start the instances, there is enough for each span.
+		now := time.Now()
+		all[0].scheduleAll(20*rate, func(i int) string {
+			return line(fmt.Sprintf("app1:pay:rate:%d-%d", len(spans), i), now.Add(time.Duration(max(0, i-300))*time.Second/(rate*3/2)))
+		})
 		from := time.Now().Add(time.Second) // the second after a change
 		time.Sleep(long + time.Second)      // sleep: this is what is looked at
 		spans = append(spans, span{from, from.Add(long), n})

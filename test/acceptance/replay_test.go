@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
 )
 
 // The instance that drives a replay is killed half-way: another goes on, and by
 // the receivers' logs each notice came once more, with its webhook-id.
 func TestAReplayOutlivesItsInstance(t *testing.T) {
-	db := redistest.Start(t)
-	(&replaying{t: t, n: 300, database: "sqlite://" + filepath.Join(t.TempDir(), "history.db"), redis: db.URL(), waiting: func() int64 {
-		return db.Client().LLen(t.Context(), space.Ended(0)).Val()
-	}}).killed(nil)
+	db := newRedis(t)
+	(&replaying{t: t, n: 300, database: "sqlite://" + filepath.Join(t.TempDir(), "history.db"), redis: db.URL(), waiting: db.waiting}).killed(nil)
 }
 
 // replaying is a replay amid which its instance is killed.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
 )
 
 // What dies in a replay is listed, purged and put back as any dead letter: under the
@@ -20,7 +19,7 @@ func TestADeadLetterOfAReplayIsPutBack(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	db := redistest.Start(t)
+	db := newRedis(t)
 	s := launch(t, db.URL(), route("pay", "app1", rec.url), []string{"NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db")})
 	for _, same := range []bool{true, false} {
 		key := map[bool]string{true: "app1:m:t:same", false: "app1:m:t:new"}[same]

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
 )
 
 // output is what a command has written so far.
@@ -81,7 +80,7 @@ func says(t *testing.T, text string, all ...string) {
 // come once more.
 func TestTheReplayCommand(t *testing.T) {
 	const n = 120
-	rec, db, file := listen(t, nil), redistest.Start(t), filepath.Join(t.TempDir(), "history.db")
+	rec, db, file := listen(t, nil), newRedis(t), filepath.Join(t.TempDir(), "history.db")
 	begin := func() *service {
 		return launch(t, db.URL(), route("pay", "app1:pay", rec.url), []string{"NOTIFIER_HISTORY_URL=sqlite://" + file, "NOTIFIER_TAKEOVER=1s"})
 	}
@@ -89,7 +88,7 @@ func TestTheReplayCommand(t *testing.T) {
 	first.scheduleAll(n, func(i int) string { return line(fmt.Sprintf("app1:pay:paid:%d", i), time.Now()) })
 	rec.wait(waitTimeout, n)
 	await(t, waitTimeout, "the database has confirmed all", func() bool {
-		return first.numbers("pay").Settled == n && db.Client().LLen(t.Context(), "notifier:{0}:ended").Val() == 0
+		return first.numbers("pay").Settled == n && db.waiting() == 0
 	})
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	asked := []string{"replay", "--since", since, "--rate", "20/s", "--outcome", "delivered", "--id", "outage"}

@@ -3,23 +3,18 @@
 package acceptance
 
 import (
-	"context"
 	"path/filepath"
 	"syscall"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/keys"
 	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
 )
 
 // Of a replay of 10,000 the first driver is killed, and the second stands still
 // until a third has done its work, and then awakes.
 func TestAReplayOfTenThousandIsSentOnce(t *testing.T) {
-	db := redistest.Start(t)
-	x := &replaying{t: t, n: 10_000, database: pgtest.Database(t), redis: db.URL(), waiting: func() int64 { return endings(t.Context(), db.Client(), space) }}
+	db := newRedis(t)
+	x := &replaying{t: t, n: 10_000, database: pgtest.Database(t), redis: db.URL(), waiting: db.waiting}
 	x.killed(x.frozen)
 }
 
@@ -62,12 +57,4 @@ func TestAReplayInAClusterIsSentOnce(t *testing.T) {
 		node.Unpause()
 		return x.frozen(second, begin, left)
 	})
-}
-
-// endings are how many wait in the shards of a space.
-func endings(ctx context.Context, c redis.UniversalClient, s keys.Space) (n int64) {
-	for shard := range s.Shards {
-		n += c.LLen(ctx, s.Ended(shard)).Val()
-	}
-	return n
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
 	"notifier/test/record"
 )
 
@@ -25,19 +24,19 @@ import (
 func TestReshardUnderLoad(t *testing.T) {
 	const far = 20_000
 	rec := listen(t, nil)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	routes := route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "TIMEOUT=2s")
 	a, b := launch(t, db.URL(), routes), launch(t, db.URL(), routes)
 	due := time.Now().Add(time.Hour)
 	name := func(i int) string { return fmt.Sprintf("app1:pay:far:%d", i) }
 	a.scheduleAll(far, func(i int) string { return line(name(i), due) })
-	l := newLedger(a, space, "", func(i int) time.Duration { return time.Duration(i%40) * 100 * time.Millisecond })
+	l := newLedger(a, db.of(1), "", func(i int) time.Duration { return time.Duration(i%40) * 100 * time.Millisecond })
 	from := time.Now()
 	go l.run(500)
 
 	reshard := func(args ...string) *exec.Cmd {
 		c := exec.Command(binary, append([]string{"reshard"}, args...)...)
-		c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_REDIS_URL=" + db.URL(), "NOTIFIER_SHARDS=1"}
+		c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_SHARDS=1"}, reach(db.URL())...)
 		return c
 	}
 	random := rand.New(rand.NewPCG(uint64(record.Seed(t)), 1))
@@ -152,7 +151,7 @@ func TestReshardUnderLoad(t *testing.T) {
 	if st := b.numbers("pay"); st.Pending != int64(far-cancelled) {
 		t.Errorf("%d pending, want %d", st.Pending, far-cancelled)
 	}
-	meta := db.Client().HGetAll(t.Context(), space.Meta()).Val()
+	meta := db.Client().HGetAll(t.Context(), db.of(1).Meta()).Val()
 	if meta["shards"] != "4" || meta["replaced"] != "1,6" || strings.Count(meta["former"], ",") != 6 {
 		t.Errorf("%v", meta)
 	}
@@ -171,7 +170,7 @@ func TestReshardInACluster(t *testing.T) {
 	due := time.Now().Add(time.Hour)
 	name := func(i int) string { return fmt.Sprintf("app1:pay:far:%d", i) }
 	a.scheduleAll(far, func(i int) string { return line(name(i), due) })
-	l := newLedger(a, space, "", func(i int) time.Duration { return time.Duration(i%30) * 100 * time.Millisecond })
+	l := newLedger(a, formerSpace, "", func(i int) time.Duration { return time.Duration(i%30) * 100 * time.Millisecond })
 	from := time.Now()
 	go l.run(150)
 	rec.wait(waitTimeout, 100)
@@ -200,7 +199,7 @@ func TestReshardInACluster(t *testing.T) {
 		t.Errorf("%d pending, want %d", st.Pending, far)
 	}
 	by := map[string]int{}
-	for tag := range strings.SplitSeq(c.HGet(t.Context(), space.Meta(), "tags").Val(), ",") {
+	for tag := range strings.SplitSeq(c.HGet(t.Context(), formerSpace.Meta(), "tags").Val(), ",") {
 		m, err := c.MasterForKey(t.Context(), "{"+tag+"}")
 		if err != nil {
 			t.Fatal(err)
@@ -227,10 +226,10 @@ func TestReshardInACluster(t *testing.T) {
 // former version has claimed there when it dies.
 func TestWhatIsWrittenIntoAFormerShardIsDelivered(t *testing.T) {
 	rec := listen(t, nil)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	a := launch(t, db.URL(), route("pay", formerPrefix, rec.url, "ADOPT=true"))
 	cmd := exec.Command(binary, "reshard", "--to", "3")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_REDIS_URL=" + db.URL()}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, reach(db.URL())...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

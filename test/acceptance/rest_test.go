@@ -33,7 +33,7 @@ type resting struct {
 // of its own there, under steady work.
 func newResting(t *testing.T, env ...string) *resting {
 	t.Helper()
-	url, mode, master, replica := sentinels(t, "appendonly yes", "appendfsync always", "user service on >secret ~* &* +@all")
+	url, mode, master, replica := sentinels(t, redistest.WithConfig("appendonly yes", "appendfsync always", "user service on >secret ~* &* +@all"))
 	o, err := redis.ParseFailoverURL(url)
 	if err != nil {
 		t.Fatal(err)

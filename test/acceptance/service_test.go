@@ -107,7 +107,7 @@ func exe(t testing.TB, at place, port int, redisURL string, envs [][]string) (*s
 	if redisURL == "" {
 		args = append(args, "--embedded")
 	} else {
-		settings = append(settings, "NOTIFIER_REDIS_URL="+redisURL)
+		settings = append(settings, reach(redisURL)...)
 	}
 	s.cmd = exec.Command(binary, args...)
 	s.cmd.Env = environment(append([][]string{settings}, envs...))
@@ -235,7 +235,8 @@ func (s *service) finish() {
 }
 
 // scheduleAll schedules in batches of at most 1,000, and fails the test unless
-// each notice is created.
+// each notice is created. What is answered with 503 is repeated, as it says: on a
+// machine that is busy a node of a cluster may not answer in time.
 func (s *service) scheduleAll(n int, of func(i int) string) {
 	s.t.Helper()
 	for i := 0; i < n; i += 1000 {
@@ -243,14 +244,27 @@ func (s *service) scheduleAll(n int, of func(i int) string) {
 		for j := i; j < min(i+1000, n); j++ {
 			lines = append(lines, []byte(of(j)))
 		}
-		results, err := s.api.ScheduleLines(s.t.Context(), lines, false)
-		if err != nil {
-			s.t.Fatalf("schedule: %v", err)
-		}
-		for _, r := range results {
-			if !r.Created {
-				s.t.Fatalf("schedule %s: %d %v", r.Key, r.Status, r.Problem)
+		began, repeated := time.Now(), false
+		for len(lines) > 0 {
+			results, err := s.api.ScheduleLines(s.t.Context(), lines, false)
+			if client.IsStatus(err, http.StatusServiceUnavailable) && time.Since(began) < waitTimeout {
+				repeated = true
+				continue
 			}
+			if err != nil {
+				s.t.Fatalf("schedule: %v", err)
+			}
+			var again [][]byte
+			for k, r := range results {
+				switch {
+				case r.Created || repeated && r.Status == http.StatusOK:
+				case r.Status == http.StatusServiceUnavailable && time.Since(began) < waitTimeout:
+					again = append(again, lines[k])
+				default:
+					s.t.Fatalf("schedule %s: %d %v", r.Key, r.Status, r.Problem)
+				}
+			}
+			lines, repeated = again, true
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
 )
 
 // person is somebody with a browser's cookie, who may go from one instance to another.
@@ -89,7 +88,7 @@ func (p *person) signOut(s *service) {
 // every instance: a sign-out, a link that was revoked, and all that came from a token
 // that was changed.
 func TestSessionsAndLinksHoldAtAllInstances(t *testing.T) {
-	db := redistest.Start(t)
+	db := newRedis(t)
 	env := func(token string) []string {
 		return []string{"NOTIFIER_CLIENTS=ops,shop", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators", "NOTIFIER_CLIENT_SHOP_TOKEN=" + token, "NOTIFIER_CLIENT_SHOP_PREFIX=app1"}
 	}

@@ -92,7 +92,7 @@ func plainSet(i int) (key, body, command string) {
 // times a second.
 func TestPlainTimersUnderCuts(t *testing.T) {
 	const n = 10_000
-	db := redistest.Start(t)
+	db := newRedis(t)
 	rec := listenPlain(t)
 	launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=64", "HOST_CONCURRENCY=64"))
 	ctx, stop := context.WithCancel(t.Context())
@@ -109,9 +109,7 @@ func TestPlainTimersUnderCuts(t *testing.T) {
 				return
 			case <-tick.C:
 			}
-			if k, err := db.Client().ClientKillByFilter(ctx, "TYPE", "pubsub").Result(); err == nil {
-				cuts += int(k)
-			}
+			cuts += int(db.cut())
 		}
 	}()
 	want := map[string]string{}
@@ -121,7 +119,7 @@ func TestPlainTimersUnderCuts(t *testing.T) {
 		want[k] = body
 		script.WriteString(command)
 	}
-	cli(t, ctx, db.Addr(), script.String(), 100)
+	cli(t, ctx, db.cli(), script.String(), 100)
 	await(t, 2*waitTimeout, "all delivered", func() bool { return rec.count() >= n })
 	stop()
 	<-cutter
@@ -134,10 +132,9 @@ func TestPlainTimersUnderCuts(t *testing.T) {
 
 // cli feeds commands to redis-cli, so many at a time with a pause between,
 // so that cuts fall among them.
-func cli(t *testing.T, ctx context.Context, addr, script string, step int) {
+func cli(t *testing.T, ctx context.Context, to []string, script string, step int) {
 	t.Helper()
-	_, port, _ := strings.Cut(addr, ":")
-	cmd := exec.CommandContext(ctx, "redis-cli", "-p", port)
+	cmd := exec.CommandContext(ctx, "redis-cli", to...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +167,7 @@ func tailOf(s string) string { return s[max(0, len(s)-500):] }
 // it had answered with OK is delivered.
 func TestPlainTimersOverARestart(t *testing.T) {
 	const n = 3000
-	db := redistest.Start(t, redistest.WithAOF(t.TempDir()))
+	db := newRedis(t, redistest.WithAOF(""))
 	rec := listenPlain(t)
 	launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=64", "HOST_CONCURRENCY=64"))
 	want := map[string]string{}
@@ -192,7 +189,7 @@ func TestPlainTimersOverARestart(t *testing.T) {
 // expired events are not taken for those of timers that were missed.
 func TestPlainTimersInABurst(t *testing.T) {
 	const n = 40_000
-	db := redistest.Start(t)
+	db := newRedis(t)
 	rec := listenPlain(t)
 	s := launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=128", "HOST_CONCURRENCY=128"), []string{"NOTIFIER_RETAIN=10000"})
 	want := map[string]string{}
@@ -221,11 +218,11 @@ type member struct {
 	out  bytes.Buffer
 }
 
-func join(t *testing.T, s *service, redisURL, name, shell string, args ...string) *member {
+func join(t *testing.T, s *service, db *database, shell string, args ...string) *member {
 	t.Helper()
 	m := &member{done: make(chan struct{})}
-	m.cmd = exec.Command(binary, append([]string{"consume", name, "--exec", shell, "--idle", "1s", "--drain", "1s"}, args...)...)
-	m.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_URL=" + s.url, "NOTIFIER_REDIS_URL=" + redisURL, "NOTIFIER_LOG_LEVEL=warn"}
+	m.cmd = exec.Command(binary, append([]string{"consume", "jobs", "--exec", shell, "--idle", "1s", "--drain", "1s"}, args...)...)
+	m.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_URL=" + s.url, "NOTIFIER_LOG_LEVEL=warn"}, db.anyone...)
 	m.cmd.Stdout, m.cmd.Stderr = &m.out, &m.out
 	m.cmd.SysProcAttr = tether()
 	if err := m.cmd.Start(); err != nil {
@@ -259,19 +256,19 @@ func TestConsumersAreKilledAtWork(t *testing.T) {
 			t.Parallel()
 			const n = 200
 			dir := t.TempDir()
-			db := redistest.Start(t, redistest.WithAOF(t.TempDir()))
+			db := newRedis(t, redistest.WithAOF(""))
 			settings := []string{"RETRY=300ms,300ms,300ms,300ms,300ms,300ms,300ms,300ms,300ms,300ms", "TIMEOUT=4s"}
 			if c.ack != "" {
 				settings = append(settings, c.ack)
 			}
 			s := launch(t, db.URL(), route("jobs", "app1:jobs", c.target, settings...))
 			began, done := filepath.Join(dir, "began"), filepath.Join(dir, "done")
-			victim := join(t, s, db.URL(), "jobs", `echo $NOTIFIER_KEY >> `+began+`; exec sleep 20 >/dev/null 2>&1`)
+			victim := join(t, s, db, `echo $NOTIFIER_KEY >> `+began+`; exec sleep 20 >/dev/null 2>&1`)
 			s.scheduleAll(n, func(i int) string { return line(fmt.Sprintf("app1:jobs:run:%d", i), time.Now()) })
 			await(t, waitTimeout, "the first consumer at work", func() bool { return len(lines(began)) > 0 })
 			victim.kill()
 			taken := lines(began)[0]
-			join(t, s, db.URL(), "jobs", `echo $NOTIFIER_KEY >> `+done, "--concurrency", "4")
+			join(t, s, db, `echo $NOTIFIER_KEY >> `+done, "--concurrency", "4")
 			await(t, waitTimeout, "half of it done", func() bool { return len(lines(done)) > n/2 })
 			db.Restart()
 			await(t, 2*waitTimeout, "all done", func() bool { return len(set(lines(done))) == n })
@@ -294,7 +291,7 @@ func TestConsumersAreKilledAtWork(t *testing.T) {
 // A consumer that knows nothing of this service: BLPOP, work, and a report by
 // curl's means.
 func TestAPlainConsumerReports(t *testing.T) {
-	db := redistest.Start(t)
+	db := newRedis(t)
 	s := launch(t, db.URL(), route("jobs", "app1:jobs", "list:jobs", "ACK=report", "TIMEOUT=2s", "RETRY=100ms,100ms"))
 	s.scheduleAll(1, func(int) string { return line("app1:jobs:run:1", time.Now()) })
 	ctx := t.Context()

@@ -4,15 +4,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"notifier/internal/redistest"
 )
 
 // Whoever opens the service's address in a browser comes to its pages, programs get
 // their 404; with NOTIFIER_UI=false there are no pages, and nothing says there were.
 func TestThePagesCanBeLeftOut(t *testing.T) {
 	rec := listen(t, nil)
-	db := redistest.Start(t)
+	db := newRedis(t)
 	with := launch(t, db.URL(), route("pay", "app1:pay", rec.url))
 	without := launch(t, db.URL(), route("pay", "app1:pay", rec.url), []string{"NOTIFIER_UI=false"})
 	web := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -125,7 +125,7 @@ func load() string {
 
 // revision is the commit that the run began at: the tree may move on while it lasts.
 var revision = func() string {
-	if os.Getenv(envPage) == "" {
+	if os.Getenv(envPage) == "" && os.Getenv(envWays) == "" {
 		return "of this tree"
 	}
 	out, err := exec.CommandContext(context.Background(), "git", "rev-parse", "--short", "HEAD").Output()
