@@ -68,7 +68,8 @@ type Adopter struct {
 	held    map[string]eventSet // keys at nodes of a cluster that did not answer, to look at from until on
 	until   time.Time
 	scan    bool
-	dropped int // expired keys there was no room for
+	second  []string // keys for the second look of a scan
+	dropped int      // expired keys there was no room for
 
 	// Used by Run only.
 	evicts  bool      // Redis may evict: what is gone need not have been deleted

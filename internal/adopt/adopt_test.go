@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -69,5 +70,64 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 	}
 	if adopted != 2 || lost != 2 {
 		t.Errorf("%d adopted, %d lost; want 2 and 2", adopted, lost)
+	}
+}
+
+// peeks is a store that tells of each look at timers, when Redis has answered it.
+type peeks struct {
+	Store
+	looked func()
+}
+
+func (p peeks) Peek(ctx context.Context, at keys.Partition, ks []string, most int64) (time.Time, []store.Seen, int, error) {
+	now, seen, n, err := p.Store.Peek(ctx, at, ks, most)
+	p.looked()
+	return now, seen, n, err
+}
+
+// A payload that is the number which the service's own timers hold is known by its event
+// alone. A scan that looks before that has come does not follow its expiry and forget the
+// payload; where none comes it follows the expiry.
+func TestAScanWaitsForTheEventOfANumber(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		srv := redistest.Shared(t)
+		ctx, c := t.Context(), srv.Client()
+		space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
+		s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
+		k := "app1:" + srv.Namespace() + ":number:1" // servers are shared
+		var a *Adopter
+		looks := 0
+		p := peeks{Store: s, looked: func() {
+			if looks++; looks == 2 && comes {
+				a.Event(a.o.Routes.All()[0], k, "set")
+				a.Event(a.o.Routes.All()[0], k, "expire")
+			}
+		}}
+		a = New(Options{Store: p, Routes: table(t), Space: space, MaxBody: 1 << 10, Events: func() bool { return true }, Confirm: time.Millisecond,
+			OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Logger: zaptest.NewLogger(t)})
+		set := func(value string, life time.Duration) {
+			if err := c.Set(ctx, k, value, life).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set("unpaid", time.Hour)
+		if why := a.FollowEach(ctx, []string{k}); why[k] != nil {
+			t.Fatal(why[k])
+		}
+		set("1", 2*time.Hour)
+		if err := a.Look(ctx); err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.Find(ctx, "app1", k)
+		want := "unpaid"
+		if comes {
+			want = "1"
+		}
+		if err != nil || string(f.Body) != want || f.Due.UnixMilli() != c.PExpireTime(ctx, k).Val().Milliseconds()+1 {
+			t.Errorf("an event comes: %t; the notice has the body %q and is due %s, %v; want %q", comes, f.Body, f.Due, err, want)
+		}
+		if looks < 3 {
+			t.Errorf("%d looks", looks)
+		}
 	}
 }

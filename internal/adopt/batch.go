@@ -193,7 +193,11 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 			continue
 		}
 		op := decide(s, events[s.Key], now, a.o.Masters != nil)
-		if op == "" {
+		switch op {
+		case "":
+			continue
+		case opWait:
+			a.wait(s.Key)
 			continue
 		}
 		x := store.Adoption{Seen: *s, Op: op}

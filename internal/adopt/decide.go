@@ -18,7 +18,10 @@ const clusterMargin = time.Second
 // gone as well.
 const comparedMargin = 250 * time.Millisecond
 
-// decide says what to do with a key as it was seen: one of the operations, or
+// opWait says that an event may be on its way that tells what to do.
+const opWait = store.Operation("wait")
+
+// decide says what to do with a key as it was seen: one of the operations, opWait, or
 // "" for nothing.
 //
 //	timer        notice                          then
@@ -34,7 +37,8 @@ const comparedMargin = 250 * time.Millisecond
 //	payload      anything else pending           adopt
 //	our number   pending, same due               nothing
 //	our number   scheduled, other due            adopt, if events said that it was set (not in a cluster); nothing, if
-//	                                             a call of the API asks before the event; move otherwise
+//	                                             a call of the API asks before the event; wait, if a scan looks before
+//	                                             it; move otherwise
 //
 // What the service sets itself expires 1 ms before its notice is due: another
 // expiry is somebody's EXPIRE, or their own value that happens to be such a number.
@@ -81,6 +85,9 @@ func decide(s *store.Seen, t eventSet, now time.Time, cluster bool) store.Operat
 		}
 		if own && !body && t.asked && !t.event {
 			return "" // whether it is a payload says its event, which is on its way; if that is lost, a scan moves it
+		}
+		if own && !body && t.scanned && !t.event {
+			return opWait
 		}
 		if own || body && s.AttemptsMade == 0 {
 			return store.OpMove

@@ -70,6 +70,8 @@ func TestDecide(t *testing.T) {
 		{"our number, set by us", timer("3", soon, retry), set, nothing, nothing},
 		{"our number with another due time, of which nothing was heard yet: it may be a payload", timer("3", later, retry), eventSet{asked: true}, nothing, nothing},
 		{"the same, found by a scan", timer("3", later, retry), scan, move, nothing},
+		{"the same, found by a scan's first look", timer("3", later, retry), eventSet{scanned: true}, opWait, nothing},
+		{"the same, and its event came before the look", timer("3", later, retry), eventSet{scanned: true}.and(set), adopt, move},
 		{"our number, set by us and moved", timer("3", later, retry), set.and(expire), move, move},
 		{"no number of ours", timer("2", soon, retry), event, adopt, adopt},
 		{"the payload again, amid retries", timer("p", later, retry), event, adopt, adopt},

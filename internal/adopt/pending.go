@@ -16,6 +16,7 @@ type eventSet struct {
 	// not as it should be. What is gone then was deleted.
 	compared bool
 	asked    bool // a call of the API asks, whether events came or not
+	scanned  bool // a scan looks for the first time
 	value    valueEvent
 }
 
@@ -41,7 +42,7 @@ func (t eventSet) and(o eventSet) eventSet {
 		value = valueSetExpire
 	}
 	return eventSet{event: t.event || o.event, removed: t.removed || o.removed, expired: t.expired || o.expired,
-		compared: t.compared || o.compared, asked: t.asked || o.asked, value: value}
+		compared: t.compared || o.compared, asked: t.asked || o.asked, scanned: t.scanned && o.scanned, value: value}
 }
 
 // readEvent reads an event's name; ok is false for those that mean nothing here.

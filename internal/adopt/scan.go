@@ -36,13 +36,29 @@ func (a *Adopter) scanDue(next *time.Time) bool {
 	return true
 }
 
+// wait keeps a key for a second look of the scan.
+func (a *Adopter) wait(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.second = append(a.second, key)
+}
+
+// waiting are the keys to look at a second time.
+func (a *Adopter) waiting() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ks := a.second
+	a.second = nil
+	return ks
+}
+
 // Look looks at all keys, and meanwhile what events name. Run does so too.
 func (a *Adopter) Look(ctx context.Context) error {
 	for _, p := range a.prefixes {
 		err := a.o.Store.Timers(ctx, a.o.Masters, p+":*", scanBatch, func(ctx context.Context, ks []string) error {
 			some := make(map[string]eventSet, len(ks))
 			for _, k := range ks {
-				some[k] = eventSet{}
+				some[k] = eventSet{scanned: true}
 			}
 			failed, err := a.followKeys(ctx, some)
 			if err != nil && a.o.Masters == nil {
@@ -50,6 +66,9 @@ func (a *Adopter) Look(ctx context.Context) error {
 			}
 			a.putAside(some, failed)
 			if err := a.Drain(ctx); err != nil && a.o.Masters == nil {
+				return err
+			}
+			if err := a.compareKeys(ctx, a.waiting()); err != nil {
 				return err
 			}
 			return a.compareDue(ctx)
