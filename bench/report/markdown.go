@@ -383,7 +383,6 @@ What was measured for the goals that are not reached, and did not help. Each sta
 | leaving out the look whether a notice is there (HMGET) before it is scheduled | no difference: it warms what is written next |
 | settle calls 2 ms apart; no second sweep call for a few; waiting 1 to 3 ms for freed slots | no difference |
 | an eighth of the slots kept for hints always | p99 beside a hanging merchant 2.7 → 3.4 to 4.9 ms |
-| as many claims ahead as there are slots, or what begins within 6 ms | 0.063 to 0.055 calls a job, the rate no different within what it swings |
 | 256 slots in place of 64 | 0.034 calls a job, 12 % more callbacks: not within the goal, which counts at 64 under way |
 | another HTTP client (fasthttp) for the callbacks | 14 in place of 31 µs a call; taken as a way of our own to make a call without TLS in one goroutine, since its limits and errors are others |
 | deleting a timer when its notice is claimed, so that no event comes | not done: that the event comes is what other programs and other instances go by |

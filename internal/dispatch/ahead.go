@@ -34,14 +34,16 @@ func (a *ahead) took(d time.Duration) {
 	a.mean += (d.Seconds() - a.mean) / 16
 }
 
-// size is how many may be claimed beyond the slots: half as many at most.
+// size is how many may be claimed beyond the slots: as many at most. With half as many,
+// callbacks to a receiver that answers at once took a seventh more calls of Redis, and
+// were some 8 % fewer (BenchmarkCallbacks, nine runs of each, alternating).
 func (a *ahead) size(slots int) int {
 	if !a.known || slots <= 0 {
 		return 0
 	}
-	most, begin := slots/2, float64(slots)*aheadFor.Seconds()
-	if begin >= float64(most)*a.mean {
-		return most
+	begin := float64(slots) * aheadFor.Seconds()
+	if begin >= float64(slots)*a.mean {
+		return slots
 	}
 	return int(begin / a.mean)
 }

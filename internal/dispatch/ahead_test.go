@@ -97,8 +97,8 @@ func TestClaimsAheadOfHandlersThatHangAreGivenBack(t *testing.T) {
 		s.put("a", 0, 400)
 		d := begin(options(s, w, 512, testRoute("a", 64)))
 		after(20 * time.Millisecond)
-		if n := claimed(s); n != 64+32-4 {
-			t.Errorf("%d are claimed while the handlers were quick, want 92", n)
+		if n := claimed(s); n != 64+64-4 {
+			t.Errorf("%d are claimed while the handlers were quick, want 124", n)
 		}
 		after(readyMost + 2*settleInterval)
 		if n := claimed(s); n != 64 {
@@ -138,8 +138,8 @@ func TestHowFarIsClaimedAhead(t *testing.T) {
 		took  time.Duration
 		want  int
 	}{
-		{64, 0, 32}, {64, time.Millisecond, 32}, {64, 6 * time.Millisecond, 32}, {64, 12 * time.Millisecond, 16}, {64, 100 * time.Millisecond, 1},
-		{64, 500 * time.Millisecond, 0}, {4000, 100 * time.Millisecond, 120}, {1, 0, 0}, {0, 0, 0}, {16, time.Minute, 0},
+		{64, 0, 64}, {64, time.Millisecond, 64}, {64, 6 * time.Millisecond, 32}, {64, 12 * time.Millisecond, 16}, {64, 100 * time.Millisecond, 1},
+		{64, 500 * time.Millisecond, 0}, {4000, 100 * time.Millisecond, 120}, {1, 0, 1}, {0, 0, 0}, {16, time.Minute, 0},
 	} {
 		var a ahead
 		if a.size(c.slots) != 0 {

@@ -39,7 +39,7 @@
 //
 // A slot would stand empty while the next claim for it is under way. So a route
 // claims ahead of its slots what its handlers will begin within 3 ms, as quick as they
-// were lately, half as many as it has slots at most: of handlers that take a second,
+// were lately, as many as it has slots at most: of handlers that take a second,
 // nothing. It counts in the total. No more handlers run for it than there are slots.
 // What has waited for one for 50 ms, because the handlers have become slow, is given
 // back, since another instance may have a slot.
