@@ -81,6 +81,11 @@ type Shipper struct {
 type waits struct {
 	wake chan struct{}
 	ends atomic.Int64 // what has ended here since the start
+
+	// What watch, which alone uses them, last heard of the memory of the shard's Redis, and
+	// when.
+	used int64
+	at   time.Time
 }
 
 // How a Shipper goes about it.
@@ -180,7 +185,7 @@ func (s *Shipper) watch(ctx context.Context) {
 				s.Wake(shard, 0)
 			}
 			if n > 0 && (s.wait.Load() > 0 || n > muchWaits) {
-				near = s.relieve(ctx, shard) || near
+				near = s.relieve(ctx, shard, time.Now()) || near
 			}
 		}
 		if most := int64(s.o.Most); total > most/2 {
@@ -191,8 +196,8 @@ func (s *Shipper) watch(ctx context.Context) {
 	}
 }
 
-// watchAfter is how long it is until the next look. Near the bound of memory a small
-// Redis may be full before long.
+// watchAfter is how long it is until the next look. Near the bound of memory Redis may
+// be full before long.
 func watchAfter(near bool) time.Duration {
 	if near {
 		return gather
@@ -349,9 +354,9 @@ func (s *Shipper) back(ctx context.Context, err error) {
 }
 
 // relieve drops the oldest endings of a shard that the database does not take
-// while its Redis has less than a fifth of its memory left; near says that it had
-// less than three tenths.
-func (s *Shipper) relieve(ctx context.Context, shard int) (near bool) {
+// while its Redis has less than a fifth of its memory left; near reports whether that may
+// be so before the next look.
+func (s *Shipper) relieve(ctx context.Context, shard int, now time.Time) (near bool) {
 	// One at a time, or each would drop as much.
 	held, err := s.o.Queue.Hold(ctx, shard, store.Lease{Token: s.token, For: holdFor}, store.Confirmed{})
 	if err != nil || !held.Ours {
@@ -361,9 +366,10 @@ func (s *Shipper) relieve(ctx context.Context, shard int) (near bool) {
 	if err != nil || most <= 0 {
 		return false
 	}
+	near = (*s.shards.Load())[shard].fills(used, most-most/freeShare, now)
 	over := used - (most - most/freeShare)
 	if over <= 0 {
-		return over > -most/10
+		return near
 	}
 	n, err := s.o.Queue.Shed(ctx, shard, int(over/cmp.Or(s.each.Load(), 500))+1)
 	if err != nil {
@@ -375,6 +381,19 @@ func (s *Shipper) relieve(ctx context.Context, shard int) (near bool) {
 			"the oldest endings are dropped and get no row", zap.Int("dropped", n))
 	}
 	return true
+}
+
+// fills reports whether Redis, which uses so much of its memory now, may have passed the
+// bound before it is asked again: if it goes on as since it was asked last, or has an
+// eighth left to it. It may too where nobody has asked of late.
+func (l *waits) fills(used, bound int64, now time.Time) bool {
+	had, since := l.used, now.Sub(l.at)
+	l.used, l.at = used, now
+	if since > 2*watchEvery {
+		return true
+	}
+	grown := float64(used-had) / since.Seconds() * (2 * watchEvery).Seconds()
+	return float64(used)+max(grown, float64(bound)/8) > float64(bound)
 }
 
 func (s *Shipper) expire(ctx context.Context) {

@@ -233,6 +233,37 @@ func (f *full) Memory(context.Context, int) (used, most int64, err error) {
 	return f.used.Load(), 1_000_000, nil
 }
 
+// How soon Redis is asked again is a matter of how fast it fills: one that takes what is
+// left to it between two looks would refuse notices before anything was dropped.
+func TestMemoryIsAskedForAgainBeforeItIsFull(t *testing.T) {
+	q := newQueue(t, 1)
+	f := &full{queue: q}
+	s := NewShipper(ShipperOptions{Queue: f, Writer: open(t, Options{URL: "sqlite://" + t.TempDir() + "/h.db"}), Shards: 1, Logger: zap.NewNop()})
+	now := time.Unix(1_700_000_000, 0)
+	for _, x := range []struct {
+		what  string
+		after time.Duration
+		used  int64
+		near  bool
+	}{
+		{"the first look cannot tell how fast it fills", 0, 100_000, true},
+		{"it stands still", gather, 100_000, false},
+		{"it shrinks", watchEvery, 50_000, false},
+		{"in two looks it will be at 650,000", watchEvery, 250_000, false},
+		{"in two looks it will be at 950,000", watchEvery, 483_000, true},
+		{"in 200 ms it took 30,000: it will be full in 3 s", gather, 513_000, true},
+		{"it stands still", gather, 513_000, false},
+		{"less than an eighth is left to the bound", watchEvery, 701_000, true},
+		{"nothing has been asked for long", time.Hour, 100_000, true},
+	} {
+		now = now.Add(x.after)
+		f.used.Store(x.used)
+		if near := s.relieve(t.Context(), 0, now); near != x.near {
+			t.Errorf("%s: %d used: near is %t", x.what, x.used, near)
+		}
+	}
+}
+
 func TestShortOfMemoryTheOldestGo(t *testing.T) {
 	q := newQueue(t, 1)
 	q.add(t, 0, 100)
@@ -245,12 +276,12 @@ func TestShortOfMemoryTheOldestGo(t *testing.T) {
 	if err := s.Ship(t.Context(), 0); !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
-	if s.relieve(t.Context(), 0); q.left(t) != 100 {
+	if s.relieve(t.Context(), 0, time.Now()); q.left(t) != 100 {
 		t.Errorf("a fifth is free, and %d of 100 are left", q.left(t))
 	}
 	each := s.each.Load()
 	f.used.Store(800_000 + 9*each + 1)
-	if s.relieve(t.Context(), 0); q.left(t) != 90 || seen.of(FailedMemory) != 10 {
+	if s.relieve(t.Context(), 0, time.Now()); q.left(t) != 90 || seen.of(FailedMemory) != 10 {
 		t.Errorf("%d left, %v; want 90, because 10 entries of %d bytes are over", q.left(t), seen.failed, each)
 	}
 	if other := NewShipper(ShipperOptions{Queue: f, Writer: w, Shards: 1, Logger: zap.NewNop()}); other.Ship(t.Context(), 0) != nil || q.left(t) != 90 {
