@@ -104,10 +104,14 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 // more than that a notice is due, so all take it.
 func (e *Engine) leaves(r *route.Route, key string) bool {
 	v := e.workers(r)
-	if r.Adopt || !v.Even(r.Name) || v.Prefers(key) {
+	if r.Adopt || !v.Even(r.Name) {
 		return false
 	}
-	return !e.absent.Has(v.Preferred(key)) || e.rank(r, e.store.Space().Shard(key)) > 0
+	id := v.Preferred(key)
+	if id == "" || id == v.ID() {
+		return false
+	}
+	return !e.absent.Has(id) || e.rank(r, e.store.Space().Shard(key)) > 0
 }
 
 // owner is the id of the instance that is to claim a notice whose timer this one touches:

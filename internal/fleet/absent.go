@@ -46,7 +46,7 @@ func (a *Absent) Has(id string) bool {
 		return false
 	}
 	list := a.until.Load()
-	if list == nil || len(*list) == 0 {
+	if list == nil {
 		return false
 	}
 	until, ok := (*list)[id]
