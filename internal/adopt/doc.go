@@ -89,9 +89,10 @@
 // A SET over a notice that waits, whose payload is "0" or the number of the coming
 // attempt, looks like the service's own timer: only its event tells that it is a
 // new one. Where that event is lost, or comes a quarter of a second later than a look
-// at all keys, its expiry is followed and its payload is not. And where an EXPIRE is carried out
-// between the service's own SET of such a timer and the look at it, a millisecond
-// as a rule, the number is taken for a payload. (Amid an attempt there is no such timer.)
+// at all keys, its expiry is followed and its payload is not. And where an EXPIRE is
+// carried out between the service's own SET of such a timer and the look at it, a
+// millisecond as a rule, the number is taken for a payload. (Amid an attempt there is
+// no such timer.)
 //
 // In a cluster timer and record lie in different slots and are looked at one
 // after the other. What differs then is looked at twice, a quarter of a second

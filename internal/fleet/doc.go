@@ -72,9 +72,9 @@
 // for one notice, or nobody, and limits may be exceeded by what one instance
 // holds: the claim decides who works, and whatever the preferred one leaves is
 // claimed by others a grace later. Who sees that holds the other [Absent], and does
-// its part at once, for a second at a time. Should two do so, the claim decides again. Calls under way when a part of a limit gets
-// smaller go on, and so do those of an instance that is cut off, with the part that
-// it had. Nothing here is a lock.
+// its part at once, for a second at a time. Should two do so, the claim decides
+// again. Calls under way when a part of a limit gets smaller go on, and so do those
+// of an instance that is cut off, with the part that it had. Nothing here is a lock.
 //
 // While nothing is known (before the first sign, or when signs have failed for
 // three beats, or the keys hold something else) every instance is preferred for
