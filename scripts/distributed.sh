@@ -6,13 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-page=$work/page.md
-printf '<!-- record: distributed -->\n<!-- end: distributed -->\n' >"$page"
-if [ "${RECORD:-}" = 1 ]; then
-	page=$PWD/docs/scaling.md
-fi
+. scripts/page.sh distributed docs/scaling.md
 tests=SentinelsMasterIsKilled,AClustersMasterIsKilled,OneOfThreeMastersHangs,ASlotIsHalfMoved,ANodeIsPausedThrice,APartitionUnderSentinel,PowerCuts,EntriesOfAListInAClusterComeOnce,TimersAreAdoptedWhileAMasterHangs,OneOfThreeMastersIsDead,AServerOfTheMatrix,ThreeMastersShareTheWork,LevelsOfDurability,ComposeVariantsOutliveAPulledCable
 run=${RUN:-^Test(${tests//,/|})\$}
 failed=0
@@ -31,5 +25,5 @@ for server in $servers; do
 		-run '^Test(AServerOfTheMatrix|PowerCuts)$/(alone|cluster|=fsync.*everysec)' ./test/acceptance |
 		go run ./internal/tools/testcount || failed=$?
 done
-sed -n '/^<!-- record: distributed -->$/,/^<!-- end: distributed -->$/p' "$page"
+rows
 exit "$failed"

@@ -4,13 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-page=$work/page.md
-printf '<!-- record: ways -->\n<!-- end: ways -->\n' >"$page"
-if [ "${RECORD:-}" = 1 ]; then
-	page=$PWD/docs/reliability.md
-fi
+. scripts/page.sh ways docs/reliability.md
 failed=0
 for way in ${WAYS:-user tls sentinel cluster cluster-tls}; do
 	echo "ways: $way"
@@ -19,5 +13,5 @@ for way in ${WAYS:-user tls sentinel cluster cluster-tls}; do
 		cat "$work/$way.log"
 	fi
 done
-sed -n '/^<!-- record: ways -->$/,/^<!-- end: ways -->$/p' "$page"
+rows
 exit "$failed"
