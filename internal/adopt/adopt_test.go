@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -129,5 +130,64 @@ func TestAScanWaitsForTheEventOfANumber(t *testing.T) {
 		if looks < 3 {
 			t.Errorf("%d looks", looks)
 		}
+	}
+}
+
+// restless is a store of which each answer is followed by another event.
+type restless struct {
+	Store
+	event   func(n int)
+	answers int
+	timers  []string
+	scanned chan struct{}
+}
+
+func (s *restless) Where(_ context.Context, ks []string) ([]int, error) {
+	s.answers++
+	s.event(s.answers)
+	return make([]int, len(ks)), nil
+}
+
+func (s *restless) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []store.Seen, int, error) {
+	return time.Now(), nil, len(ks), nil
+}
+
+func (s *restless) StraysDue(context.Context, keys.Partition, time.Duration) ([]string, time.Duration, error) {
+	return nil, 0, nil
+}
+
+func (s *restless) Evicts(context.Context) (bool, error) { return true, nil }
+
+func (s *restless) Timers(ctx context.Context, _ func(context.Context, func(context.Context, *redis.Client) error) error, _ string, _ int64,
+	f func(ctx context.Context, ks []string) error) error {
+	for _, k := range s.timers {
+		if err := f(ctx, []string{k}); err != nil {
+			return err
+		}
+	}
+	close(s.scanned)
+	return nil
+}
+
+// Events that never cease hold up neither the look that was asked for when a subscription
+// was made anew nor its end: a timer whose own event was lost may expire before they cease.
+func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
+	s := &restless{timers: []string{"app1:a:b:unheard", "app1:a:b:too"}, scanned: make(chan struct{})}
+	a := New(Options{Store: s, Routes: table(t), MaxBody: 1 << 10, OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {},
+		Logger: zaptest.NewLogger(t)})
+	s.event = func(n int) { a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "set") }
+	s.event(0)
+	a.Scan()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- a.Run(ctx) }()
+	select {
+	case <-s.scanned:
+	case <-time.After(20 * time.Second):
+		t.Error("nothing was scanned")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -148,35 +148,32 @@ func (a *Adopter) release(turn time.Time) (time.Time, bool) {
 	return time.Now(), true
 }
 
-// Drain looks at the keys that events named, until none is left. Run does so too.
+// Drain looks at the keys that events have named so far, and not at those that they name
+// meanwhile: where events come faster than one can look, a scan is due all the same. Run
+// does so too.
 func (a *Adopter) Drain(ctx context.Context) error {
-	var errs error
-	for ctx.Err() == nil {
-		a.mu.Lock()
-		some := a.pending
-		a.pending = map[string]eventSet{}
-		lost := a.dropped
-		a.dropped = 0
-		a.mu.Unlock()
-		if lost > 0 {
-			a.o.Logger.Error("expired timers came faster than they could be looked at; those that were not adopted before are not delivered",
-				zap.Int("timers", lost))
-		}
-		if len(some) == 0 {
-			break
-		}
-		failed, err := a.followKeys(ctx, some)
-		switch {
-		case err == nil:
-		case a.o.Masters == nil:
-			a.putBack(some)
-			return err
-		default:
-			a.putAside(some, failed)
-			errs = err
-		}
+	a.mu.Lock()
+	some := a.pending
+	a.pending = map[string]eventSet{}
+	lost := a.dropped
+	a.dropped = 0
+	a.mu.Unlock()
+	if lost > 0 {
+		a.o.Logger.Error("expired timers came faster than they could be looked at; those that were not adopted before are not delivered",
+			zap.Int("timers", lost))
 	}
-	return errs
+	if len(some) == 0 {
+		return nil
+	}
+	failed, err := a.followKeys(ctx, some)
+	switch {
+	case err == nil:
+	case a.o.Masters == nil:
+		a.putBack(some)
+	default:
+		a.putAside(some, failed)
+	}
+	return err
 }
 
 // signal lets Run see what is new.

@@ -82,6 +82,21 @@ func (p *plain) check(t *testing.T, want map[string]string, mostLost int) {
 	}
 }
 
+// tell logs what the service knows of some that have not come.
+func (p *plain) tell(t *testing.T, s *service, want map[string]string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	told := 0
+	for k := range want {
+		if len(p.bodies[k]) == 0 && told < 10 {
+			told++
+			n, err := s.api.Get(t.Context(), k)
+			t.Logf("%s has not come: %+v, %v", k, n, err)
+		}
+	}
+}
+
 // plainSet is what a script would send: no client of this service, no call of its API.
 func plainSet(i int) (key, body, command string) {
 	key, body = fmt.Sprintf("app1:orders:close:%d", i), fmt.Sprintf(`{"order":%d}`, i)
@@ -94,7 +109,7 @@ func TestPlainTimersUnderCuts(t *testing.T) {
 	const n = 10_000
 	db := newRedis(t)
 	rec := listenPlain(t)
-	launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=64", "HOST_CONCURRENCY=64"))
+	s := launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=64", "HOST_CONCURRENCY=64"))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	cuts := 0
@@ -120,7 +135,9 @@ func TestPlainTimersUnderCuts(t *testing.T) {
 		script.WriteString(command)
 	}
 	cli(t, ctx, db.cli(), script.String(), 100)
-	await(t, 2*waitTimeout, "all delivered", func() bool { return rec.count() >= n })
+	if !eventually(t.Context(), 2*waitTimeout, func() bool { return rec.count() >= n }) {
+		rec.tell(t, s, want)
+	}
 	stop()
 	<-cutter
 	t.Logf("%d subscriptions were cut", cuts)
