@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -42,6 +43,10 @@ var confirmable = []string{"schedule", "amend", "restore", "settle", "replay"}
 
 // unreadable are the reasons of NotifierRecordsUnreadable.
 var unreadable = []notice.Reason{notice.ReasonUnreadable, notice.ReasonMissing}
+
+// lockWait has the Go collector tell how long goroutines have waited for locks, which says
+// at any rate of notices whether more processors would help.
+var lockWait = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/sync/mutex/wait/total:seconds$`)}
 
 // Metrics counts. Its methods may be called at the same time.
 type Metrics struct {
@@ -123,7 +128,7 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
 	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.setup, &m.fleet,
-		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
 	if o.History {
 		m.registry.MustRegister(m.historyRows, m.historyFailures, m.replayed)
