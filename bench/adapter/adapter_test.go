@@ -108,7 +108,7 @@ func TestWhoTellsOfRefusalsCanBeTold(t *testing.T) {
 
 // conform schedules jobs over two seconds, and each must be handled once.
 // Being early is a peer's own property: the tables show it.
-func conform(t *testing.T, e peer.Entry) {
+func conform(t *testing.T, e peer.Entry, env peer.Env) {
 	t.Helper()
 	if m := harness.Missing(e.Info); m != "" {
 		t.Fatalf("%s %s", e.Info.Name, m)
@@ -122,7 +122,8 @@ func conform(t *testing.T, e peer.Entry) {
 			t.Error(err)
 		}
 	})
-	if err := p.Start(ctx, peer.Env{Dir: scratch(t), Bin: t.TempDir(), Handlers: handlers}); err != nil {
+	env.Dir, env.Bin, env.Handlers = scratch(t), t.TempDir(), handlers
+	if err := p.Start(ctx, env); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -193,7 +194,7 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-func TestMemoryHeapConforms(t *testing.T) { conform(t, memoryHeap()) }
+func TestMemoryHeapConforms(t *testing.T) { conform(t, memoryHeap(), peer.Env{}) }
 
 func TestHeapOrder(t *testing.T) {
 	m := &inMemory{wake: make(chan struct{}, 1)}

@@ -79,8 +79,8 @@ func (l *lmstfy) Start(ctx context.Context, env peer.Env) error {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return fmt.Errorf("write lmstfy's configuration: %w", err)
 	}
-	l.api, err = server.Program(ctx, env.Dir, "lmstfy", path, api, "http://"+admin+"/version", nil,
-		[]string{"-c", file, "-sv", "-p", filepath.Join(env.Dir, "lmstfy.pid")})
+	l.api, err = server.Program(ctx, server.Service{Name: "lmstfy", Path: path, Dir: env.Dir, Addr: api, URL: "http://" + admin + "/version",
+		Args: []string{"-c", file, "-sv", "-p", filepath.Join(env.Dir, "lmstfy.pid")}})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -27,6 +28,7 @@ type service struct {
 	rdb      *redis.Client // for the figures only
 	api      *server.Process
 	base     string
+	metrics  string
 	http     *http.Client
 	receiver *server.Receiver
 	handle   atomic.Pointer[peer.Handle]
@@ -64,19 +66,30 @@ func (s *service) Start(ctx context.Context, env peer.Env) error {
 		return err
 	}
 	n := strconv.Itoa(env.Handlers)
-	target := []string{"NOTIFIER_ROUTE_BENCH_TARGET=" + s.receiver.URL}
-	if env.URLs {
-		target = []string{"NOTIFIER_ROUTE_BENCH_TARGET=notice", "NOTIFIER_ROUTE_BENCH_ALLOW=127.0.0.0/8"}
+	run := server.Service{Name: "notifier", Path: path, Args: []string{"serve"}, Dir: env.Dir, Addr: api, URL: "http://" + api + "/readyz",
+		Env: []string{"NOTIFIER_REDIS_URL=redis://" + s.addr + "/0", "NOTIFIER_LISTEN=" + api,
+			"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!env.NoEvents),
+			"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=" + ourPrefix,
+			"NOTIFIER_ROUTE_BENCH_CONCURRENCY=" + n,
+			"NOTIFIER_CONCURRENCY=" + strconv.Itoa(max(512, env.Handlers))}}
+	if env.Log {
+		run.Line = s.logged
+		run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET=log")
+	} else {
+		run.Env = append(run.Env, "NOTIFIER_LOG_LEVEL=warn", "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY="+n)
+		if env.URLs {
+			run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET=notice", "NOTIFIER_ROUTE_BENCH_ALLOW=127.0.0.0/8")
+		} else {
+			run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET="+s.receiver.URL)
+		}
 	}
-	s.api, err = server.Program(ctx, env.Dir, "notifier", path, api, "http://"+api+"/readyz", append(target,
-		"NOTIFIER_REDIS_URL=redis://"+s.addr+"/0", "NOTIFIER_LISTEN="+api, "NOTIFIER_LOG_LEVEL=warn",
-		"NOTIFIER_CONFIGURE_REDIS="+strconv.FormatBool(!env.NoEvents),
-		"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX="+ourPrefix,
-		"NOTIFIER_ROUTE_BENCH_CONCURRENCY="+n, "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY="+n,
-		"NOTIFIER_CONCURRENCY="+strconv.Itoa(max(512, env.Handlers))), []string{"serve"})
-	if err != nil {
+	if env.Cores > 0 {
+		run.Env = append(run.Env, "GOMAXPROCS="+strconv.Itoa(env.Cores))
+	}
+	if s.api, err = server.Program(ctx, run); err != nil {
 		return err
 	}
+	s.metrics = "http://" + api + "/metrics"
 	s.base = "http://" + api + "/v1/notices"
 	s.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers,
 		DisableCompression: true}}
@@ -87,6 +100,45 @@ func (s *service) received(id string) {
 	if h := s.handle.Load(); h != nil {
 		(*h)(id)
 	}
+}
+
+// A delivery to the log is a line with this, and behind it the key.
+var delivered = []byte(`"msg":"notice","key":"`)
+
+func (s *service) logged(line []byte) {
+	if _, rest, ok := bytes.Cut(line, delivered); ok {
+		if key, _, ok := bytes.Cut(rest, []byte{'"'}); ok {
+			s.received(string(key))
+		}
+	}
+}
+
+// lockWait is the metric that LockWait reads.
+const lockWait = "go_sync_mutex_wait_total_seconds_total "
+
+// LockWait is how long the service's goroutines have waited for locks, together.
+func (s *service) LockWait(ctx context.Context) (time.Duration, error) {
+	seconds, err := s.metric(ctx, lockWait)
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// metric is the value of the line of /metrics that begins so.
+func (s *service) metric(ctx context.Context, begin string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.metrics, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), begin); ok {
+			return strconv.ParseFloat(text, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s does not show %s", s.metrics, strings.TrimSpace(begin))
 }
 
 func appendRequest(b []byte, j peer.Job) []byte {

@@ -17,7 +17,29 @@ import (
 // Needs all servers: scripts/bench-deps.sh brings them.
 func TestPeersConform(t *testing.T) {
 	for _, e := range All() {
-		t.Run(e.Info.Name, func(t *testing.T) { conform(t, e) })
+		t.Run(e.Info.Name, func(t *testing.T) { conform(t, e, peer.Env{}) })
+	}
+}
+
+func TestTheServicesLogConforms(t *testing.T) { conform(t, notifierHTTPEntry(), peer.Env{Log: true}) }
+
+func TestTheServiceTellsOfItsLocks(t *testing.T) {
+	s := &service{}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Start(t.Context(), peer.Env{Dir: scratch(t), Bin: t.TempDir(), Handlers: 1, Cores: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for metric, fits := range map[string]func(float64) bool{
+		lockWait:                       func(v float64) bool { return v >= 0 },
+		"go_sched_gomaxprocs_threads ": func(v float64) bool { return v == 1 },
+	} {
+		if v, err := s.metric(t.Context(), metric); err != nil || !fits(v) {
+			t.Errorf("%s= %v, %v", metric, v, err)
+		}
 	}
 }
 

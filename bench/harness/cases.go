@@ -39,7 +39,9 @@ type Case struct {
 	// NoEvents: the peer is started on a server that sends no events.
 	NoEvents bool
 	// URLs: each job brings the URL that it is to be delivered to.
-	URLs     bool
+	URLs bool
+	// Log: jobs are delivered to the log of the service.
+	Log      bool
 	Handlers int
 	Run      func(context.Context, *Bench) (Values, error)
 }
@@ -65,6 +67,7 @@ const (
 // Cases are all cases, in the tables' order.
 func Cases(size Size) []Case {
 	ours := func(i peer.Info) bool { return i.Kind == peer.Ours }
+	overHTTP := func(i peer.Info) bool { return i.Name == "notifier-http" }
 	all := []Case{
 		{Name: "schedule", Title: "Schedule, one a call", What: fmt.Sprintf("%d callers, one job a call, due in a day, for %s.",
 			singleCallers, size.Schedule),
@@ -81,6 +84,14 @@ func Cases(size Size) []Case {
 			Columns: append([]Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true}},
 				costColumns...), Counts: true,
 			Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) {
+				return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
+			}},
+		{Name: "drain-log", Title: "Drain by the built binary", What: fmt.Sprintf("The same for the service as it is deployed: the route's "+
+			"target is its log, %d are handled at a time, and two lines of JSON a job, of the notice and of the attempt, go through a "+
+			"pipe to this harness, which takes the time when it has read the first.", drainHandlers),
+			Columns: []Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true},
+				{"cpu_redis", "Redis, CPU µs/job", true}, {"cpu_service", "service, CPU µs/job", true}, {"cpu_own", "reader, CPU µs/job", true}},
+			Counts: true, Only: overHTTP, Log: true, Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) {
 				return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
 			}},
 		{Name: "late-10", Title: "Lateness at 10/s", What: fmt.Sprintf("10 jobs a second at random whole ms for %s, nothing else "+
@@ -134,7 +145,7 @@ func Cases(size Size) []Case {
 			Counts: true, Handlers: lateHandlers, Run: crashCase},
 	}
 	race := slices.IndexFunc(all, func(c Case) bool { return c.Name == "race" })
-	all = slices.Insert(all, race, callbackCases(size)...)
+	all = slices.Insert(all, race, append(callbackCases(size), coresCaseOf(size))...)
 	for _, n := range size.Growth {
 		all = append(all, Case{Name: fmt.Sprintf("growth-%d", n), Title: fmt.Sprintf("Growth: %s pending", thousands(n)),
 			What:    fmt.Sprintf("1,000 jobs a second for %s among %s others; memory of the others.", size.Window, thousands(n)),

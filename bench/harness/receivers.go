@@ -107,7 +107,7 @@ func compare(warm, slow, before, after Values) Values {
 		slow[name] += warm[name] + before[name] + after[name]
 	}
 	for name, even := range map[string]string{"fast_p50_ms": "fast_p50_even_ms", "fast_p99_ms": "fast_p99_even_ms",
-		"in_flight": "in_flight_even"} {
+		"in_flight": "in_flight_even", "cpu_redis": "cpu_redis_even", "cpu_service": "cpu_service_even", "cpu_own": "cpu_own_even"} {
 		x, ok := before[name]
 		y, also := after[name]
 		if ok && also {

@@ -55,9 +55,9 @@ func Sizes() map[string]Size {
 			Calls: 500, Receivers: 20, Offered: 400, InFlight: 200, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
 		},
 		"quick": {
-			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "off", "idle", "steady", "callbacks", "callbacks-5ms", "callbacks-fleet"},
+			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "drain-log", "off", "idle", "steady", "callbacks", "callbacks-5ms", "callbacks-fleet"},
 			Peers: append(cheap, "river"),
-			Cases: []string{"schedule", "schedule-batch", "drain", "late-10", "late-1000", "off", "idle", "steady", "callbacks", "callbacks-5ms",
+			Cases: []string{"schedule", "schedule-batch", "drain", "drain-log", "late-10", "late-1000", "off", "idle", "steady", "callbacks", "callbacks-5ms",
 				"callbacks-fleet"},
 			Only: map[string][]string{
 				"schedule":  {"notifier", "notifier-http", "asynq", "beanstalkd", "zset-lua-10ms"},

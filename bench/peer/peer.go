@@ -63,6 +63,10 @@ type Env struct {
 	Handlers int
 	// URLs: each job brings the URL that it is to be delivered to.
 	URLs bool
+	// Log: jobs are delivered to the log of the service, a line each, and to nobody else.
+	Log bool
+	// Cores is how many processors the service may use at once; 0 = all.
+	Cores int
 }
 
 // Kind groups peers in the tables.

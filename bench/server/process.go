@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -39,6 +41,7 @@ type command struct {
 	dir  string
 	user string // run as this user if we are root
 	addr string
+	line func(line []byte) // gets each line of standard error; nil = they go to the log file
 }
 
 func start(c command) (*Process, error) {
@@ -58,15 +61,45 @@ func start(c command) (*Process, error) {
 		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	}
+	read := func() {}
+	if c.line != nil {
+		cmd.Stderr = nil
+		out, err := cmd.StderrPipe()
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", c.name, err)
+		}
+		read = func() { readLines(out, logPath, c.line) }
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	p := &Process{Addr: c.addr, cmd: cmd, log: logPath, done: make(chan struct{})}
 	go func() {
+		read()         // before Wait, which closes the pipe
 		_ = cmd.Wait() // how it ended is told by its log
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// logBegin is how much of what a server writes is kept where somebody reads its lines: it
+// tells why it did not start.
+const logBegin = 4096
+
+// readLines calls line with each line, and keeps the first ones.
+func readLines(from io.Reader, logPath string, line func([]byte)) {
+	log, err := os.OpenFile(logPath, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		defer log.Close()
+	}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(make([]byte, 256<<10), 256<<10)
+	for kept := 0; lines.Scan(); line(lines.Bytes()) {
+		if kept < logBegin && err == nil {
+			n, _ := fmt.Fprintln(log, lines.Text()) // without it an error says less
+			kept += n
+		}
+	}
 }
 
 // ready waits until ask succeeds.

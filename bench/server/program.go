@@ -46,13 +46,27 @@ func NATS(ctx context.Context, path, dir string) (*Process, error) {
 	return p, nil
 }
 
-// Program starts any program that listens at addr and waits for url to answer 200.
-func Program(ctx context.Context, dir, name, path, addr, url string, env, args []string) (*Process, error) {
-	p, err := start(command{name: name, path: path, args: args, env: env, dir: dir, addr: addr})
+// Service is a program that listens at an address.
+type Service struct {
+	Name string // of its log file
+	Path string // of the program
+	Args []string
+	Env  []string
+	Dir  string
+	Addr string
+	URL  string // answers 200 once it is ready
+	// Line is called with each line of its standard error, from one goroutine, and may not
+	// keep it; nil = the output goes to the log file.
+	Line func(line []byte)
+}
+
+// Program starts a service and waits until it is ready.
+func Program(ctx context.Context, s Service) (*Process, error) {
+	p, err := start(command{name: s.Name, path: s.Path, args: s.Args, env: s.Env, dir: s.Dir, addr: s.Addr, line: s.Line})
 	if err != nil {
 		return nil, err
 	}
-	if err := p.ready(ctx, httpOK(url)); err != nil {
+	if err := p.ready(ctx, httpOK(s.URL)); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil

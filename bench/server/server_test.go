@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,16 +100,31 @@ func TestFind(t *testing.T) {
 }
 
 func TestAProcessThatEndsAtItsStartSaysWhy(t *testing.T) {
-	p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "echo no licence; exit 1"}, dir: t.TempDir()})
+	for what, line := range map[string]func([]byte){"logged": nil, "read by somebody": func([]byte) {}} {
+		p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "echo no licence >&2; exit 1"}, dir: t.TempDir(), line: line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.ready(context.Background(), func(context.Context) error { return io.EOF })
+		if err == nil || !strings.Contains(err.Error(), "no licence") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEachLineIsRead(t *testing.T) {
+	var got []string
+	p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "echo one >&2; echo out; printf two >&2"}, dir: t.TempDir(),
+		line: func(line []byte) { got = append(got, string(line)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.ready(context.Background(), func(context.Context) error { return io.EOF })
-	if err == nil || !strings.Contains(err.Error(), "no licence") {
-		t.Errorf("%v", err)
-	}
-	if err := p.Stop(); err != nil {
-		t.Error(err)
+	<-p.done
+	if !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("%q", got)
 	}
 }
 

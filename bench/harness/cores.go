@@ -1,0 +1,117 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"notifier/bench/peer"
+)
+
+// coreCounts are how many processors the service may use in the cores case, one run after
+// another. Each is measured at two times evenly apart from the middle: what the machine
+// does meanwhile meets both.
+var coreCounts = []int{1, 2, 2, 1}
+
+// projectedCores are counts that the case projects instead.
+var projectedCores = []int{4, 8}
+
+// Contender is a peer that tells how long its goroutines have waited for locks.
+type Contender interface {
+	peer.Peer
+	LockWait(ctx context.Context) (time.Duration, error)
+}
+
+func coresCaseOf(size Size) Case {
+	c := Case{Name: "cores", Title: "HTTP callbacks by the service's processors",
+		What: fmt.Sprintf("%s jobs due at one ms, delivered to one local receiver with %d calls under way, by a service with GOMAXPROCS=1, 2, "+
+			"2 and 1, each on a Redis of its own, which has the same cores beside it, as the receiver has. Locks are how long all goroutines "+
+			"of the service have waited for all of its locks together (the Go runtime's /sync/mutex/wait/total), by what the calls under way "+
+			"took together. Projected is what so many cores for the service alone allow: the processor time of a call at 2, grown by each "+
+			"doubling as from 1 to 2, and Redis, whose commands run on one core.", thousands(size.Calls), drainHandlers),
+		Counts: true, Only: func(i peer.Info) bool { return i.Name == "notifier-http" }, Handlers: drainHandlers, Run: coresCase}
+	for _, of := range []struct {
+		value, title string
+		less         bool
+	}{{"rate", "callbacks/s", false}, {"cpu_service", "service, CPU µs/call", true}, {"cpu_redis", "Redis, CPU µs/call", true},
+		{"locks", "waiting for locks, %", true}} {
+		for _, n := range []int{1, 2} {
+			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", of.value, n), fmt.Sprintf("%s, %d", of.title, n), of.less})
+		}
+	}
+	for _, n := range projectedCores {
+		c.Columns = append(c.Columns, Column{fmt.Sprintf("projected_%d", n), fmt.Sprintf("projected/s, %d", n), false})
+	}
+	return c
+}
+
+// coresCase measures services of their own: the one that the case began with has all cores.
+func coresCase(ctx context.Context, b *Bench) (Values, error) {
+	v := Values{}
+	for _, n := range coreCounts {
+		w, err := withCores(ctx, b, n)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
+			v[name] += w[name]
+		}
+		for _, name := range []string{"rate", "cpu_service", "cpu_redis", "locks"} {
+			v[fmt.Sprintf("%s_%d", name, n)] += w[name] / 2
+		}
+	}
+	for _, n := range projectedCores {
+		v[fmt.Sprintf("projected_%d", n)] = projected(v, n)
+	}
+	return v, nil
+}
+
+// projected is how many calls a second n cores of the service's own allow.
+func projected(v Values, n int) float64 {
+	each, grows := v["cpu_service_2"], max(1, v["cpu_service_2"]/v["cpu_service_1"])
+	for have := 2; have < n; have *= 2 {
+		each *= grows
+	}
+	return min(float64(n)*1e6/each, 1e6/v["cpu_redis_2"])
+}
+
+// withCores drains calls by a service that may use n cores.
+func withCores(ctx context.Context, b *Bench, n int) (v Values, err error) {
+	dir, err := os.MkdirTemp(b.Env.Dir, "cores")
+	if err != nil {
+		return nil, fmt.Errorf("make a scratch directory: %w", err)
+	}
+	p := b.New()
+	c, ok := p.(Contender)
+	if !ok {
+		return nil, fmt.Errorf("%s does not tell of its locks", b.Info.Name)
+	}
+	with := *b
+	with.Peer, with.Env.Dir, with.Env.Cores = p, dir, n
+	with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	if err := p.Start(ctx, with.Env); err != nil {
+		return nil, fmt.Errorf("start %s with %d cores: %w", b.Info.Name, n, err)
+	}
+	var before time.Duration
+	if v, err = drainCase(ctx, &with, func(handle peer.Handle) (err error) {
+		if err := p.Work(ctx, with.Env.Handlers, handle); err != nil {
+			return err
+		}
+		before, err = c.LockWait(ctx)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	after, err := c.LockWait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if v["rate"] > 0 {
+		took := (v["jobs"] - v["missing"]) / v["rate"] * drainHandlers // seconds of all that were under way
+		v["locks"] = 100 * (after - before).Seconds() / took
+	}
+	return v, nil
+}
