@@ -115,51 +115,83 @@ func (w *Seen) read(prefix string, v any) {
 	}
 }
 
-// peekApart looks at timers that lie in slots of their own.
+// peekApart looks at timers that lie in slots of their own, and then at their notices.
 func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error) {
-	lengths, expires, values := make([]*redis.IntCmd, len(ks)), make([]*redis.DurationCmd, len(ks)), make([]*redis.StringCmd, len(ks))
-	_, err = s.c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i, k := range ks {
-			lengths[i], expires[i] = pipe.StrLen(ctx, k), pipe.PExpireTime(ctx, k)
-			values[i] = pipe.GetRange(ctx, k, 0, maxBody)
+	for tries, left := 3, ks; tries > 0 && len(left) > 0; tries-- {
+		var whole []Seen
+		if whole, left, err = s.timersApart(ctx, left, maxBody); err != nil {
+			return now, nil, 0, s.fail("peek", err)
 		}
-		return nil
-	})
-	var answer redis.Error
-	if err != nil && (!errors.As(err, &answer) || kind(err) != nil) {
-		return now, nil, 0, s.fail("peek", err)
+		seen = append(seen, whole...)
 	}
 	args := []any{s.space.ClaimPrefix(p.Shard)}
-	for _, k := range ks {
-		args = append(args, k)
+	for i := range seen {
+		args = append(args, seen[i].Key)
 	}
 	v, err := s.run(ctx, findScript, s.keysOf(p), args)
 	if err != nil {
 		return now, nil, 0, err
 	}
-	for i, k := range ks {
-		w := Seen{Key: k, Length: lengths[i].Val(), Expire: expires[i].Val().Milliseconds()}
-		switch e := expires[i].Val(); {
-		case lengths[i].Err() != nil:
-			w.Length = NoString
-		case e < 0:
-			w.Expire = -1
-			if e == -2 { // go-redis gives -1 and -2 unscaled
-				w.Length = NoKey
-			}
-		}
-		if w.Length >= 0 && w.Length <= maxBody {
-			w.Value = []byte(values[i].Val())
-		}
+	for i := range seen {
 		if i < len(v) {
 			if a, ok := v[i].([]any); ok && len(a) == 5 {
-				w.read(p.Prefix, v[i])
+				seen[i].read(p.Prefix, v[i])
 			}
 		}
-		seen = append(seen, w)
 	}
 	if now, err = s.holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result(); err != nil {
 		return now, nil, 0, s.fail("peek", err)
 	}
 	return now, seen, len(ks), nil
+}
+
+// timersApart looks at timers, each as a whole: its commands are sent together, but others'
+// may come between them, and a timer may expire there. What differs before and after is
+// changed, to be looked at again; the event of what happened to it is on its way, too.
+func (s *Store) timersApart(ctx context.Context, ks []string, maxBody int64) (whole []Seen, changed []string, err error) {
+	type answers struct {
+		before, after *redis.DurationCmd
+		length        *redis.IntCmd
+		value         *redis.StringCmd
+	}
+	got := make([]answers, len(ks))
+	_, err = s.c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, k := range ks {
+			a := &got[i]
+			a.before, a.length, a.value = pipe.PExpireTime(ctx, k), pipe.StrLen(ctx, k), pipe.GetRange(ctx, k, 0, maxBody)
+			a.after = pipe.PExpireTime(ctx, k)
+		}
+		return nil
+	})
+	var answer redis.Error
+	if err != nil && !errors.As(err, &answer) {
+		return nil, nil, err
+	}
+	for i, k := range ks { // an answer is that of one command, and each has its own
+		a := got[i]
+		otherType := redis.HasErrorPrefix(a.length.Err(), "WRONGTYPE")
+		for _, err := range []error{a.before.Err(), a.length.Err(), a.value.Err(), a.after.Err()} {
+			if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+				return nil, nil, err
+			}
+		}
+		w := Seen{Key: k, Length: a.length.Val(), Expire: a.after.Val().Milliseconds()}
+		switch e := a.after.Val(); {
+		case e == -2: // go-redis gives -1 and -2 unscaled
+			w.Length = NoKey
+		case e != a.before.Val(), otherType != (a.value.Err() != nil), !otherType && int64(len(a.value.Val())) != min(w.Length, maxBody+1):
+			changed = append(changed, k)
+			continue
+		case otherType:
+			w.Length = NoString
+		}
+		if a.after.Val() < 0 {
+			w.Expire = -1
+		}
+		if w.Length >= 0 && w.Length <= maxBody {
+			w.Value = []byte(a.value.Val())
+		}
+		whole = append(whole, w)
+	}
+	return whole, changed, nil
 }
