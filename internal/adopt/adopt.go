@@ -68,14 +68,12 @@ type Adopter struct {
 	held    map[string]eventSet // keys at nodes of a cluster that did not answer, to look at from until on
 	until   time.Time
 	scan    bool
-	second  []string // keys for the second look of a scan
-	dropped int      // expired keys there was no room for
+	second  []secondLook // the soonest first
+	dropped int          // expired keys there was no room for
 
 	// Used by Run only.
 	evicts  bool      // Redis may evict: what is gone need not have been deleted
 	compare time.Time // when timers are compared next with what is due soon
-	// waited is how long a look only waited for events, which costs nothing.
-	waited time.Duration
 }
 
 // The bounds of what is kept in memory and of one call. Expired keys have room
@@ -181,15 +179,17 @@ func (a *Adopter) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := a.Drain(ctx)
 		if err == nil {
+			err = a.lookAgain(ctx)
+		}
+		if err == nil {
 			err = a.compareDue(ctx)
 		}
 		if err == nil && a.scanDue(&next) {
 			from := time.Now()
-			a.waited = 0
 			if err = a.Look(ctx); err != nil && a.o.Masters == nil {
 				a.Scan() // in a cluster the next turn, or the subscription at the node that is back, does
 			}
-			if later := time.Now().Add(scanShare * (time.Since(from) - a.waited)); later.After(next) {
+			if later := time.Now().Add(scanShare * time.Since(from)); later.After(next) {
 				next = later
 			}
 		}

@@ -119,6 +119,7 @@ func TestAScanWaitsForTheEventOfANumber(t *testing.T) {
 		if err := a.Look(ctx); err != nil {
 			t.Fatal(err)
 		}
+		secondLooks(t, a)
 		f, err := s.Find(ctx, "app1", k)
 		want := "unpaid"
 		if comes {
@@ -139,6 +140,7 @@ type restless struct {
 	event   func(n int)
 	answers int
 	timers  []string
+	strays  []string // due soon
 	scanned chan struct{}
 }
 
@@ -153,7 +155,7 @@ func (s *restless) Peek(_ context.Context, _ keys.Partition, ks []string, _ int6
 }
 
 func (s *restless) StraysDue(context.Context, keys.Partition, time.Duration) ([]string, time.Duration, error) {
-	return nil, 0, nil
+	return s.strays, 0, nil
 }
 
 func (s *restless) Evicts(context.Context) (bool, error) { return true, nil }
@@ -169,25 +171,59 @@ func (s *restless) Timers(ctx context.Context, _ func(context.Context, func(cont
 	return nil
 }
 
-// Events that never cease hold up neither the look that was asked for when a subscription
-// was made anew nor its end: a timer whose own event was lost may expire before they cease.
-func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
-	s := &restless{timers: []string{"app1:a:b:unheard", "app1:a:b:too"}, scanned: make(chan struct{})}
-	a := New(Options{Store: s, Routes: table(t), MaxBody: 1 << 10, OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {},
-		Logger: zaptest.NewLogger(t)})
-	s.event = func(n int) { a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "set") }
-	s.event(0)
-	a.Scan()
+// scans has an Adopter on s run until it has looked at all of its timers.
+func (s *restless) scans(t *testing.T, a *Adopter) {
+	t.Helper()
+	s.scanned = make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- a.Run(ctx) }()
 	select {
 	case <-s.scanned:
 	case <-time.After(20 * time.Second):
-		t.Error("nothing was scanned")
+		t.Error("not all timers were scanned")
 	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// Events that never cease hold up neither the look that was asked for when a subscription
+// was made anew nor its end: a timer whose own event was lost may expire before they cease.
+func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
+	s := &restless{timers: []string{"app1:a:b:unheard", "app1:a:b:too"}}
+	a := New(Options{Store: s, Routes: table(t), MaxBody: 1 << 10, OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {},
+		Logger: zaptest.NewLogger(t)})
+	s.event = func(n int) { a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "set") }
+	s.event(0)
+	a.Scan()
+	s.scans(t, a)
+}
+
+// Nor does a key that is to be looked at again, when its events have had time to come,
+// hold up a scan: neither one that is due soon, nor those of the scan's first pages.
+func TestAScanDoesNotWaitForSecondLooks(t *testing.T) {
+	s := &restless{timers: []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"}, strays: []string{"app1:a:b:soon"}, event: func(int) {}}
+	a := New(Options{Store: waiting{s}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, MaxBody: 1 << 10, Confirm: time.Hour,
+		OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Logger: zaptest.NewLogger(t)})
+	a.Scan()
+	s.scans(t, a)
+	if len(a.second) != 4 {
+		t.Errorf("%v are to be looked at again", a.second)
+	}
+}
+
+// waiting is a store in which each timer holds a number, of which events have not yet said
+// whether it is a payload.
+type waiting struct{ *restless }
+
+func (waiting) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []store.Seen, int, error) {
+	var seen []store.Seen
+	for _, k := range ks {
+		w := store.Seen{Key: k, Value: []byte("1"), Length: 1, Expire: time.Now().Add(time.Hour).UnixMilli()}
+		w.Found = store.Found{Notice: &notice.Notice{Key: k, Due: time.Now().Add(2 * time.Hour)}, State: notice.Scheduled}
+		seen = append(seen, w)
+	}
+	return time.Now(), seen, len(ks), nil
 }

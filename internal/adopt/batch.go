@@ -197,7 +197,7 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 		case "":
 			continue
 		case opWait:
-			a.wait(s.Key)
+			a.compareLater(s.Key)
 			continue
 		}
 		x := store.Adoption{Seen: *s, Op: op}

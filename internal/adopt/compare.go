@@ -56,10 +56,11 @@ func (a *Adopter) compareAll(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := a.compareKeys(ctx, ks); err != nil {
+			a.compareLater(ks...)
+			if err := a.Drain(ctx); err != nil {
 				return err
 			}
-			if err := a.Drain(ctx); err != nil {
+			if err := a.lookAgain(ctx); err != nil {
 				return err
 			}
 			cursor = next
@@ -84,55 +85,69 @@ func (a *Adopter) compareDue(ctx context.Context) error {
 		if next > 0 {
 			wait = min(wait, max(next-soon+soonEvery/2, soonEvery))
 		}
-		return a.compareKeys(ctx, ks)
+		a.compareLater(ks...)
+		return nil
 	})
 	a.compare = time.Now().Add(wait)
 	return err
 }
 
-// nextTurn is when Run has something to do.
-func (a *Adopter) nextTurn(next time.Time) time.Time {
-	if a.o.Masters == nil && !a.evicts && a.o.Events() && a.compare.Before(next) {
-		return a.compare
+// nextTurn is when Run has something to do, given the next look at all keys.
+func (a *Adopter) nextTurn(turn time.Time) time.Time {
+	if a.o.Masters == nil && !a.evicts && a.o.Events() && a.compare.Before(turn) {
+		turn = a.compare
 	}
-	return next
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.second) > 0 && a.second[0].at.Before(turn) {
+		turn = a.second[0].at
+	}
+	return turn
 }
 
-// compareKeys looks at keys whose timers are not as they should be, after a while in
-// which the events that tell why may come: a timer that was shortened and has
-// just expired is gone, too, and its notice is due.
-func (a *Adopter) compareKeys(ctx context.Context, ks []string) error {
-	if len(ks) == 0 {
+// secondLook is a key whose timer is not as it should be, and when to look at it again.
+type secondLook struct {
+	key string
+	at  time.Time
+}
+
+// compareLater has keys looked at again after a while in which the events may come that
+// tell why they are as they are: a timer that was shortened and has just expired is gone,
+// too, and its notice is due.
+func (a *Adopter) compareLater(ks ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := time.Now().Add(a.o.Confirm)
+	for _, k := range ks {
+		a.second = append(a.second, secondLook{k, at})
+	}
+}
+
+// lookAgain takes second looks whose time has come, a page of them at most. The events that
+// came meanwhile are to have been followed.
+func (a *Adopter) lookAgain(ctx context.Context) error {
+	a.mu.Lock()
+	n, now := 0, time.Now()
+	for n < min(len(a.second), scanBatch) && !a.second[n].at.After(now) {
+		n++
+	}
+	looks := a.second[:n:n]
+	a.second = a.second[n:]
+	a.mu.Unlock()
+	if n == 0 {
 		return nil
 	}
-	if err := a.awaitEvents(ctx); err != nil {
-		return err
-	}
-	some := make(map[string]eventSet, len(ks))
-	for _, k := range ks {
-		some[k] = eventSet{compared: true}
+	some := make(map[string]eventSet, n)
+	for _, l := range looks {
+		some[l.key] = eventSet{compared: true}
 	}
 	_, err := a.followKeys(ctx, some)
-	return err
-}
-
-// awaitEvents follows events for a while.
-func (a *Adopter) awaitEvents(ctx context.Context) error {
-	defer a.signal() // what was asked for meanwhile is Run's to do
-	defer func(from time.Time) { a.waited += time.Since(from) }(time.Now())
-	enough := time.After(a.o.Confirm)
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-enough:
-			return a.Drain(ctx)
-		case <-a.wake:
-			if err := a.Drain(ctx); err != nil {
-				return err
-			}
-		}
+	if err != nil {
+		a.mu.Lock()
+		a.second = append(looks, a.second...)
+		a.mu.Unlock()
 	}
+	return err
 }
 
 var _ Store = (*store.Store)(nil)

@@ -26,6 +26,17 @@ func table(t *testing.T) *route.Table {
 	return routes
 }
 
+// secondLooks takes those that wait, each at its time.
+func secondLooks(t *testing.T, a *Adopter) {
+	t.Helper()
+	for len(a.second) > 0 {
+		time.Sleep(time.Until(a.second[0].at)) // sleep: as long as events are waited for
+		if err := a.lookAgain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
 	srv := redistest.Start(t)
 	ctx, c := t.Context(), srv.Client()
@@ -61,6 +72,8 @@ func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
 	if err := a.compareDue(ctx); err != nil {
 		t.Fatal(err)
 	}
+	state(near, notice.Scheduled) // its event may be on its way
+	secondLooks(t, a)
 	state(near, notice.Cancelled)
 	state(far[1], notice.Scheduled)
 	// What an eviction may have taken is not cancelled.
@@ -69,11 +82,13 @@ func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
 	if err := a.compareAll(ctx); err != nil || !a.evicts {
 		t.Fatal(a.evicts, err)
 	}
+	secondLooks(t, a)
 	state(far[1], notice.Scheduled)
 	c.ConfigSet(ctx, "maxmemory-policy", "noeviction")
 	if err := a.compareAll(ctx); err != nil || a.evicts {
 		t.Fatal(a.evicts, err)
 	}
+	secondLooks(t, a)
 	for _, k := range far[1:] {
 		state(k, notice.Cancelled)
 	}
@@ -119,6 +134,19 @@ func TestWhatWaitsIsBoundedHoweverLongRedisFails(t *testing.T) {
 	}
 	if err := a.Drain(t.Context()); err == nil || len(a.pending) == 0 {
 		t.Errorf("%d keys wait, %v", len(a.pending), err)
+	}
+}
+
+// A second look that fails is taken again.
+func TestASecondLookIsTakenThoughRedisFailsAtFirst(t *testing.T) {
+	a := New(Options{Store: away{}, Routes: table(t), Confirm: time.Nanosecond, Logger: zap.NewNop()})
+	a.compareLater("app1:a:b:1", "app1:a:b:2")
+	a.o.Confirm = time.Hour
+	a.compareLater("app1:a:b:3")
+	for range 2 {
+		if err := a.lookAgain(t.Context()); err == nil || len(a.second) != 3 || a.second[0].key != "app1:a:b:1" {
+			t.Errorf("%v, %v", a.second, err)
+		}
 	}
 }
 

@@ -36,23 +36,8 @@ func (a *Adopter) scanDue(next *time.Time) bool {
 	return true
 }
 
-// wait keeps a key for a second look of the scan.
-func (a *Adopter) wait(key string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.second = append(a.second, key)
-}
-
-// waiting are the keys to look at a second time.
-func (a *Adopter) waiting() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	ks := a.second
-	a.second = nil
-	return ks
-}
-
-// Look looks at all keys, and meanwhile what events name. Run does so too.
+// Look looks at all keys, and meanwhile at what events name. What is to be looked at a
+// second time is left to Run, so that no page waits for another's events.
 func (a *Adopter) Look(ctx context.Context) error {
 	for _, p := range a.prefixes {
 		err := a.o.Store.Timers(ctx, a.o.Masters, p+":*", scanBatch, func(ctx context.Context, ks []string) error {
@@ -68,7 +53,7 @@ func (a *Adopter) Look(ctx context.Context) error {
 			if err := a.Drain(ctx); err != nil && a.o.Masters == nil {
 				return err
 			}
-			if err := a.compareKeys(ctx, a.waiting()); err != nil {
+			if err := a.lookAgain(ctx); err != nil {
 				return err
 			}
 			return a.compareDue(ctx)
