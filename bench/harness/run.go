@@ -190,6 +190,10 @@ func makePlan(o Options) (plan, error) {
 			}
 		}
 	}
+	// Of those that have no part in these cases nothing is said anew.
+	p.entries = slices.DeleteFunc(p.entries, func(e peer.Entry) bool {
+		return !slices.ContainsFunc(p.cells, func(c Cell) bool { return c.Peer == e.Info.Name })
+	})
 	return p, nil
 }
 
