@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -204,14 +205,27 @@ const (
 	busOffset  = 10000
 )
 
+// given is when each port was last given to somebody of this process. It is a variable of
+// the package because ports are the machine's.
+var given = struct {
+	sync.Mutex
+	at map[int]time.Time
+}{at: map[int]time.Time{}}
+
 // FreePort is a port of the loopback interface that nobody listens on, nor on the
-// port of the cluster's bus that belongs to it.
+// port of the cluster's bus that belongs to it. In this process no other call gets it for a
+// minute, in which its caller may come to listen.
 func FreePort() (int, error) {
 	const tries = 50
-	at := (os.Getpid()*131 + int(time.Now().UnixNano()/1000)) % busOffset
+	now := time.Now()
+	given.Lock()
+	defer given.Unlock()
+	at := (os.Getpid()*131 + int(now.UnixNano()/1000)) % busOffset
 	for range tries {
 		at = (at + 617) % busOffset
-		if port := lowestPort + at; unused(port) && unused(port+busOffset) {
+		port := lowestPort + at
+		if now.Sub(given.at[port]) > time.Minute && unused(port) && unused(port+busOffset) {
+			given.at[port] = now
 			return port, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,5 +200,31 @@ func TestSplitLine(t *testing.T) {
 		if got := splitLine(line); !slices.Equal(got, want) {
 			t.Errorf("%q: %q", line, got)
 		}
+	}
+}
+
+// Tests that run side by side start servers side by side, and each looks for a port before
+// its server listens there.
+func TestNoPortIsGivenTwice(t *testing.T) {
+	const n = 200
+	ports := make(chan int, n)
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			port, err := FreePort()
+			if err != nil {
+				t.Error(err)
+			}
+			ports <- port
+		})
+	}
+	all.Wait()
+	close(ports)
+	seen := map[int]bool{}
+	for port := range ports {
+		if seen[port] {
+			t.Errorf("%d is given twice", port)
+		}
+		seen[port] = true
 	}
 }

@@ -54,7 +54,7 @@ func run(m *testing.M) (code int, err error) {
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections() // it is one
 		err = goleak.Find()
 	}
-	return code, errors.Join(err, taken.end())
+	return code, errors.Join(err, taken.end(code))
 }
 
 // await polls until ok, and fails the test when that takes too long.

@@ -175,6 +175,7 @@ func newRedis(t testing.TB, options ...redistest.Option) *database {
 	if taken.way == nil {
 		return alone(t, options...)
 	}
+	taken.note(t)
 	db := taken.way.set(t, options...)
 	taken.put(t, db)
 	return db

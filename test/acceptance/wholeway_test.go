@@ -38,14 +38,12 @@ type journey struct {
 	server string              // its version
 }
 
-// put notes a test and its Redis.
-func (j *journey) put(t testing.TB, db *database) {
+// note notes a test that is about to start a Redis, which may fail.
+func (j *journey) note(t testing.TB) {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
-	version := versionOf(t, db.servers[0].Client())
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.env[db.url], j.server = db.env, version
 	if _, there := j.failed[name]; !there {
 		j.failed[name] = false
 	}
@@ -54,6 +52,15 @@ func (j *journey) put(t testing.TB, db *database) {
 		defer j.mu.Unlock()
 		j.failed[name] = j.failed[name] || t.Failed()
 	})
+}
+
+// put notes a Redis that a test has started.
+func (j *journey) put(t testing.TB, db *database) {
+	t.Helper()
+	version := versionOf(t, db.servers[0].Client())
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.env[db.url], j.server = db.env, version
 }
 
 func (j *journey) envOf(url string) []string {
@@ -130,8 +137,9 @@ func (j *journey) failing() (names []string) {
 	return names
 }
 
-// end records the run, and is an error if a test that ran has no Redis on the way.
-func (j *journey) end() error {
+// end records the run, of which code is the exit code, and is an error if a test that ran
+// has no Redis on the way, or failed without the row saying so.
+func (j *journey) end(code int) error {
 	if j.way == nil || !j.all {
 		return nil
 	}
@@ -154,6 +162,9 @@ func (j *journey) end() error {
 		default:
 			row.Passed++
 		}
+	}
+	if code != 0 && len(row.Failed) == 0 {
+		return errors.New("what failed is none of the tests that started a Redis; no row is written")
 	}
 	if err := row.Put(); err != nil {
 		return err
