@@ -213,8 +213,9 @@ var given = struct {
 }{at: map[int]time.Time{}}
 
 // FreePort is a port of the loopback interface that nobody listens on, nor on the
-// port of the cluster's bus that belongs to it. In this process no other call gets it for a
-// minute, in which its caller may come to listen.
+// port of the cluster's bus that belongs to it. In this process no other call gets it for ten
+// minutes, in which its caller may come to listen, or be down for a while: sentinels that watch
+// its address would take another's server for it.
 func FreePort() (int, error) {
 	const tries = 50
 	now := time.Now()
@@ -224,7 +225,7 @@ func FreePort() (int, error) {
 	for range tries {
 		at = (at + 617) % busOffset
 		port := lowestPort + at
-		if now.Sub(given.at[port]) > time.Minute && unused(port) && unused(port+busOffset) {
+		if now.Sub(given.at[port]) > 10*time.Minute && unused(port) && unused(port+busOffset) {
 			given.at[port] = now
 			return port, nil
 		}
