@@ -175,8 +175,12 @@ func (s *Store) timersApart(ctx context.Context, ks []string, maxBody int64) (wh
 				return nil, nil, err
 			}
 		}
-		w := Seen{Key: k, Length: a.length.Val(), Expire: a.after.Val().Milliseconds()}
-		switch e := a.after.Val(); {
+		e := a.after.Val()
+		w := Seen{Key: k, Length: a.length.Val(), Expire: e.Milliseconds()}
+		if e < 0 {
+			w.Expire = -1
+		}
+		switch {
 		case e == -2: // go-redis gives -1 and -2 unscaled
 			w.Length = NoKey
 		case e != a.before.Val(), otherType != (a.value.Err() != nil), !otherType && int64(len(a.value.Val())) != min(w.Length, maxBody+1):
@@ -184,9 +188,6 @@ func (s *Store) timersApart(ctx context.Context, ks []string, maxBody int64) (wh
 			continue
 		case otherType:
 			w.Length = NoString
-		}
-		if a.after.Val() < 0 {
-			w.Expire = -1
 		}
 		if w.Length >= 0 && w.Length <= maxBody {
 			w.Value = []byte(a.value.Val())

@@ -243,6 +243,7 @@ var staying = []stay{
 	{"TestWrongConfigurationIsSaidAtOnce", noRedis, nil},
 	{"TestExamples", noRedis, nil},
 	{"TestWhatStaysIsThere", noRedis, nil},
+	{"TestATestWhoseRedisDoesNotStartHasFailed", noRedis, nil},
 	{"TestEachLineOfTheLogThroughAPipeIsJSON", "has a Redis that is refused at once, and one that is not there", nil},
 	{"TestPagesAmongAMillionNotices", "measures how long the scripts of pages hold one Redis, and writes it down", nil},
 	{"TestFiftyDashboards", "measures what dashboards cost one Redis, and writes it down", nil},
@@ -279,6 +280,29 @@ func TestWhatStaysIsThere(t *testing.T) {
 	} {
 		if sound(wrong, there, ways()) == nil {
 			t.Errorf("nothing is said of %v", wrong)
+		}
+	}
+}
+
+// unstarted is a test whose Redis does not start.
+type unstarted struct {
+	testing.TB
+	cleanup func()
+}
+
+func (u *unstarted) Name() string     { return "TestX/sub" }
+func (u *unstarted) Failed() bool     { return true }
+func (u *unstarted) Cleanup(f func()) { u.cleanup = f }
+
+// A test is counted whether its Redis starts or not, and after a subtest whose Redis did.
+func TestATestWhoseRedisDoesNotStartHasFailed(t *testing.T) {
+	for _, failed := range []map[string]bool{{}, {"TestX": false}} {
+		j := &journey{failed: failed}
+		u := &unstarted{TB: t}
+		j.note(u)
+		u.cleanup()
+		if got := j.failing(); !slices.Equal(got, []string{"TestX"}) {
+			t.Errorf("%v", got)
 		}
 	}
 }
