@@ -132,7 +132,7 @@ func lacks(m map[string]json.RawMessage, at, state string, due, died time.Time) 
 			name = "outcome"
 		}
 		return wrongField(at+name, "want scheduled, claimed or dead: what has been delivered or cancelled is not put back")
-	case err == nil && u.User != nil:
+	case err == nil && passwordMissing(u, m["outcome"] != nil):
 		return wrongField(at+"url", "names a user, whose password was not kept")
 	case state == "":
 		return wrongField(at+"state", "is missing; want scheduled, claimed or dead")
@@ -142,4 +142,11 @@ func lacks(m map[string]json.RawMessage, at, state string, due, died time.Time) 
 		return wrongField(at+"settled_at", "is missing: when it died")
 	}
 	return nil
+}
+
+// passwordMissing reports whether the password was removed: the API shows xxxxx in its
+// place, and the history stores the user only.
+func passwordMissing(u *url.URL, fromHistory bool) bool {
+	password, has := u.User.Password()
+	return password == "xxxxx" || u.User != nil && !has && fromHistory
 }

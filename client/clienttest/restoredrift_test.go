@@ -40,6 +40,7 @@ func restoring(w *world) {
 	for what, change := range inOrder(map[string][2]string{
 		"delivered": {`"state":"dead"`, `"state":"delivered"`}, "no time of death": {`"settled_at"`, `"ended_at_not"`}, "secrets": {`"state"`, `"headers_withheld":["X-A"],"state"`},
 		"no body": {`"state"`, `"body_kept":false,"state"`}, "no state": {`"state":"dead",`, ""}, "no id": {`"id":`, `"body_sha256":`},
+		"a password": {"://", "://me:pass@"}, "a user": {"://", "://me@"}, "the mark of a password": {"://", "://me:xxxxx@"}, "a password and no name": {"://", "://:pass@"},
 	}) {
 		line := strings.Replace(letter, change[0], change[1], 1)
 		if line == letter {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -34,7 +33,7 @@ type RestoreRequest struct {
 	Ending       int               `json:"ending,omitempty"`
 	Replay       string            `json:"replay,omitempty" maxLength:"64" doc:"The id of the replay that sent it again."`
 	Attempts     []Attempt         `json:"attempts,omitempty"`
-	URL          string            `json:"url,omitempty" doc:"One with a user is refused: its password was not kept."`
+	URL          string            `json:"url,omitempty" doc:"Refused if its password was removed: the password is xxxxx, or an entry of the history has a user and no password."`
 	Audience     string            `json:"audience,omitempty"`
 	Method       string            `json:"method,omitempty" enum:"POST,PUT,GET"`
 	ContentType  string            `json:"content_type,omitempty"`
@@ -105,7 +104,7 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 	var id string
 	var made time.Time
 	var state notice.State
-	most := 0
+	fromHistory, most := false, 0
 	err = object(data, prefix, restoreFields, &f, func(name, at string, raw []byte) {
 		switch name {
 		case "key":
@@ -113,7 +112,7 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 		case "id":
 			id = stringField(&f, at, raw)
 		case "state", "outcome":
-			state = notice.State(stringField(&f, at, raw))
+			state, fromHistory = notice.State(stringField(&f, at, raw)), fromHistory || name == "outcome"
 			if pending := state == notice.Scheduled || state == notice.Claimed; state != notice.Dead && (name == "outcome" || !pending) {
 				f.add(at, shown(raw), "want scheduled, claimed or dead: what has been delivered or cancelled is not put back")
 			}
@@ -159,7 +158,7 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 	if err := a.bodyOf(&it, prefix, &f); err != nil {
 		return it, err
 	}
-	if u, err := url.Parse(it.req.URL); err == nil && u.User != nil {
+	if notice.PasswordMissing(it.req.URL, fromHistory) {
 		f.add(prefix+"url", nil, "names a user, whose password was not kept")
 	}
 	switch {

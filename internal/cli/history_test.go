@@ -6,22 +6,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/history"
-	"notifier/internal/keyring"
 	"notifier/internal/notice"
-	"notifier/internal/session"
 	"notifier/internal/store"
-	"notifier/internal/ui"
 )
 
 // kept is a history in SQLite, and puts an ending into it.
@@ -208,15 +202,7 @@ func TestExportAndImport(t *testing.T) {
 // back as they were, once, and schedules nothing.
 func TestImportPutsDeadLettersBack(t *testing.T) {
 	db, put := kept(t)
-	pages := ""
-	d := newTestCLI(t, func(o *api.Options) {
-		o.History = db
-		office := session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Register: o.Engine, Clients: access.NewClients(nil)})
-		p := ui.New(ui.Options{Engine: o.Engine.(ui.Engine), Routes: o.Routes, Loopback: true, Sessions: office})
-		s := httptest.NewServer(p)
-		t.Cleanup(s.Close)
-		pages = s.URL
-	})
+	d, pages := newTestCLIWithPages(t, db)
 	content := notice.Content{URL: "https://shop.example/x", Headers: []notice.Header{{Name: "X-A", Value: "1"}}, Ladder: notice.Ladder{}, Body: []byte("{\"n\": [1,\n  2]}")}
 	const died, other = "app1:orders:t:dead", "app1:orders:t:other"
 	for _, key := range []string{died, other, "app1:orders:t:delivered"} {
@@ -243,16 +229,8 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 	if strings.Count(exported, "\n") != 3 || strings.Count(listed, "\n") != 3 {
 		t.Fatalf("%s%s", exported, listed)
 	}
-	a, err := http.Get(pages + "/ui/dead/download?host=shop.example&reason=timeout&route=orders")
-	if err != nil {
-		t.Fatal(err)
-	}
-	downloaded, err := io.ReadAll(a.Body)
-	_ = a.Body.Close()
-	if err != nil || a.StatusCode != 200 {
-		t.Fatalf("%v %d %s", err, a.StatusCode, downloaded)
-	}
-	for name, file := range map[string]string{"export": exported, "list": listed, "download": string(downloaded)} {
+	downloaded := download(t, pages, "host=shop.example&reason=timeout&route=orders")
+	for name, file := range map[string]string{"export": exported, "list": listed, "download": downloaded} {
 		t.Run(name, func(t *testing.T) {
 			d.t = t
 			d.engine.Drop(died)

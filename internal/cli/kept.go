@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 
 	"notifier/client"
+	"notifier/internal/notice"
 )
 
 // keptLine is a line of a file that import reads, if it shows a notice that was kept:
@@ -48,15 +48,14 @@ func (k *keptLine) dead() bool { return k.State == client.Dead || k.Outcome == c
 
 // whole says what is missing of it that it takes to send it as it would have been.
 func (k *keptLine) whole() error {
-	u, err := url.Parse(k.URL)
 	switch {
 	case k.Masked:
-		return errors.New("its body was masked")
+		return errors.New("parts of it were masked")
 	case k.BodyKept != nil && !*k.BodyKept:
 		return errors.New("the history has not kept its body")
 	case len(k.Withheld) > 0:
 		return fmt.Errorf("its header %s, whose value is a secret, was not kept", k.Withheld[0])
-	case err == nil && u.User != nil:
+	case notice.PasswordMissing(k.URL, k.Outcome != ""):
 		return errors.New("its url names a user, whose password was not kept")
 	}
 	return nil

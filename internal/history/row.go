@@ -82,14 +82,7 @@ func HostOf(address string) string {
 
 // PasswordWithheld reports whether an address may have had a password that is not
 // kept: it has a user and none.
-func PasswordWithheld(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
-		return false
-	}
-	_, has := u.User.Password()
-	return !has
-}
+func PasswordWithheld(address string) bool { return notice.PasswordMissing(address, true) }
 
 func withoutPassword(address string) string {
 	if !strings.Contains(address, "@") {

@@ -49,10 +49,12 @@ type attempt struct {
 }
 
 // lineOf is all that it takes to put a dead letter back as it was, or to schedule it
-// again. One that was purged is kept for the retention still, so a line that
-// schedules replaces it.
+// again: passwords and the values of secret headers too, unless parts are masked. A
+// purged dead letter is kept until its retention ends, so a line that schedules
+// replaces it.
 func (p *Pages) lineOf(f *store.Found) line {
 	address, all := p.o.Mask.URL(f.URL)
+	all = all && (!p.o.Mask.All() || p.address(f.URL) == f.URL)
 	l := line{Key: f.Key, ID: f.ID(), State: f.State, Reason: f.Reason, Due: notice.Stamp(f.Due), CreatedAt: notice.Stamp(f.Made.Time()),
 		SettledAt: notice.Stamp(f.SettledAt), Made: f.AttemptsMade, EndedBefore: f.Endings, Replay: f.Replay, Attempts: make([]attempt, len(f.Attempts)),
 		URL: address, Audience: f.Audience, Method: f.Method, ContentType: f.ContentType, OnDuplicate: string(store.Replace)}
@@ -75,7 +77,12 @@ func (p *Pages) lineOf(f *store.Found) line {
 	}
 	body, ok := p.o.Mask.Body(f.Body)
 	hidden := !ok || !bytes.Equal(body, f.Body)
-	l.Masked = hidden || !all
+	if l.Masked = hidden || !all; l.Masked { // it does not come back, so it needs no secret
+		l.URL = p.address(f.URL)
+		for _, h := range p.headers(f.Headers) {
+			l.Headers[h.Name] = h.Value
+		}
+	}
 	switch {
 	case hidden && json.Valid(body):
 		l.Body = json.RawMessage(body)

@@ -18,7 +18,7 @@ import (
 // What may not be seen stands on no page, in no sample of a group, in no download and
 // in nothing that a receiver says; and no search finds it.
 func TestWhatIsMaskedIsNowhere(t *testing.T) {
-	words := []string{"4111111111111111", "secretword", "secretheader", "secretquery"}
+	words := []string{"4111111111111111", "secretword", "secretheader", "secretquery", "secretpass", "secretauth"}
 	for name, c := range map[string]struct {
 		all         bool
 		paths       string
@@ -38,14 +38,14 @@ func TestWhatIsMaskedIsNowhere(t *testing.T) {
 			engine, at := instances(t, 1, clients, func(o *ui.Options) {
 				o.Mask = rules
 				o.Probe = func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
-					return callback.Exchange{Method: "POST", URL: n.URL, RequestHeaders: slices.Concat(n.Headers, []notice.Header{{Name: "pin", Value: "secretheader"}}), RequestBody: string(n.Body), Status: 200,
+					return callback.Exchange{Method: "POST", URL: callback.RedactURL(n.URL), RequestHeaders: slices.Concat(n.Headers, []notice.Header{{Name: "pin", Value: "secretheader"}}), RequestBody: string(n.Body), Status: 200,
 						ResponseHeaders: []notice.Header{{Name: "x-echo", Value: echo}, {Name: "Pin", Value: "secretheader"}}, ResponseBody: echo, Result: notice.DeliveredResult(200)}
 				}
 			})
 			const key = "app1:orders:t:1"
 			body := []byte(`{ "order": 4711,"card":{"number":"4111111111111111"},"x":[{"pin":"secretword"}]}`)
-			if _, err := engine.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{URL: "https://shop.example/?n=seven&pin=secretquery", Body: body,
-				Headers: []notice.Header{{Name: "Pin", Value: "secretheader"}, {Name: "X-Tenant", Value: "seven"}}}}); err != nil {
+			if _, err := engine.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{URL: "https://me:secretpass@shop.example/?n=seven&pin=secretquery", Body: body,
+				Headers: []notice.Header{{Name: "Pin", Value: "secretheader"}, {Name: "X-Tenant", Value: "seven"}, {Name: "Authorization", Value: "secretauth"}}}}); err != nil {
 				t.Fatal(err)
 			}
 			engine.Answers(echo)

@@ -231,7 +231,7 @@ func TestDeadLettersByWhatTheyDiedOf(t *testing.T) {
 	s.dead("app1:orders:paid:g2", "https://other.example/", notice.ReasonGone, "left")
 	s.get("/ui/dead").is(200).says("timeout shop.example 6", "gone shop.example 1", "gone other.example 1", "8 dead letters looked at")
 	const group = "/ui/dead/group?host=shop.example&reason=timeout&route=orders"
-	s.get(group).is(200).says("6 notices", "Redrive 6 notices", "Download 6 notices", "app1:orders:paid:t5").saysNot("paid:g1")
+	s.get(group).is(200).says("6 notices", "Redrive 6 notices", "The file contains secrets", "Download 6 notices", "app1:orders:paid:t5").saysNot("paid:g1")
 	file := s.get("/ui/dead/download?host=shop.example&reason=timeout&route=orders").is(200)
 	lines := strings.Split(strings.TrimSpace(file.body), "\n")
 	if len(lines) != 6 || !strings.Contains(lines[0], `"key":"app1:orders:paid:t`) || !strings.Contains(lines[0], `"body":{"of":"app1`) || file.Header.Get("Content-Type") != "application/x-ndjson" {
