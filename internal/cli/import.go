@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +32,7 @@ func (a *command) importing() *cobra.Command {
 		Use:   "import FILE",
 		Short: "Schedule the notices of a file, one JSON object a line",
 		Long: `Schedules the notices of FILE, each a line of JSON as POST /v1/notices takes it.
-FILE - reads the standard input.
+FILE - reads the standard input. A FILE that is packed with gzip is unpacked.
 
 How far it came is written to FILE.progress. After an interruption the same
 command goes on from there; lines that were sent already are met with "kept
@@ -53,7 +51,7 @@ redrive; what was delivered, cancelled or replaced is counted and left alone. Wi
 lacks something that was not kept (a body, a secret header, the password of a url) is
 refused.`,
 		Example: `  notifier import notices.ndjson
-  zcat notices.gz | notifier import -`,
+  notifier import month.ndjson.gz`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
@@ -69,7 +67,7 @@ refused.`,
 }
 
 // progress is what FILE.progress holds. Offset is behind the last line that was
-// answered, all lines before it included.
+// answered, all lines before it included; of a gzip file it counts the unpacked bytes.
 type progress struct {
 	Offset  int64  `json:"offset"`
 	Lines   int    `json:"lines"`
@@ -95,7 +93,11 @@ type importer struct {
 
 func (a *command) importFile(ctx context.Context, im *importer, name string) (err error) {
 	if name == "-" {
-		im.in, im.bar = bufio.NewReaderSize(a.Stdin, 1<<20), a.bar(-1, "importing", "lines")
+		text, err := unpacked(a.Stdin)
+		if err != nil {
+			return fmt.Errorf("read the standard input: %w", err)
+		}
+		im.in, im.bar = bufio.NewReaderSize(text, 1<<20), a.bar(-1, "importing", "lines")
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
@@ -117,69 +119,6 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 	}
 	_ = im.bar.Finish()
 	return im.finish()
-}
-
-// open reads the progress file, if there is one that belongs to f.
-func (im *importer) open(f *os.File, path string) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	head := make([]byte, 4096)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	sum := sha256.Sum256(head[:n])
-	im.path, im.Head = path, hex.EncodeToString(sum[:8])
-	raw, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		var p progress
-		if json.Unmarshal(raw, &p) != nil || p.Head != im.Head || p.Offset > info.Size() {
-			return fmt.Errorf("%s belongs to another file, or to this one before it was changed; remove it to begin anew, which is safe", path)
-		}
-		im.progress = p
-		im.app.complain("import: going on behind line %d", p.Lines)
-	case !errors.Is(err, os.ErrNotExist):
-		return err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	lines, err := countLines(f)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	if _, err := f.Seek(im.Offset, io.SeekStart); err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	im.in = bufio.NewReaderSize(f, 1<<20)
-	im.bar = im.app.bar(lines, "importing", "lines")
-	_ = im.bar.Set(im.Lines) // only drawing can fail
-	return nil
-}
-
-// countLines counts a file's lines, the last one even if it has no end.
-func countLines(f io.Reader) (n int64, err error) {
-	buf, open := make([]byte, 1<<20), false
-	for {
-		got, err := f.Read(buf)
-		if got > 0 {
-			n += int64(bytes.Count(buf[:got], []byte("\n")))
-			open = buf[got-1] != '\n'
-		}
-		if err == nil {
-			continue
-		}
-		if open {
-			n++
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		return n, err
-	}
 }
 
 // batchOf is some lines of the file that go into one request.

@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"notifier/internal/access"
 	"notifier/internal/api"
@@ -83,5 +88,57 @@ func TestImportPutsBackPasswordsOfDownload(t *testing.T) {
 		if now, err := d.engine.Find(t.Context(), key); err != nil || !reflect.DeepEqual(now, f) {
 			t.Errorf("%s: %v\n%+v %+v\nwas\n%+v %+v", key, err, now, now.Notice, f, f.Notice)
 		}
+	}
+}
+
+// An export with --gz is imported as it is, from a file, from the standard input, and
+// after an interruption.
+func TestImportReadsGzip(t *testing.T) {
+	db, put := kept(t)
+	d := newTestCLI(t, func(o *api.Options) { o.History = db })
+	const n = 3 * importBatch
+	for i := range n {
+		put(fmt.Sprint(i), time.Now(), func(r *history.Row) {
+			r.Outcome, r.Reason, r.URL = notice.EndDead, notice.ReasonTimeout, "https://shop.example/x"
+		})
+	}
+	packed, _ := d.run(0, "export", "--gz")
+	file := filepath.Join(t.TempDir(), "month.ndjson.gz")
+	if err := os.WriteFile(file, []byte(packed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cut := packed[:len(packed)-5]
+
+	d.stdin = packed
+	out, _ := d.run(0, "import", "-")
+	contains(t, out, "0 refused", fmt.Sprint(n, " put back as they were"))
+	for key := range d.engine.All() {
+		d.engine.Drop(key)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	d.wrap = func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			cancel()
+		})
+	}
+	d.runContext(ctx, 1, "import", file)
+	d.wrap = nil
+	out, _ = d.run(0, "import", file)
+	contains(t, out, "0 refused")
+	if d.engine.Len() != n || d.engine.Changes() != 2*n {
+		t.Errorf("%d notices after %d writes, want %d after %d", d.engine.Len(), d.engine.Changes(), n, 2*n)
+	}
+
+	for _, wrong := range []string{cut, packed[:12], "\x1f\x8bno gzip"} {
+		if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, errs := d.run(1, "import", file)
+		contains(t, errs, "unpack gzip")
+		d.stdin = wrong
+		_, errs = d.run(1, "import", "-")
+		contains(t, errs, "unpack gzip")
 	}
 }

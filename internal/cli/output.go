@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -151,9 +152,12 @@ func (a *command) sayAttempts(attempts []client.Attempt) {
 // word in the plural.
 func (a *command) bar(total int64, doing, what string) *progressbar.ProgressBar {
 	if !newScreen(a.Stderr, a.env).terminal || a.env["TERM"] == "dumb" {
-		return progressbar.DefaultSilent(total, doing)
+		return progressbar.NewOptions64(total, progressbar.OptionSetWriter(io.Discard), noTicker)
 	}
 	return progressbar.NewOptions64(total, progressbar.OptionSetDescription(doing), progressbar.OptionSetWriter(a.Stderr),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(what), progressbar.OptionSetPredictTime(true),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30))
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), noTicker)
 }
+
+// noTicker keeps the bar from starting a goroutine that an import that fails cannot end.
+var noTicker = progressbar.OptionSetSpinnerChangeInterval(0)

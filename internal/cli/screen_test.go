@@ -301,7 +301,7 @@ func TestImportsBarCountsLines(t *testing.T) {
 		t.Errorf("%d of %d, want 6 of 6", s.CurrentNum, s.Max)
 	}
 	for in, want := range map[string]int64{"": 0, "a": 1, "a\n": 1, "a\n\nb": 3} {
-		if n, err := countLines(bytes.NewBufferString(in)); n != want || err != nil {
+		if n, size, err := countLines(bytes.NewBufferString(in)); n != want || size != int64(len(in)) || err != nil {
 			t.Errorf("%q: %d, %v", in, n, err)
 		}
 	}
