@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"encoding/json"
 	"net/url"
 	"strings"
 	"unicode"
@@ -65,8 +66,16 @@ const minScrub = 4
 
 func (s *scrubber) add(values ...string) {
 	for _, v := range values {
-		if len(v) >= minScrub {
-			*s = append(*s, v)
+		if len(v) < minScrub {
+			continue
+		}
+		*s = append(*s, v)
+		quoted, err := json.Marshal(v)
+		if err == nil && string(quoted[1:len(quoted)-1]) != v { // a receiver that repeats it in JSON
+			*s = append(*s, string(quoted[1:len(quoted)-1]), strings.ReplaceAll(strings.ReplaceAll(v, `\`, `\\`), `"`, `\"`))
+		}
+		if escaped := url.QueryEscape(v); escaped != v {
+			*s = append(*s, escaped)
 		}
 	}
 }
@@ -77,12 +86,12 @@ func (s *scrubber) addURL(u *url.URL) {
 	}
 	if u.User != nil {
 		pw, _ := u.User.Password()
-		s.add(u.User.String(), pw, url.QueryEscape(pw), basicAuth(u.User))
+		s.add(u.User.String(), pw, basicAuth(u.User))
 	}
 	for name, vs := range u.Query() {
 		if notice.SecretName(name) {
 			for _, v := range vs {
-				s.add(v, url.QueryEscape(v))
+				s.add(v)
 			}
 		}
 	}

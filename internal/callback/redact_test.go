@@ -139,3 +139,14 @@ func TestNoSecretLeaks(t *testing.T) {
 		secrettest.Check(t, []string{secret}, err.Error())
 	}
 }
+
+// A receiver that repeats a secret in JSON or in a url escapes it.
+func TestEscapedSecretIsScrubbed(t *testing.T) {
+	var s scrubber
+	s.add(`se"cr<et`)
+	for _, echo := range []string{`se"cr<et`, `se\"cr<et`, `se\"cr\u003cet`, `se%22cr%3Cet`} {
+		if got := s.scrub("no " + echo); got != "no "+dots {
+			t.Errorf("%s: %s", echo, got)
+		}
+	}
+}

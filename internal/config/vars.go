@@ -117,9 +117,10 @@ var texts = map[string]string{
 		"CONCURRENCY always limits each instance.",
 	"UI_BODIES": "Whether the pages show notices' bodies and receivers' answers: `shown` or `masked`, which hides the queries of addresses and the values of notices' headers, too. " +
 		"What is masked is masked in downloads of dead letters as well, and `import` refuses it. The API shows all to who has a token.",
-	"UI_MASK": "What is masked in bodies and answers where they are shown: paths of JSON, comma-separated, such as `$.card.number`, `items[*].cvv` or `$..pan` (at any " +
-		"depth). Letter case does not matter. A header and a field of an address's query are members of one object each: `$.token` hides those, too. " +
-		"A body that is neither JSON nor a form is masked whole then.",
+	"UI_MASK": "JSON paths of the values that the pages mask, comma-separated: `$.card.number`, `items[*].cvv` or `$..pan` (at any depth). Letter case does not matter. " +
+		"Headers, a form's fields and a query's fields are members of one object each. `card[number]` and `card.number` are read as paths. JSON inside a string is masked too. " +
+		"A body is masked whole unless it is a JSON object or array, or its content type is `application/x-www-form-urlencoded`. " +
+		"A masked value of four or more bytes is masked in the rest of the notice and in answers.",
 	"UI": "Whether the pages for people are served, under `/ui/` of LISTEN.",
 	"DURABILITY": "What a call waits for that schedules or changes notices, before it answers: `memory` (that Redis has it), `replicas:N` (that N replicas have " +
 		"received it, too) or `fsync` (that it is on Redis's disk; needs Redis 8, or `appendfsync always`). What is not confirmed in time is " +

@@ -1,17 +1,20 @@
-// Package mask takes out of bodies and answers what may not be seen on the pages,
-// in what is searched there, and in what is downloaded.
+// Package mask hides parts of notices on the pages and in downloads.
 //
-// Rules are paths of JSON: $.card.number, items[*].cvv, $..pan (at any depth).
-// Names are compared without regard to case, for it is better to hide one too
-// many. What a path leads to, however large, becomes the text •••, and all else
-// stays as it was, order and spelling of numbers included.
+// Rules are JSON paths: $.card.number, items[*].cvv, $..pan (at any depth). Names
+// match without regard to case. A value that a path leads to becomes the text •••.
+// Everything else keeps its order and the spelling of its numbers.
 //
-// Where there are rules, a body that is neither JSON, of 1000 levels at most, nor a
-// form is hidden whole, because nobody can say what in it a path would lead to. A receiver's answer is
-// often short text, or JSON that was cut: of JSON what was cut off is dropped; of
-// text, what the rules hide of the notice's body is taken out, and it is hidden
-// whole if it has one of the rules' names in it. Of a notice whose body is hidden whole,
-// an answer that repeats a word of it is, too.
+// Masking fails closed: a body is hidden whole unless it is JSON of at most 1000
+// levels, or its content type says that it is a form. Flattened names are read as
+// paths too: card[number] and card.number are $.card.number. JSON inside a string or
+// a form's field is masked like the body. A string that cannot be parsed is hidden if
+// it contains the name of a hidden member.
+//
+// A hidden value of four or more bytes is also hidden in the rest of the notice:
+// other members, the address, headers and the receiver's answers. Plain and escaped
+// occurrences are replaced. If another spelling remains, such as base64, the whole
+// text is hidden. An answer is also hidden if it repeats a word of a text that was
+// hidden because it could not be parsed.
 //
 // The fields of an address's query, and a notice's headers, are members of one object
 // each: $.token hides the parameter and the header of that name.

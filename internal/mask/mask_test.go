@@ -1,6 +1,8 @@
 package mask
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -18,6 +20,7 @@ func TestBodies(t *testing.T) {
 	const card = `{"order":"4711","card":{"number":"4111111111111111","name":"A"},"items":[{"cvv":123,"n":1.50},{"cvv":"456"}],"pan":null}`
 	for _, c := range []struct{ paths, body, want string }{
 		{"", card, card},
+		{"", "no JSON", "no JSON"},
 		{"$.card.number", card, strings.Replace(card, `"4111111111111111"`, `"•••"`, 1)},
 		{"card.number", card, strings.Replace(card, `"4111111111111111"`, `"•••"`, 1)},
 		{"['card'][\"number\"]", card, strings.Replace(card, `"4111111111111111"`, `"•••"`, 1)},
@@ -34,64 +37,161 @@ func TestBodies(t *testing.T) {
 		{"a", `{"a":1,"a":2}`, `{"a":"•••","a":"•••"}`},
 		{"a", `{"\u0061":1}`, `{"a":"•••"}`},
 		{"a", `{"b":{"a":1}}`, `{"b":{"a":1}}`},
-		{"a", `"a"`, `"a"`},
+		{"a", `null`, `null`},
 		{"a", ` {"b" : 1e400, "c":"<&>\u2028"} `, ` {"b" : 1e400, "c":"<&>\u2028"} `},
 		{"a", ` {"b" : 1e400, "c":"<&>\u2028", "a": 1} `, `{"b":1e400,"c":"<&>\u2028","a":"•••"}`},
-		{"card", "order=4711&card=4111&x=%20", "order=4711&card=•••&x=%20"},
-		{"card", "c%61rd=4111", "c%61rd=•••"},
-		{"$..card", "order=1&card=2", "order=1&card=•••"},
 	} {
-		got, ok := rules(t, c.paths).Body([]byte(c.body))
+		got, ok := body(t, c.paths, "application/json", c.body)
 		if !ok || string(got) != c.want {
 			t.Errorf("%s of %s:\n%s, %v, want\n%s", c.paths, c.body, got, ok, c.want)
-		}
-	}
-	// What is no JSON is hidden whole.
-	for _, body := range []string{"card 4111", `{"a":1`, `{"a":1}{"card":2}`, "\x00\x01", "<card>4111</card>", `{"a":1} x`, "a=1&b", `{"a=1`, "{]"} {
-		if got, ok := rules(t, "card").Body([]byte(body)); ok || got != nil {
-			t.Errorf("%q: %q is shown", body, got)
 		}
 	}
 	all, err := New(true, "a")
 	if err != nil || !all.All() || all.None() {
 		t.Fatal(err)
 	}
-	if got, ok := all.Body([]byte("{}")); ok || got != nil {
+	if got, ok := all.View(Sent{Body: []byte("{}")}).Body(); ok || got != nil {
 		t.Errorf("%q", got)
 	}
-	if got, ok := all.Body(nil); !ok || got != nil {
+	if got, ok := all.View(Sent{}).Body(); !ok || got != nil {
 		t.Error("an empty body is hidden")
 	}
 	var none *Rules
-	if got, ok := none.Body([]byte("x")); !ok || string(got) != "x" || !none.None() || none.All() {
+	if got, ok := none.View(Sent{Body: []byte("x")}).Body(); !ok || string(got) != "x" || !none.None() || none.All() {
 		t.Errorf("%q", got)
 	}
-	deep := strings.Repeat("[", 20000)
-	if got, ok := rules(t, "a").Body([]byte(deep)); ok {
-		t.Errorf("%.20s", got)
+}
+
+func body(t *testing.T, paths, contentType, text string) ([]byte, bool) {
+	t.Helper()
+	return rules(t, paths).View(Sent{ContentType: contentType, Body: []byte(text)}).Body()
+}
+
+const form = "application/x-www-form-urlencoded"
+
+// A text with an equals sign is not a form: only the content type says so.
+func TestBodyThatCannotBeParsedIsHidden(t *testing.T) {
+	for _, text := range []string{"card 4111", `{"a":1`, `{"a":1}{"card":2}`, "\x00\x01", "<card>4111</card>", `{"a":1} x`, "a=1&b", `{"a=1`, "{]",
+		"4111111111111111,737,x=1", "PAN:4111111111111111;a=b", "NDExMTExMTExMTExMTExMT0=", "a=1", "4111111111111111", `"4111111111111111"`, "{\"a\":\"\xff4111\"}",
+		strings.Repeat("[", 20000)} {
+		for _, contentType := range []string{"", "text/plain", "application/json", "multipart/form-data; boundary=x", "application/x-www-form-urlencodedx"} {
+			if got, ok := body(t, "card", contentType, text); ok || got != nil {
+				t.Errorf("%q as %q: %q is shown", text, contentType, got)
+			}
+		}
+	}
+	for _, text := range []string{"a=1&b", "a=1&", "4111111111111111,737,x=1", "PAN:4111111111111111;a=b", "a=%zz", "%zz=1", "4111=1;5555", "=1", `{"a":"b=c"}`} {
+		if got, ok := body(t, "card", form, text); ok || got != nil {
+			t.Errorf("%q as a form: %q is shown", text, got)
+		}
+	}
+}
+
+func TestFormFieldsAreHiddenByPath(t *testing.T) {
+	for _, c := range []struct{ paths, text, want string }{
+		{"card", "order=4711&card=4111&x=%20", "order=4711&card=•••&x=%20"},
+		{"card", "c%61rd=4111", "c%61rd=•••"},
+		{"$..card", "order=1&card=2", "order=1&card=•••"},
+		{"card", "a=1;card=4111", "a=1;card=•••"},
+		{"card.number", "card[number]=4111&a=1", "card[number]=•••&a=1"},
+		{"card.number", "card%5Bnumber%5D=4111", "card%5Bnumber%5D=•••"},
+		{"card.number", "Card.Number=4111&card=x", "Card.Number=•••&card=x"},
+		{"card.number", "card['number']=4111", ""}, // no name of a field
+		{"items[*].cvv", "items[].cvv=123&items[0][cvv]=124&items.1.cvv=125&cvv=126", "items[].cvv=•••&items[0][cvv]=•••&items.1.cvv=•••&cvv=126"},
+		{"items[1].cvv", "items[0].cvv=123&items[1].cvv=124&items[].cvv=125", "items[0].cvv=123&items[1].cvv=•••&items[].cvv=•••"},
+		{"$..pin", "a[b][pin]=1234&a.pin.b=1", "a[b][pin]=•••&a.pin.b=•••"},
+		{"card.number", `biz_content={"card":{"number":"4111"},"a":1}`, "biz_content=%7B%22card%22%3A%7B%22number%22%3A%22•••%22%7D%2C%22a%22%3A1%7D"},
+		{"biz.card", `biz={"card":"4111"}`, "biz=%7B%22card%22%3A%22•••%22%7D"},
+		{"card", `biz={"card":"4111"`, "biz=•••"},
+		{"card", "data=card%3D4111%26a%3D1&b=2", "data=•••&b=2"},
+		{"card", "card=4111111111111111&b=no+4111111111111111&x4111111111111111=1", "card=•••&b=no+•••&•••=1"},
+	} {
+		got, ok := body(t, c.paths, form+"; charset=utf-8", c.text)
+		if string(got) != c.want || ok != (c.want != "") {
+			t.Errorf("%s of %s:\n%s, %v, want\n%s", c.paths, c.text, got, ok, c.want)
+		}
+	}
+}
+
+// JSON inside a string, and names that are flattened, are read as paths.
+func TestNestedDocumentsAreMasked(t *testing.T) {
+	deep := `{"card":"4111"}`
+	for range maxNested + 1 {
+		text, err := json.Marshal(map[string]string{"a": deep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deep = string(text)
+	}
+	for _, c := range []struct{ paths, text, want string }{
+		{"card", `{"a":"{\"card\":\"4111\",\"b\":1}"}`, `{"a":"{\"card\":\"•••\",\"b\":1}"}`},
+		{"a.card", `{"a":"{\"card\":\"4111\"}"}`, `{"a":"{\"card\":\"•••\"}"}`},
+		{"card", `{"a":"\"{\\\"card\\\":1}\""}`, `{"a":"\"{\\\"card\\\":\\\"•••\\\"}\""}`},
+		{"card", `{"a":"{\"card\":"}`, `{"a":"•••"}`},
+		{"card", `{"a":"card=4111&b=1","b":"<card>4111</card>","c":"card"}`, `{"a":"•••","b":"•••","c":"card"}`},
+		{"card", `{"a":"https://x/?c%61rd=4111"}`, `{"a":"•••"}`},
+		{"card", `{"a":"eyJjYXJkIjoiNDExMSJ9","b":"eyJ4IjoxfQ.eyJjYXJkIjoiNDExMSJ9.x"}`, `{"a":"•••","b":"•••"}`},
+		{"card", `{"a":"eyJ4IjoxfQ"}`, `{"a":"eyJ4IjoxfQ"}`},
+		{"card.number", `{"card.number":"4111","card[number]":2}`, `{"card.number":"•••","card[number]":"•••"}`},
+		{"card", `{"card":"4111111111111111","note":"no 4111111111111111","n":4111111111111111,"4111111111111111":1}`, `{"card":"•••","note":"no •••","n":"•••","•••":1}`},
+		{"card", `{"card":"{\"n\":\"4111\"}","note":"4111"}`, `{"card":"•••","note":"•••"}`},
+		{"card", `{"card":4111111111111111,"b":"4.111111111111111E15"}`, `{"card":"•••","b":"•••"}`},
+		{"card", deep, ""},
+	} {
+		got, ok := body(t, c.paths, "", c.text)
+		if c.want == "" {
+			if strings.Contains(string(got), "4111") {
+				t.Errorf("%s is shown", got)
+			}
+			continue
+		}
+		if !ok || string(got) != c.want {
+			t.Errorf("%s of %s:\n%s, %v, want\n%s", c.paths, c.text, got, ok, c.want)
+		}
+	}
+}
+
+// With more than maxSecrets hidden values, every answer is hidden.
+func TestTooManyHiddenValuesHideTheAnswer(t *testing.T) {
+	var text strings.Builder
+	for i := range maxSecrets + 1 {
+		fmt.Fprintf(&text, `,{"card":"card-%d"}`, i)
+	}
+	v := rules(t, "$..card").View(Sent{Body: []byte("[" + text.String()[1:] + "]")})
+	if got, ok := v.Answer(fmt.Sprintf("card-%d", maxSecrets)); ok || got != "" {
+		t.Errorf("%q is shown", got)
+	}
+	if got, ok := v.Body(); ok || got != nil {
+		t.Errorf("%.40q is shown", got)
 	}
 }
 
 func TestAnswers(t *testing.T) {
-	const body = `{"card":{"number":"4111111111111111","exp":"1","holder":"Ada"},"token":"4111"}`
+	const body = `{"card":{"number":"4111111111111111","exp":"1","holder":"Ada"},"token":"tok7"}`
 	r := rules(t, "card, token")
 	for text, want := range map[string]string{
-		"ok":                            "ok",
-		"":                              "",
-		`{"code":"SUCCESS"}`:            `{"code":"SUCCESS"}`,
-		`{"card":"x","ok":true}`:        `{"card":"•••","ok":true}`,
-		`{"ok":true,"msg":"cut he`:      `{"ok":true,"msg":…`,
-		`{"ok":true,"card":{"nu`:        `{"ok":true,"card":"•••"…`,
-		"no 4111111111111111, no 4111!": "no •••, no •••!",
-		"Ada owes 1":                    "Ada owes 1", // too short to be looked for
-		`{"msg":"4111111111111111"}`:    `{"msg":"•••"}`,
+		"ok":                               "ok",
+		"":                                 "",
+		`{"code":"SUCCESS"}`:               `{"code":"SUCCESS"}`,
+		`{"card":"x","ok":true}`:           `{"card":"•••","ok":true}`,
+		`{"ok":true,"msg":"cut he`:         `{"ok":true,"msg":…`,
+		`{"ok":true,"card":{"nu`:           `{"ok":true,"card":"•••"…`,
+		"no 4111111111111111, no tok7!":    "no •••, no •••!",
+		"Ada owes 1":                       "Ada owes 1", // too short to be looked for
+		"no 4111 1111 1111 1111":           "",
+		"no 4111-1111%2d1111-1111":         "",
+		`no "4\u003111111111111111"`:       "",
+		"NDExMTExMTExMTExMTExMQ":           "",
+		"34313131313131313131313131313131": "",
+		"cut at 411111111111":              "cut at •••",
+		`{"msg":"4111111111111111"}`:       `{"msg":"•••"}`,
 	} {
-		if got, ok := r.Answer(text, Sent{Body: []byte(body)}); !ok || got != want {
+		if got, ok := r.View(Sent{Body: []byte(body)}).Answer(text); got != want || ok != (want != "" || text == "") {
 			t.Errorf("%q: %q, %v, want %q", text, got, ok, want)
 		}
 	}
 	for _, text := range []string{"card=4111", "wrong Card number", `{"a":x`, "tokens"} {
-		if got, ok := r.Answer(text, Sent{Body: []byte(body)}); ok || got != "" {
+		if got, ok := r.View(Sent{Body: []byte(body)}).Answer(text); ok || got != "" {
 			t.Errorf("%q: %q is shown", text, got)
 		}
 	}
@@ -99,11 +199,11 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := all.Answer("ok", Sent{}); ok || got != "" {
+	if got, ok := all.View(Sent{}).Answer("ok"); ok || got != "" {
 		t.Errorf("%q", got)
 	}
 	var none *Rules
-	if got, ok := none.Answer("x", Sent{}); !ok || got != "x" {
+	if got, ok := none.View(Sent{}).Answer("x"); !ok || got != "x" {
 		t.Errorf("%q", got)
 	}
 }
@@ -118,14 +218,19 @@ func TestAddressesAndHeaders(t *testing.T) {
 		"https://shop.example/?a=1&b":                        "https://shop.example/?•••",
 		"https://shop.example/?card=1":                       "https://shop.example/?card=1",
 		"https://shop.example/?a=1#4111":                     "https://shop.example/?a=1#•••",
+		"https://shop.example/?card.number=4111&a=1":         "https://shop.example/?card.number=•••&a=1",
+		"https://shop.example/?card%5Bnumber%5D=4111":        "https://shop.example/?card%5Bnumber%5D=•••",
+		"https://shop.example/?4111111111111111,x=1":         "https://shop.example/?•••",
+		"https://shop.example/pay;token=4111/x?a=1":          "https://shop.example/•••?a=1",
+		"https://shop.example/abcd?token=abcd":               "https://shop.example/•••?token=•••",
 		"":                                                   "",
 	} {
-		if got, all := r.URL(address); got != want || all != (want == address) {
+		if got, all := r.View(Sent{URL: address}).URL(); got != want || all != (want == address) {
 			t.Errorf("%s: %s, %v, want %s", address, got, all, want)
 		}
 	}
-	for name, want := range map[string]bool{"Token": false, "PAN": false, "x-token": true, "number": true} {
-		if r.Header(name) != want {
+	for name, want := range map[string]bool{"Token": false, "PAN": false, "x-token": true, "number": true, "card.number": false} {
+		if got, whole := r.View(Sent{}).Header(name, "x"); whole != want || want != (got == "x") {
 			t.Errorf("%s may be seen: %v", name, !want)
 		}
 	}
@@ -133,11 +238,19 @@ func TestAddressesAndHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, whole := all.URL("https://shop.example/hook?a=1"); got != "https://shop.example/hook?•••" || whole || all.Header("x") {
+	v := all.View(Sent{URL: "https://shop.example/hook?a=1"})
+	if got, whole := v.URL(); got != "https://shop.example/hook?•••" || whole {
+		t.Errorf("%s, %v", got, whole)
+	}
+	if got, whole := v.Header("x", "y"); got != Hidden || whole {
 		t.Errorf("%s, %v", got, whole)
 	}
 	var none *Rules
-	if got, whole := none.URL("https://x/?a#b"); got != "https://x/?a#b" || !whole || !none.Header("token") {
+	v = none.View(Sent{URL: "https://x/?a#b"})
+	if got, whole := v.URL(); got != "https://x/?a#b" || !whole {
+		t.Errorf("%s, %v", got, whole)
+	}
+	if got, whole := v.Header("token", "y"); got != "y" || !whole {
 		t.Errorf("%s, %v", got, whole)
 	}
 }
@@ -150,15 +263,20 @@ func TestAnswersThatRepeatWhatWasSent(t *testing.T) {
 		sent       Sent
 		text, want string
 	}{
-		"a form":               {Sent{Body: []byte("order=4711&card=4111%2D1111")}, "4711: 4111-1111 or 4111%2D1111?", "4711: ••• or •••?"},
+		"a form":               {Sent{ContentType: form, Body: []byte("order=4711&card=4111%2D1111")}, "4711: 4111-1111 or 4111%2D1111?", "4711: ••• or •••?"},
 		"an address":           {Sent{URL: "https://x/?order=4711&token=ab%20cd#e"}, "4711: ab cd", "4711: •••"},
-		"a query that is one":  {Sent{URL: "https://x/?41111111"}, "bad 41111111", "bad •••"},
+		"a query that is one":  {Sent{URL: "https://x/?41111111"}, "bad 41111111", ""},
 		"a header":             {Sent{Headers: map[string]string{"Token": "Bearer abcdef", "Other": "ghijkl"}}, "no abcdef, ghijkl", "no •••, ghijkl"},
 		"no word of a body":    {Sent{Body: []byte("<card>4111</card>")}, "ok, done", "ok, done"},
+		"a value in a word":    {Sent{Body: []byte("4111111111111111,737")}, "PAN4111111111111111x", ""},
+		"a basic password":     {Sent{Headers: map[string]string{"Token": "Basic dXNlcjpzZWNyZXQ="}}, "no user secret", "no user •••"},
+		"a quote":              {Sent{Body: []byte(`{"card":"41\"11"}`)}, `{"msg":"no 41\"11"}`, `{"msg":"no •••"}`},
+		"a quote in text":      {Sent{Body: []byte(`{"card":"41\"11"}`)}, `no 41\"11, 41&quot;11, 41%2211`, "no •••, •••, •••"},
+		"a quote in HTML":      {Sent{Body: []byte(`{"card":"41\"11"}`)}, `no 41&#34;11`, "no •••"},
 		"a word of a body":     {Sent{Body: []byte("<pay>4111</pay>")}, "wrong (4111)", ""},
 		"JSON, word of a body": {Sent{Body: []byte("<pay>4111</pay>")}, `{"wrong":"4111"}`, ""},
 	} {
-		if got, ok := r.Answer(c.text, c.sent); got != c.want || ok != (c.want != "") {
+		if got, ok := r.View(c.sent).Answer(c.text); got != c.want || ok != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", name, got, ok, c.want)
 		}
 	}
@@ -184,16 +302,16 @@ func TestABodyNestedMillionsDeepIsHiddenWhole(t *testing.T) {
 	r := rules(t, "$..card, $..a..a..a..b")
 	for _, unit := range []string{"[", `{"a":`, `[{"a":`} {
 		body := []byte(strings.Repeat(unit, (16<<20)/len(unit)))
-		if _, ok := r.Body(body); ok {
+		if _, ok := r.View(Sent{Body: body}).Body(); ok {
 			t.Errorf("what begins with %s again and again is shown", unit)
 		}
-		if _, ok := r.Answer("taken, thanks", Sent{Body: body}); !ok {
-			t.Error("an answer that repeats nothing is hidden")
+		if _, ok := r.View(Sent{Body: body}).Answer("taken, thanks"); ok {
+			t.Error("an answer to a body of that size is shown unchecked")
 		}
 	}
 	for _, deep := range []int{maxDepth, maxDepth + 1} {
 		body := strings.Repeat("[", deep) + strings.Repeat("]", deep)
-		if _, ok := r.Body([]byte(body)); ok != (deep == maxDepth) {
+		if _, ok := r.View(Sent{Body: []byte(body)}).Body(); ok != (deep == maxDepth) {
 			t.Errorf("%d levels are shown: %t", deep, ok)
 		}
 	}
@@ -204,24 +322,4 @@ func TestABodyNestedMillionsDeepIsHiddenWhole(t *testing.T) {
 			t.Fatalf("%d marks", len(trail))
 		}
 	}
-}
-
-// Whatever a body is, what a path leads to is not in what is shown.
-func FuzzNothingHiddenIsShown(f *testing.F) {
-	for _, s := range []string{`{"card":"§"}`, `[{"card":"§"}]`, `{"a":{"card":["§"]}}`, "card=§", `{"card":"§"`, "§", `{"x":"§","card":1}`} {
-		f.Add(s)
-	}
-	r, err := New(false, "$..card")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, body string) {
-		shown, ok := r.Body([]byte(body))
-		if !ok && shown != nil {
-			t.Errorf("%q is hidden and shown", body)
-		}
-		if again, ok2 := r.Body(shown); ok && (!ok2 || string(again) != string(shown)) {
-			t.Errorf("%q: what is shown is not what is shown of it: %q, %q", body, shown, again)
-		}
-	})
 }

@@ -11,7 +11,7 @@ import (
 // step is one of a path: a name, an index, or any; deep is at any depth.
 type step struct {
 	name  string
-	index int // -1 = a name
+	index int // noIndex = a name
 	any   bool
 	deep  bool
 }
@@ -49,7 +49,7 @@ func parsePath(s string) (path, error) {
 
 // nextStep reads one step, that begins with a dot or a bracket.
 func nextStep(rest string) (st step, left string, err error) {
-	st.index = -1
+	st.index = noIndex
 	if rest[0] == '.' {
 		rest = rest[1:]
 		if strings.HasPrefix(rest, ".") {
@@ -84,15 +84,31 @@ func nextStep(rest string) (st step, left string, err error) {
 	return st, after, nil
 }
 
+// Indexes that are none.
+const (
+	noIndex  = -1 // a name
+	anyIndex = -2 // an element whose index is not known, as in items[]
+)
+
 // fits reports whether the step is the one to a member or an element.
 func (s step) fits(name string, index int) bool {
 	switch {
 	case s.any:
 		return true
 	case s.index >= 0:
-		return index == s.index
+		return index == s.index || index == anyIndex
 	}
-	return index < 0 && strings.EqualFold(name, s.name)
+	return index == noIndex && strings.EqualFold(name, s.name)
+}
+
+// lastName is the last name on a path; empty if the path has none.
+func (p path) lastName() string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i].index < 0 && !p[i].any {
+			return p[i].name
+		}
+	}
+	return ""
 }
 
 // trail is where a walk stands on the paths: for each, which steps may be next.
@@ -127,4 +143,59 @@ func (t trail) down(name string, index int) (deeper trail, hit bool) {
 		}
 	}
 	return deeper, false
+}
+
+// join is both trails.
+func (t trail) join(other trail) trail {
+	if len(other) == 0 {
+		return t
+	}
+	out := append(trail(nil), t...)
+	for _, m := range other {
+		if !out.has(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// maxSegments of a flattened name. A longer one is hidden.
+const maxSegments = 64
+
+// member is the trail of a member's value. A flattened name, such as card[number],
+// card.number or items[].cvv, is also read as a path.
+func (t trail) member(name string) (deeper trail, hit bool) {
+	if deeper, hit = t.down(name, noIndex); hit || !strings.ContainsAny(name, ".[]") {
+		return deeper, hit
+	}
+	segments := strings.FieldsFunc(strings.ReplaceAll(name, "[]", ".#"), func(c rune) bool { return strings.ContainsRune(".[]", c) })
+	if len(segments) > maxSegments {
+		return nil, true
+	}
+	flat := t
+	for _, s := range segments {
+		if flat, hit = flat.segment(strings.Trim(s, `'" `)); hit {
+			return nil, true
+		}
+	}
+	return deeper.join(flat), false
+}
+
+// segment is the trail below one segment of a flattened name: a name, or the index of
+// an element.
+func (t trail) segment(s string) (deeper trail, hit bool) {
+	index := anyIndex
+	if s != "#" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 {
+			return t.down(s, noIndex)
+		}
+		index = n
+	}
+	named, hit := t.down(s, noIndex)
+	if hit {
+		return nil, true
+	}
+	element, hit := t.down("", index)
+	return named.join(element), hit
 }

@@ -124,7 +124,7 @@ func (p *Pages) count(by map[group]*groupRow, f *store.Found) {
 	if !f.SettledAt.Before(row.last) {
 		row.last = f.SettledAt
 		if n := len(f.Attempts); n > 0 {
-			row.Sample = p.answer(f.Attempts[n-1].Response, f)
+			row.Sample = answer(f.Attempts[n-1].Response, p.view(f))
 		}
 	}
 }

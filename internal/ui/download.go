@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -53,20 +52,20 @@ type attempt struct {
 // purged dead letter is kept until its retention ends, so a line that schedules
 // replaces it.
 func (p *Pages) lineOf(f *store.Found) line {
-	address, all := p.o.Mask.URL(f.URL)
-	all = all && (!p.o.Mask.All() || p.address(f.URL) == f.URL)
+	content := p.view(f)
+	url, all := content.URL()
+	all = all && (!p.o.Mask.All() || address(content) == f.URL)
 	l := line{Key: f.Key, ID: f.ID(), State: f.State, Reason: f.Reason, Due: notice.Stamp(f.Due), CreatedAt: notice.Stamp(f.Made.Time()),
 		SettledAt: notice.Stamp(f.SettledAt), Made: f.AttemptsMade, EndedBefore: f.Endings, Replay: f.Replay, Attempts: make([]attempt, len(f.Attempts)),
-		URL: address, Audience: f.Audience, Method: f.Method, ContentType: f.ContentType, OnDuplicate: string(store.Replace)}
+		URL: url, Audience: content.Text(f.Audience), Method: f.Method, ContentType: content.Text(f.ContentType), OnDuplicate: string(store.Replace)}
 	for i, a := range f.Attempts {
-		l.Attempts[i] = attempt{a.Number, notice.Stamp(a.At), a.Status, float64(a.Duration.Microseconds()) / 1000, a.Reason, p.answer(a.Response, f)}
+		l.Attempts[i] = attempt{a.Number, notice.Stamp(a.At), a.Status, float64(a.Duration.Microseconds()) / 1000, a.Reason, answer(a.Response, content)}
 	}
 	if len(f.Headers) > 0 {
 		l.Headers = map[string]string{}
 		for _, h := range f.Headers {
-			if l.Headers[h.Name] = h.Value; !p.o.Mask.Header(h.Name) {
-				l.Headers[h.Name], all = mask.Hidden, false
-			}
+			shown, whole := content.Header(h.Name, h.Value)
+			l.Headers[h.Name], all = shown, all && whole
 		}
 	}
 	for _, d := range f.Ladder {
@@ -75,11 +74,12 @@ func (p *Pages) lineOf(f *store.Found) line {
 	if f.Ladder != nil && len(f.Ladder) == 0 {
 		l.Retry = []string{}
 	}
-	body, ok := p.o.Mask.Body(f.Body)
+	body, ok := content.Body()
 	hidden := !ok || !bytes.Equal(body, f.Body)
+	all = all && l.Audience == f.Audience && l.ContentType == f.ContentType
 	if l.Masked = hidden || !all; l.Masked { // it does not come back, so it needs no secret
-		l.URL = p.address(f.URL)
-		for _, h := range p.headers(f.Headers) {
+		l.URL = address(content)
+		for _, h := range headers(f.Headers, content) {
 			l.Headers[h.Name] = h.Value
 		}
 	}

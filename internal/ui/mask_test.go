@@ -92,3 +92,46 @@ func TestWhatIsMaskedIsNowhere(t *testing.T) {
 		})
 	}
 }
+
+// Bodies that look like forms, flattened names and nested JSON show nothing on a page or
+// in a download; nor does an answer that repeats a value in another spelling.
+func TestMaskedValueIsOnNoPage(t *testing.T) {
+	const number = `4111"1111`
+	rules, err := mask.New(false, "$.card.number")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const form = "application/x-www-form-urlencoded"
+	for body, contentType := range map[string]string{
+		number + ",737,x=1":                                                 "text/plain",
+		"PAN:" + number + ";a=b":                                            "",
+		"card[number]=4111%221111":                                          form,
+		"card.number=4111%221111":                                           form,
+		`{"card.number":"4111\"1111"}`:                                      "",
+		`{"biz":"{\"card\":{\"number\":\"4111\\\"1111\"}}"}`:                "",
+		`biz_content={"card":{"number":"4111\"1111"}}`:                      form,
+		`{"card":{"number":"4111\"1111"},"note":"4111\"1111","x":"\u0034"}`: "",
+	} {
+		engine, at := instances(t, 1, clients, func(o *ui.Options) { o.Mask = rules })
+		const key = "app1:orders:t:1"
+		if _, err := engine.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{URL: "https://shop.example/?card.number=4111%221111",
+			ContentType: contentType, Body: []byte(body)}}); err != nil {
+			t.Fatal(err)
+		}
+		engine.Answers(`{"msg":"4111\"1111","again":"4111\u00221111"} `)
+		engine.Move(key, notice.Dead, notice.ReasonStatus5xx)
+		b := signedIn(t, at[0], "token-of-shop")
+		for _, path := range []string{"/ui/notices/" + key, "/ui/dead", "/ui/dead/group?route=orders&reason=status_5xx&host=shop.example",
+			"/ui/dead/download?route=orders&reason=status_5xx&host=shop.example"} {
+			a := b.get(path)
+			if a.StatusCode != 200 {
+				t.Fatalf("%s: %d %s", path, a.StatusCode, a.body)
+			}
+			for _, spelled := range []string{number, `4111\"1111`, `4111\\\"1111`, "4111&#34;1111", "4111%221111", `4111\u00221111`, `4111\&#34;1111`} {
+				if strings.Contains(a.body, spelled) {
+					t.Errorf("%s shows %s of %s", path, spelled, body)
+				}
+			}
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/keys"
+	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -82,16 +83,16 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 }
 
 func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
-	rt := p.o.Routes.Prefix(f.Route)
-	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeName(f.Route), Host: p.hostOf(f), URL: p.address(f.URL), Audience: f.Audience,
+	rt, content := p.o.Routes.Prefix(f.Route), p.view(f)
+	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeName(f.Route), Host: p.hostOf(f), URL: address(content), Audience: content.Text(f.Audience),
 		Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due), Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt),
 		Reason: string(f.Reason), Made1: f.AttemptsMade, Max: 1 + f.Redriven + len(f.Ladder), Earlier: f.AttemptsMade - len(f.Attempts),
-		Body: p.body(f), Headers: p.headers(f.Headers), CSRF: v.CSRF, May: !v.ReadOnly, History: p.o.History != nil}
+		Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, May: !v.ReadOnly, History: p.o.History != nil}
 	if f.Ladder == nil && rt != nil {
 		out.Max += len(rt.Ladder)
 	}
 	out.Level, out.Headline = p.headline(f)
-	out.Steps = p.steps(f, rt)
+	out.Steps = p.steps(f, rt, content)
 	out.Signed = signedText(f, rt)
 	if out.May {
 		out.MayCancel = f.State == notice.Scheduled || f.State == notice.Claimed || f.State == notice.Dead
@@ -134,10 +135,10 @@ func (p *Pages) headline(f *store.Found) (level, string) {
 // maxComing is how many coming attempts are shown.
 const maxComing = 12
 
-func (p *Pages) steps(f *store.Found, rt *route.Route) []step {
+func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View) []step {
 	out := []step{{Title: "Scheduled", At: p.stamp(f.Made.Time()), Level: fine}}
 	for _, a := range f.Attempts {
-		s := step{Title: fmt.Sprintf("Attempt %d", a.Number), At: p.stamp(a.At), Attempt: a.Number, Detail: lastWord(a), Answer: p.answer(a.Response, f), Level: fine}
+		s := step{Title: fmt.Sprintf("Attempt %d", a.Number), At: p.stamp(a.At), Attempt: a.Number, Detail: lastWord(a), Answer: answer(a.Response, content), Level: fine}
 		if a.Reason != "" {
 			s.Level = mind
 		}

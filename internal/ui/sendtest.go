@@ -45,23 +45,25 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	x := p.o.Probe(ctx, rt, &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now), Due: now,
 		Content: notice.Content{URL: f.URL, Audience: f.Audience, Method: f.Method, Body: []byte(`{"test":true}`)}})
 	p.note(r, v, audit.Entry{Action: audit.SendTest, Key: f.Key, Detail: cmp.Or(string(x.Result.Reason), string(x.Result.Outcome))}, nil)
-	x.URL, _ = p.o.Mask.URL(x.URL) // the probe has taken out what is named like a secret
+	content := p.view(&f)
+	x.URL, _ = content.Address(x.URL) // the probe has taken out what is named like a secret
 	brought := map[string]bool{}
 	for _, h := range f.Headers {
 		brought[strings.ToLower(h.Name)] = true
 	}
 	for i, h := range x.RequestHeaders { // where all is masked, what the service itself adds is shown still
-		if !p.o.Mask.Header(h.Name) && (brought[strings.ToLower(h.Name)] || !p.o.Mask.All()) {
-			x.RequestHeaders[i].Value = mask.Hidden
+		if brought[strings.ToLower(h.Name)] || !p.o.Mask.All() {
+			x.RequestHeaders[i].Value, _ = content.Header(h.Name, h.Value)
 		}
 	}
 	for i, h := range x.ResponseHeaders {
-		if x.ResponseHeaders[i].Value = p.answer(h.Value, &f); !p.o.Mask.Header(h.Name) {
+		x.ResponseHeaders[i].Value = answer(h.Value, content)
+		if _, whole := content.Header(h.Name, h.Value); !whole {
 			x.ResponseHeaders[i].Value = mask.Hidden
 		}
 	}
 	page := testPage{Key: f.Key, Exchange: x, Level: wrong, Says: "The receiver did not acknowledge the test: " + cmp.Or(string(x.Result.Reason), string(x.Result.Outcome)) + ".",
-		Took: rough(x.Duration), Answer: p.answer(cmp.Or(x.ResponseBody, x.Result.Response), &f)}
+		Took: rough(x.Duration), Answer: answer(cmp.Or(x.ResponseBody, x.Result.Response), content)}
 	if x.Result.Outcome == notice.OutcomeDelivered {
 		page.Level, page.Says = fine, "The receiver acknowledged the test."
 	}

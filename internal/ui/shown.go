@@ -35,9 +35,12 @@ func (p *Pages) body(f *store.Found) shownBody {
 		raw = f.Raw // all that is known of it
 	}
 	out := shownBody{Size: plural(len(raw), "byte")}
-	raw, ok := p.o.Mask.Body(raw)
-	if len(f.Raw) > 0 && !p.o.Mask.None() {
-		raw, ok = nil, false // of a record that cannot be read nobody knows where a path leads
+	content, ok := p.view(f), true
+	switch {
+	case len(f.Raw) == 0:
+		raw, ok = content.Body()
+	case !p.o.Mask.None(): // a record that cannot be read has no paths
+		raw, ok = nil, false
 	}
 	var laid bytes.Buffer
 	switch {
@@ -55,7 +58,7 @@ func (p *Pages) body(f *store.Found) shownBody {
 		out.Kind, out.Text = "no text; in base64", base64.StdEncoding.EncodeToString(raw[:min(len(raw), mostShown)])
 	}
 	if f.EffectiveType() != "" {
-		out.Kind = f.EffectiveType() + ", " + out.Kind
+		out.Kind = content.Text(f.EffectiveType()) + ", " + out.Kind
 	}
 	if out.Cut = len(out.Text) > mostShown; out.Cut {
 		out.Text = strings.ToValidUTF8(out.Text[:mostShown], "")
@@ -63,35 +66,40 @@ func (p *Pages) body(f *store.Found) shownBody {
 	return out
 }
 
-// answer is what a receiver said of a notice, as a page shows it.
-func (p *Pages) answer(text string, f *store.Found) string {
-	sent := mask.Sent{Body: f.Body, URL: f.URL, Headers: map[string]string{}}
+// view shows a notice's content without what is masked.
+func (p *Pages) view(f *store.Found) *mask.View {
+	sent := mask.Sent{ContentType: f.EffectiveType(), Body: f.Body, URL: f.URL, Headers: map[string]string{}}
 	for _, h := range f.Headers {
 		sent.Headers[h.Name] = h.Value
 	}
-	shown, ok := p.o.Mask.Answer(text, sent)
+	return p.o.Mask.View(sent)
+}
+
+// answer is a receiver's answer as a page shows it.
+func answer(text string, content *mask.View) string {
+	shown, ok := content.Answer(text)
 	if !ok {
 		return "(masked)"
 	}
 	return shown
 }
 
-// address is a notice's url as a page shows it: without what is named like a secret,
-// whatever the rules are.
-func (p *Pages) address(url string) string {
-	if url == "" {
+// address is a notice's url as a page shows it: without values whose names are those of
+// secrets, whatever the rules are.
+func address(content *mask.View) string {
+	shown, _ := content.URL()
+	if shown == "" {
 		return ""
 	}
-	shown, _ := p.o.Mask.URL(url)
 	return callback.RedactURL(shown)
 }
 
 // headers are as a page shows them, without the values of those that are named like
 // secrets, whatever the rules are.
-func (p *Pages) headers(list []notice.Header) []notice.Header {
+func headers(list []notice.Header, content *mask.View) []notice.Header {
 	out := slices.Clone(list)
 	for i := range out {
-		if notice.SecretName(out[i].Name) || !p.o.Mask.Header(out[i].Name) {
+		if out[i].Value, _ = content.Header(out[i].Name, out[i].Value); notice.SecretName(out[i].Name) {
 			out[i].Value = mask.Hidden
 		}
 	}
