@@ -181,13 +181,16 @@ func (a *api) historyProblem(err error) error {
 		return store.ErrCursor
 	case errors.Is(err, history.ErrSlow):
 		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrUnavailable):
 		return err
 	}
 	a.log.Warn("the history was asked and did not answer", zap.Error(err))
 	text := "the history's database does not answer at the moment; notices are delivered all the same, and what has ended waits to be written. Repeat the call"
-	if errors.Is(err, history.ErrNewer) {
+	switch {
+	case errors.Is(err, history.ErrNewer):
 		text = "the history's schema is newer than this instance, which therefore reads nothing there; ask an instance of the newer version"
+	case errors.Is(err, history.ErrForeign):
+		text = "the history's database belongs to another service, so this one has no history; notifier doctor names the remedy"
 	}
 	return problem(http.StatusServiceUnavailable, "%s", text).with("Retry-After", "5")
 }
@@ -224,6 +227,9 @@ func (a *api) remembered(ctx context.Context, key string) (f store.Found, ok boo
 		return store.Found{}, false, nil
 	}
 	row, ok, err := a.historian.Latest(ctx, key)
+	if errors.Is(err, history.ErrForeign) { // there is none of this service
+		return store.Found{}, false, nil
+	}
 	if err != nil {
 		return store.Found{}, false, a.historyProblem(err)
 	}
@@ -269,7 +275,7 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 	done, err := a.eraser.Erase(r.Context(), x)
 	a.operated(r, at, audit.Entry{Action: audit.Erase, Detail: fmt.Sprintf("%s: %d rows, %d in Redis", x, done.Rows, done.Redis)}, err)
 	switch {
-	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer):
+	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign):
 		return a.historyProblem(err)
 	case err != nil:
 		return err

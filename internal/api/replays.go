@@ -228,7 +228,7 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 // replayProblem is what a caller is told of a replay that failed, by Redis or by
 // the database.
 func (a *api) replayProblem(err error) error {
-	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) || errors.Is(err, history.ErrSlow) {
+	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) || errors.Is(err, history.ErrForeign) || errors.Is(err, history.ErrSlow) {
 		return a.historyProblem(err)
 	}
 	return err

@@ -178,8 +178,10 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 	group("check", a.routes(), a.secret(), a.doctor(), a.sendTest(), a.bench())
 	root.AddCommand(a.version())
 	for _, c := range root.Commands() {
-		a.mark(c)
-		a.completeFlags(c)
+		for _, c := range append(c.Commands(), c) {
+			a.mark(c)
+			a.completeFlags(c)
+		}
 	}
 	return root
 }

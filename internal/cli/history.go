@@ -60,6 +60,7 @@ come as they are written, the oldest first, until it is interrupted.`,
 	c.MarkFlagsMutuallyExclusive("follow", "until")
 	c.MarkFlagsMutuallyExclusive("follow", "cursor")
 	c.MarkFlagsMutuallyExclusive("follow", "all")
+	c.AddCommand(a.historyClaim())
 	return a.withJSON(c)
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,6 +120,9 @@ func (r *run) historyDatabase(ctx context.Context) {
 	default:
 		r.add(Finding{Check: check, Severity: OK, Message: fmt.Sprintf("the database answers, its schema has version %d", has)})
 	}
+	if err == nil && has <= history.Newest {
+		r.historyOwner(ctx, d)
+	}
 	if !d.SQLite() {
 		return
 	}
@@ -127,6 +131,28 @@ func (r *run) historyDatabase(ctx context.Context) {
 		r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("SQLite is a file of one machine, and there are %d instances: those of other machines each have a file of their own, with some of the endings",
 			len(list)), Remedy: "if they run on several machines, use PostgreSQL for all"})
 	}
+}
+
+// historyOwner checks that the history belongs to the data in Redis.
+func (r *run) historyOwner(ctx context.Context, d *history.DB) {
+	const check = "history"
+	has, ok, err := d.Owner(ctx)
+	if err != nil {
+		r.add(Finding{Check: check, Severity: Error, Message: err.Error(), Remedy: "see docs/history.md (Rights)"})
+		return
+	}
+	id, err := r.conn.HGet(ctx, r.space.Meta(), "id").Result()
+	if !ok || r.heard(err) != nil && !errors.Is(err, redis.Nil) {
+		return // the first instance that writes takes it
+	}
+	mine := history.Owner{Namespace: r.cfg.Namespace, ID: id}
+	if mine == has {
+		return
+	}
+	r.add(Finding{Check: check, Severity: Error,
+		Message: fmt.Sprintf("the history belongs to namespace %q with the data identity %s, and this service is namespace %q with %s: it writes and reads nothing there",
+			has.Namespace, has.ID, mine.Namespace, cmp.Or(id, "none yet")),
+		Remedy: "give this service a separate database or schema in NOTIFIER_HISTORY_URL; if its data replaced the other data: notifier history claim --from " + has.ID})
 }
 
 // historyMemory compares the bound of what waits with the memory there is.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -60,6 +61,20 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c.HSet(t.Context(), "notifier:meta", "layout", 1, "shards", 1, "id", "MINE")
+	for _, url := range []string{file, database} {
+		for id, want := range map[string]Severity{"MINE": OK, "OTHER": Error} {
+			claimFor(t, url, id)
+			r := examine(t, with(url), Options{})
+			if want == OK && r.Errors > 0 {
+				t.Errorf("of its owner: %+v", r.Findings)
+			}
+			if want == Error {
+				r.says(t, "history", Error, "belongs to namespace")
+			}
+		}
+	}
+	c.Del(t.Context(), "notifier:meta")
 	examine(t, with("postgres://me:hunter22@127.0.0.1:1/x?sslmode=disable"), Options{}).says(t, "history", Error, "does not answer")
 	big := with(database)
 	big.History.Backlog = 1_000_000
@@ -80,6 +95,30 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	examine(t, cfg, Options{}).says(t, "history", Info, "others keep a history")
+}
+
+// claimFor gives a history to the data identity id.
+func claimFor(t *testing.T, url, id string) {
+	t.Helper()
+	d, err := history.Open(history.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	mine := history.Owner{Namespace: "notifier", ID: id}
+	if has, ok, err := d.Owner(t.Context()); err != nil {
+		t.Fatal(err)
+	} else if ok {
+		_, err = d.Claim(t.Context(), has.ID, mine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	d.Serve(func(context.Context) (history.Owner, error) { return mine, nil })
+	if err := d.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSQLiteIsForOneMachine(t *testing.T) {

@@ -141,6 +141,9 @@ func New(o Options) *Engine {
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
 	e.events.Store(true)
 	e.keyspace.Store(true)
+	if o.History.DB != nil {
+		o.History.DB.Serve(e.historyOwner)
+	}
 	return e
 }
 

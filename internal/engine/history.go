@@ -60,6 +60,15 @@ func (e *Engine) newShipper(shards int) *history.Shipper {
 		Observer: e.o.Metrics, Logger: e.o.Logger})
 }
 
+// historyOwner is the service that the history must belong to.
+func (e *Engine) historyOwner(ctx context.Context) (history.Owner, error) {
+	if err := e.known(ctx); err != nil {
+		return history.Owner{}, err
+	}
+	id, err := e.store.Identity(ctx)
+	return history.Owner{Namespace: e.o.Space.Namespace, ID: id}, err
+}
+
 // numbered are dead letters whose next endings are counted on from those that the
 // history has of them, where it can be asked: Redis may have forgotten that they were
 // purged, or all of them.

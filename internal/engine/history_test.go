@@ -183,3 +183,50 @@ func TestWhatIsPutBackIsCountedOn(t *testing.T) {
 		})
 	}
 }
+
+// Two services that share a database by mistake: the replay of one called the receivers of
+// the other.
+func TestHistoryOfAnotherServiceIsRefused(t *testing.T) {
+	onDatabaseURLs(t, func(t *testing.T, url string) {
+		d, same := openHistory(t, url), openHistory(t, url)
+		theirs := newSink(100)
+		first := start(t, redistest.Shared(t), theirs, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("r", "app1"))
+		first.put(t, 3, func(i int) store.Request { return store.Request{Key: key(i)} })
+		theirs.await(t, 3)
+		rowsOf(t, d, history.Query{}, 3)
+
+		s := newSink(100)
+		second := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: same, Backlog: 1000} }, testRoute("r", "app1"))
+		if _, err := second.MakeReplay(t.Context(), asked(func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDelivered) }), false); !errors.Is(err, history.ErrForeign) {
+			t.Errorf("makes a replay: %v", err)
+		}
+
+		// Delivery goes on, and its own endings wait.
+		second.put(t, 5, func(i int) store.Request { return store.Request{Key: key(100 + i)} })
+		s.await(t, 5)
+		eventually(t, "its endings wait", func() bool {
+			n, err := second.store.Unshipped(t.Context())
+			return err == nil && n == 5
+		})
+		rowsOf(t, d, history.Query{}, 3)
+
+		owner, ok, err := same.Owner(t.Context())
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		mine, err := second.historyOwner(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := same.Claim(t.Context(), owner.ID, mine); err != nil || !changed {
+			t.Fatal(changed, err)
+		}
+		if _, err := d.Find(t.Context(), history.Query{}); !errors.Is(err, history.ErrForeign) {
+			t.Errorf("the first service finds: %v", err)
+		}
+		if err := second.shipper.Ship(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+		rowsOf(t, same, history.Query{}, 8)
+	})
+}

@@ -84,18 +84,25 @@ func (w *world) over(t *testing.T, id string) history.Replay {
 
 // onDatabases runs a test with a history in SQLite and in PostgreSQL.
 func onDatabases(t *testing.T, f func(t *testing.T, d *history.DB)) {
+	onDatabaseURLs(t, func(t *testing.T, url string) { f(t, openHistory(t, url)) })
+}
+
+func openHistory(t *testing.T, url string) *history.DB {
+	t.Helper()
+	d, err := history.Open(history.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func onDatabaseURLs(t *testing.T, f func(t *testing.T, url string)) {
 	for name, url := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite://" + t.TempDir() + "/history.db" },
 		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			d, err := history.Open(history.Options{URL: url(t)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = d.Close() })
-			f(t, d)
-		})
+		t.Run(name, func(t *testing.T) { f(t, url(t)) })
 	}
 }
 

@@ -63,9 +63,12 @@ type DB struct {
 	sqlite bool
 	file   string // of SQLite
 
-	begun atomic.Bool
-	mu    sync.Mutex // of Begin, and of what follows
-	days  map[string]bool
+	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = it is not checked
+	mine  atomic.Pointer[Owner]                                // as owner answered last
+
+	upgraded atomic.Bool
+	mu       sync.Mutex // of upgrade, and of what follows
+	days     map[string]bool
 }
 
 // Open reads the URL. It does not speak to the database yet. Its errors do not
@@ -113,15 +116,25 @@ func (d *DB) Close() error { return d.db.Close() }
 // SQLite reports whether the database is a file of this machine.
 func (d *DB) SQLite() bool { return d.sqlite }
 
-// Begin brings the schema up to date; the first call that succeeds is the last
-// that does anything. Its error is ErrNewer if the schema is newer.
+// Begin brings the schema up to date, and checks that it belongs to this service. Each
+// operation calls it first. Its error is ErrNewer if the schema is newer than the
+// program, and ErrForeign if the history is another service's.
 func (d *DB) Begin(ctx context.Context) error {
-	if d.begun.Load() {
+	if err := d.upgrade(ctx); err != nil {
+		return err
+	}
+	return d.checkOwner(ctx)
+}
+
+// upgrade brings the schema up to date; the first call that succeeds is the last that
+// does anything.
+func (d *DB) upgrade(ctx context.Context) error {
+	if d.upgraded.Load() {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.begun.Load() {
+	if d.upgraded.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
@@ -134,7 +147,7 @@ func (d *DB) Begin(ctx context.Context) error {
 	if err != nil {
 		return d.wrap("migrate", err)
 	}
-	d.begun.Store(true)
+	d.upgraded.Store(true)
 	return nil
 }
 
@@ -183,7 +196,7 @@ func (d *DB) ping(ctx context.Context) error {
 }
 
 // Newest is the schema's version that this program writes.
-const Newest = 2
+const Newest = 3
 
 // Version is the schema's version in the database; zero = there is none yet. It
 // changes nothing.
@@ -208,7 +221,7 @@ func (d *DB) Version(ctx context.Context) (int64, error) {
 // wrap says what a failure was of, and whether the database is there at all.
 // No error of a driver holds the password.
 func (d *DB) wrap(op string, err error) error {
-	if err == nil || errors.Is(err, ErrNewer) {
+	if err == nil || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 		return err
 	}
 	var refused *pgconn.PgError

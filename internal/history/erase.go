@@ -91,6 +91,9 @@ func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, erro
 			return 0, err
 		}
 	}
+	if err := d.stillOwner(ctx, tx); err != nil {
+		return 0, err
+	}
 	c := &conditions{d: d}
 	if x.Key != "" {
 		k := parts(x.Key)

@@ -7,6 +7,9 @@ var (
 	ErrConfig = errors.New("NOTIFIER_HISTORY_URL")
 	// ErrNewer says that the schema is newer than this program.
 	ErrNewer = errors.New("the schema of the history is newer than this program")
+	// ErrForeign says that the history belongs to another service. Nothing is read or
+	// written.
+	ErrForeign = errors.New("the history belongs to another service")
 	// ErrUnavailable says that the database does not answer.
 	ErrUnavailable = errors.New("the history's database does not answer")
 	// ErrSlow says that a question took too long.

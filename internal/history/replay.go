@@ -201,6 +201,9 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 			return err
 		}
 	}
+	if err := d.stillOwner(ctx, tx); err != nil {
+		return err
+	}
 	about, err := json.Marshal(r.ReplayAbout)
 	if err != nil {
 		return err

@@ -78,6 +78,9 @@ func (d *DB) changedReplay(ctx context.Context, text string, args ...any) (r Rep
 
 // StopReplay stops a replay that runs; ok is false if it does not.
 func (d *DB) StopReplay(ctx context.Context, id string) (ok bool, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return false, err
+	}
 	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'stopped', driver = '', changed = "+d.clock(0)+
 		" WHERE id = ? AND state = 'running' RETURNING "+replayColumns, id)
 	return ok, err
@@ -85,6 +88,9 @@ func (d *DB) StopReplay(ctx context.Context, id string) (ok bool, err error) {
 
 // ResumeReplay lets a replay go on that was stopped; ok is false if it was not.
 func (d *DB) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return false, err
+	}
 	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'running', driver = '', lease = "+d.clock(0)+", changed = "+d.clock(0)+
 		" WHERE id = ? AND state = 'stopped' RETURNING "+replayColumns, id)
 	return ok, err

@@ -345,7 +345,7 @@ func (s *Shipper) back(ctx context.Context, err error) {
 		return
 	}
 	wait := min(max(2*time.Duration(s.wait.Load()), leastWait), mostWait)
-	if errors.Is(err, ErrNewer) {
+	if errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 		wait = mostWait
 	}
 	s.wait.Store(int64(wait))

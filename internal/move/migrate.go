@@ -299,9 +299,14 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 		if err := m.forget(ctx, m.to); err != nil {
 			return err
 		}
+		// Before the new side can write: the history belongs to the identity.
+		id, err := m.from.Identity(ctx)
+		if err != nil {
+			return err
+		}
 		came := fmt.Sprintf("%d %d", time.Now().Unix(), m.from.Space().Now().Shards)
 		if err := m.step("coming", func() error {
-			return m.to.SetSide(ctx, store.Side{State: store.SideComing, ID: m.id, Other: m.homes[0]}, "came", came)
+			return m.to.SetSide(ctx, store.Side{State: store.SideComing, ID: m.id, Other: m.homes[0]}, "came", came, "id", id)
 		}); err != nil {
 			return err
 		}

@@ -466,3 +466,31 @@ func TestWhatIsDueSoonStays(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The history belongs to the data identity: without it the new side would have none.
+func TestMigrateCopiesTheIdentityBeforeTheNewSideOpens(t *testing.T) {
+	a, b, old, fresh := two(t, 3)
+	fill(t, old, 4)
+	id, err := old.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, err := fresh.Identity(t.Context()); err != nil || own == id {
+		t.Fatalf("before: %q, %v", own, err)
+	}
+
+	m := newMigrator(migration(t, a, b))
+	m.step = func(name string, do func() error) error {
+		err := do()
+		if name == "forget" && fresh.Side().State == store.SideOpen {
+			return err // nothing has begun
+		}
+		if got, ierr := fresh.Identity(t.Context()); ierr != nil || got != id {
+			t.Errorf("after %s: %q, %v; want %q", name, got, ierr, id)
+		}
+		return err
+	}
+	if _, err := m.migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -82,6 +82,8 @@ type Store struct {
 	came     atomic.Value         // what notifier:meta says of that: see retain
 
 	key atomic.Pointer[[]byte] // the service's own, as it was read last
+
+	identity atomic.Pointer[string] // as it was read last
 }
 
 // New makes a Store. It does not speak to Redis.

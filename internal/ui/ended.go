@@ -42,6 +42,9 @@ func (p *Pages) endings(ctx context.Context, key string, v Visitor) ([]history.R
 		if ctx.Err() == nil {
 			p.log.Warn("the history was asked and did not answer", zap.Error(err))
 		}
+		if errors.Is(err, history.ErrForeign) {
+			return nil, failure{http.StatusServiceUnavailable, "Redis keeps no such notice, and the history's database belongs to another service. notifier doctor names the remedy."}
+		}
 		if errors.Is(err, history.ErrNewer) {
 			return nil, failure{http.StatusServiceUnavailable, "Redis keeps no such notice, and the history's schema is newer than this instance; ask an instance of the newer version."}
 		}

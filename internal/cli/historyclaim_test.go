@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// onRedis is a command line with the environment of serve: a Redis that an instance has
+// begun on, and a history in SQLite, whose address is returned.
+func onRedis(t *testing.T) (d *testCLI, srv *redistest.Server, url string) {
+	t.Helper()
+	srv = redistest.Shared(t)
+	s := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"}})
+	if err := s.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	url = "sqlite://" + filepath.Join(t.TempDir(), "history.db")
+	d = newTestCLI(t)
+	d.env = []string{"NOTIFIER_REDIS_URL=" + srv.URL(), "NOTIFIER_NAMESPACE=" + srv.Namespace(), "NOTIFIER_HISTORY_URL=" + url}
+	return d, srv, url
+}
+
+func TestHistoryClaimCommand(t *testing.T) {
+	d, srv, url := onRedis(t)
+	db, err := history.Open(history.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.Serve(func(context.Context) (history.Owner, error) { return history.Owner{Namespace: "old", ID: "AAA"}, nil })
+	if err := db.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	_, errs := d.run(1, "history", "claim", "--from", "BBB")
+	contains(t, errs, `belongs to namespace "old"`, "--from AAA")
+	out, _ := d.run(0, "history", "claim", "--from", "AAA")
+	contains(t, out, "belongs to namespace "+srv.Namespace())
+	out, _ = d.run(0, "history", "claim", "--from", "AAA")
+	contains(t, out, "already")
+	out, _ = d.run(0, "history", "claim", "--from", "AAA", "--json")
+	contains(t, out, `"changed": false`)
+
+	d.run(2, "history", "claim")
+	d.env = d.env[:2]
+	_, errs = d.run(2, "history", "claim", "--from", "AAA")
+	contains(t, errs, "NOTIFIER_HISTORY_URL is not set")
+}

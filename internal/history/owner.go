@@ -1,0 +1,149 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Owner names the service whose notices a history has. Two services may use the same
+// namespace on two Redis, and two namespaces on one, so both parts count.
+type Owner struct {
+	Namespace string
+	ID        string // the data identity: see store.Store.Identity
+}
+
+// Serve sets the service that the history must belong to. Each operation calls owner,
+// because another Redis may answer. Without Serve the owner is not checked.
+func (d *DB) Serve(owner func(ctx context.Context) (Owner, error)) { d.owner.Store(&owner) }
+
+// checkOwner writes the owner into a schema that has none, and returns ErrForeign if
+// it has another one.
+func (d *DB) checkOwner(ctx context.Context) error {
+	owner := d.owner.Load()
+	if owner == nil {
+		return nil
+	}
+	mine, err := (*owner)(ctx)
+	if err != nil {
+		return fmt.Errorf("history: read the data identity: %w", err)
+	}
+	d.mine.Store(&mine)
+
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	has, ok, err := d.readOwner(ctx, d.db)
+	if err == nil && !ok {
+		if _, err = d.db.ExecContext(ctx, d.marks(insertOwner+d.clock(0)+") ON CONFLICT DO NOTHING"), mine.Namespace, mine.ID); err == nil {
+			has, _, err = d.readOwner(ctx, d.db)
+		}
+	}
+	if err != nil {
+		return d.wrap("owner", err)
+	}
+	return mine.differs(has)
+}
+
+const insertOwner = "INSERT INTO history_owner (one, namespace, id, since) VALUES (1, ?, ?, "
+
+// stillOwner is checkOwner in a transaction that writes. A claim waits for it.
+func (d *DB) stillOwner(ctx context.Context, tx *sql.Tx) error {
+	mine := d.mine.Load()
+	if mine == nil {
+		return nil
+	}
+	has, _, err := d.readOwner(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return mine.differs(has)
+}
+
+func (o Owner) differs(has Owner) error {
+	if has == o {
+		return nil
+	}
+	return fmt.Errorf("%w: it belongs to namespace %q with the data identity %s, and this service is namespace %q with %s; "+
+		"give this service a separate database or schema in NOTIFIER_HISTORY_URL; if its data replaced the other data: notifier history claim --from %s",
+		ErrForeign, has.Namespace, has.ID, o.Namespace, o.ID, has.ID)
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
+}
+
+func (d *DB) readOwner(ctx context.Context, q querier) (has Owner, ok bool, err error) {
+	text := "SELECT namespace, id FROM history_owner"
+	if _, inTx := q.(*sql.Tx); inTx && !d.sqlite {
+		text += " FOR SHARE"
+	}
+	err = q.QueryRowContext(ctx, text).Scan(&has.Namespace, &has.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Owner{}, false, nil
+	}
+	return has, err == nil, err
+}
+
+// Owner is the service whose history this is; ok is false if nothing was written yet. It
+// changes nothing.
+func (d *DB) Owner(ctx context.Context) (has Owner, ok bool, err error) {
+	if v, err := d.Version(ctx); err != nil || v < ownerVersion {
+		return Owner{}, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	has, ok, err = d.readOwner(ctx, d.db)
+	return has, ok, d.wrap("owner", err)
+}
+
+// ownerVersion is the version of the schema that first has an owner.
+const ownerVersion = 3
+
+// claimed is the reason of replays that a claim ends.
+const claimed = "the history was claimed for other data, which has no progress of this replay"
+
+// Claim gives the history, with all its rows, to another owner. from is the id of the one
+// that it has; ErrForeign, which names that, is returned if it has another. Replays that
+// are not done fail. changed is false if it belonged to the new owner already.
+func (d *DB) Claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
+	if err := d.upgrade(ctx); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	changed, err = d.claim(ctx, from, to)
+	return changed, d.wrap("claim", err)
+}
+
+func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+
+	has, ok, err := d.readOwner(ctx, tx)
+	switch {
+	case err != nil || has == to:
+		return false, err
+	case !ok:
+		return false, fmt.Errorf("%w: the history has no owner yet; the first instance that writes becomes the owner, without a claim", ErrForeign)
+	case has.ID != from:
+		return false, to.differs(has)
+	}
+	steps := []struct {
+		text string
+		args []any
+	}{
+		{"UPDATE history_owner SET namespace = ?, id = ?, since = " + d.clock(0), []any{to.Namespace, to.ID}},
+		{"UPDATE history_replays SET state = 'failed', reason = ?, driver = '', changed = " + d.clock(0) + " WHERE state IN ('running', 'stopped')", []any{claimed}},
+		{"DELETE FROM history_replay_items", nil},
+	}
+	for _, s := range steps {
+		if _, err := tx.ExecContext(ctx, d.marks(s.text), s.args...); err != nil {
+			return false, err
+		}
+	}
+	return true, tx.Commit()
+}

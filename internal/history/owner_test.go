@@ -1,0 +1,109 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+)
+
+// belongs opens a history for an owner.
+func belongs(t *testing.T, url string, o Owner) *DB {
+	t.Helper()
+	d := open(t, Options{URL: url})
+	d.Serve(func(context.Context) (Owner, error) { return o, nil })
+	return d
+}
+
+func TestHistoryRefusesAnotherOwner(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		mine, others := Owner{"notifier", "AAA"}, []Owner{{"notifier", "BBB"}, {"staging", "AAA"}}
+		d := belongs(t, url, mine)
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil))
+		write(t, d, rows[:1])
+		r := askedFor(nil)
+		if _, err := add(t, d, r); err != nil {
+			t.Fatal(err)
+		}
+
+		for _, o := range others {
+			x := belongs(t, url, o)
+			_, werr := x.Write(t.Context(), rows[1:])
+			_, ferr := x.Find(t.Context(), Query{Limit: 1})
+			_, _, terr := x.TakeReplay(t.Context(), "driver", time.Minute)
+			_, serr := x.StopReplay(t.Context(), r.ID)
+			rerr := x.Refuse(t.Context(), Erasure{Key: rows[0].Key}, noon)
+			_, xerr := x.Expire(t.Context(), noon)
+			for op, err := range map[string]error{"write": werr, "find": ferr, "take": terr, "stop": serr, "refuse": rerr} {
+				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "claim --from AAA") {
+					t.Errorf("%+v: %s: %v", o, op, err)
+				}
+			}
+			if xerr != nil { // without a retention nothing expires
+				t.Error(xerr)
+			}
+		}
+		if got := strings.Join(all(t, d, Query{Limit: 10}), " "); got != "1/1" {
+			t.Errorf("rows: %s", got)
+		}
+	})
+}
+
+func TestClaimGivesTheHistoryToAnotherOwner(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		old, next := Owner{"notifier", "AAA"}, Owner{"notifier", "BBB"}
+		d := belongs(t, url, old)
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil))
+		write(t, d, rows[:1])
+		r := askedFor(nil)
+		if _, err := add(t, d, r); err != nil {
+			t.Fatal(err)
+		}
+		x := belongs(t, url, next)
+		if _, err := x.Claim(t.Context(), "CCC", next); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "--from AAA") {
+			t.Errorf("from a wrong one: %v", err)
+		}
+		for _, want := range []bool{true, false} {
+			if changed, err := x.Claim(t.Context(), "AAA", next); err != nil || changed != want {
+				t.Errorf("changed %v, %v; want %v", changed, err, want)
+			}
+		}
+		write(t, x, rows[1:])
+		if got := strings.Join(all(t, x, Query{Limit: 10}), " "); got != "2/1 1/1" {
+			t.Errorf("rows: %s", got)
+		}
+		// Replays of the old owner end.
+		if _, ok, err := x.TakeReplay(t.Context(), "driver", time.Minute); err != nil || ok {
+			t.Errorf("takes the other's replay: %v, %v", ok, err)
+		}
+		if was, ok, err := x.Replay(t.Context(), r.ID); err != nil || !ok || was.State != ReplayFailed || was.Reason != claimed {
+			t.Errorf("%+v, %v, %v", was, ok, err)
+		}
+		// An instance of the old owner that still runs writes nothing.
+		if _, err := d.Write(t.Context(), rowsOf(BodiesKeep, ended(3, nil))); !errors.Is(err, ErrForeign) {
+			t.Errorf("the old owner: %v", err)
+		}
+	})
+}
+
+// add stores a replay of all delivered notices.
+func add(t *testing.T, d *DB, r *Replay) (n int, err error) {
+	t.Helper()
+	var list []Choice
+	if err := d.Choose(t.Context(), r, func(_ *Row, c Choice) error { list = append(list, c); return nil }); err != nil {
+		return 0, err
+	}
+	return len(list), d.AddReplay(t.Context(), r, list)
+}
+
+// askedFor is a replay of delivered notices.
+func askedFor(change func(*Replay)) *Replay {
+	r := &Replay{ID: NewReplayID(), ReplayAbout: ReplayAbout{Outcomes: []notice.Ending{notice.EndDelivered}, Since: noon, Until: noon.AddDate(0, 0, 1), Rate: 50, Shards: 1}}
+	if change != nil {
+		change(r)
+	}
+	return r
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/identity.lua
+var identitySource string
+
+// The data identity is a random id for the data under a namespace of a Redis. The command
+// migrate copies the id to the new Redis. Home, in contrast, names the server.
+
+// A full Redis gets an identity too.
+var identityScript = newScript("identity", identitySource, false).anywhere()
+
+// Identity returns the data identity, the field id of notifier:meta. The first call writes
+// it. The error is ErrNotBegun if no layout is stored.
+//
+// Each call reads the field, because another Redis may answer. While Redis is unavailable,
+// Identity returns the last answer.
+func (s *Store) Identity(ctx context.Context) (string, error) {
+	was := s.identity.Load()
+	if was != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, knownTimeout)
+		defer cancel()
+	}
+
+	id, err := s.readIdentity(ctx, was)
+	if err == nil {
+		s.identity.Store(&id)
+		return id, nil
+	}
+	if was != nil && errors.Is(err, ErrUnavailable) {
+		return *was, nil
+	}
+	return "", err
+}
+
+func (s *Store) readIdentity(ctx context.Context, was *string) (string, error) {
+	name := s.space.Meta()
+	id, err := s.c.HGet(ctx, name, "id").Result()
+	if !errors.Is(err, redis.Nil) {
+		return id, s.wrapped("identity", err)
+	}
+
+	fresh := rand.Text()
+	if was != nil { // Redis was emptied, and gets again the identity that this instance knows
+		fresh = *was
+	}
+	id, err = s.answer(ctx, identityScript, []string{name}, []any{fresh}).Text()
+	if err == nil && id == "" {
+		return "", ErrNotBegun
+	}
+	return id, s.wrapped(identityScript.op, err)
+}
