@@ -88,6 +88,16 @@ func New(o Options) (*Process, error) {
 			}
 		}
 	}
+	var allowed func(context.Context) error
+	if !o.Throwaway {
+		allowed = func(ctx context.Context) error {
+			err := doctor.Allowed(ctx, c, conn)
+			if errors.Is(err, doctor.ErrRights) {
+				err = fmt.Errorf("%w: %w", ErrConfig, err)
+			}
+			return err
+		}
+	}
 	m := metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil})
 	if !o.Throwaway {
 		p.setup = newSetupWatch(setupWatch{metrics: m, logger: o.Logger,
@@ -99,7 +109,7 @@ func New(o Options) (*Process, error) {
 		Handler: engine.Handlers(conn, space, calls, o.Logger), Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits, Heard: calls.Heard, Slots: calls.Slots, Few: calls.Few, Waiting: calls.Waiting,
 		Hosts:       func() []fleet.HostFigures { return hostFigures(calls.Hosts(toldHosts)) },
 		Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
-		Retain: int(c.Retain), MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0,
+		Retain: int(c.Retain), MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0, Allowed: allowed,
 		Confirm:       store.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: store.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
 		Drain:         c.ShutdownTimeout, OnSubscribed: p.setup.subscribed,

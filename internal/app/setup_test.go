@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -22,14 +23,18 @@ type served struct {
 	logs *logged.ObservedLogs
 }
 
+// configOf is a configuration with one route.
+func configOf(url string) *config.Config {
+	return &config.Config{Redis: config.Redis{URL: url, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Listen: "127.0.0.1:0",
+		ConfigureRedis: true, Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Hour, Retain: 1000, MaxBody: 1 << 10,
+		ShutdownTimeout: 10 * time.Second, Routes: []*route.Route{testRoute("r", "app1")}}
+}
+
 // runProcess runs a Process that examines Redis every few ms.
 func runProcess(t *testing.T, url string) *served {
 	t.Helper()
 	core, logs := logged.New(zap.InfoLevel)
-	c := &config.Config{Redis: config.Redis{URL: url, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Listen: "127.0.0.1:0",
-		ConfigureRedis: true, Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Hour, Retain: 1000, MaxBody: 1 << 10,
-		ShutdownTimeout: 10 * time.Second, Routes: []*route.Route{testRoute("r", "app1")}}
-	p, err := New(Options{Config: c, Version: "v1", Logger: zap.New(core)})
+	p, err := New(Options{Config: configOf(url), Version: "v1", Logger: zap.New(core)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,17 +129,30 @@ func TestServeStartsWhereCONFIGAndINFOAreForbidden(t *testing.T) {
 	}
 }
 
-// What is missing is named although the service cannot begin for it.
-func TestServeNamesTheRightsThatAreMissing(t *testing.T) {
+// A service that lacks a right it needs refuses to start, names the rules to add, and
+// has written nothing.
+func TestServeRefusesToStartWithoutRights(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("appendonly yes", "maxmemory 100mb"))
-	acl := []any{"ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-zadd", "-hgetall", "-evalsha"}
-	if err := srv.Client().Do(t.Context(), acl...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := runProcess(t, strings.Replace(srv.URL(), "redis://", "redis://weak:secret@", 1))
-	eventually(t, "a warning", func() bool { return len(s.warnings()) == 1 })
-	if w := s.warnings()[0]; !strings.Contains(w, "rights: user weak may not") || !strings.Contains(w, "ZADD") || !strings.Contains(w, "deploy/users.acl") {
-		t.Error(w)
+	for rules, add := range map[string]string{
+		"~* &* +@all -zadd -hgetall -evalsha": "+evalsha +zadd +hgetall",
+		"~notifier:* &* +@all":                "~app1:*",
+		"~app1:* &* +@all":                    "~notifier:*",
+		"~* &notifier:* +@all":                "&__keyevent@0__:expired",
+	} {
+		if err := srv.Client().ACLSetUser(t.Context(), "weak", append([]string{"reset", "on", ">secret"}, strings.Fields(rules)...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(Options{Config: configOf(strings.Replace(srv.URL(), "redis://", "redis://weak:secret@", 1)), Version: "v1", Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Run(t.Context())
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "ACL SETUSER weak "+add) {
+			t.Errorf("%s: %v, want %s", rules, err, add)
+		}
+		if n := srv.Client().DBSize(t.Context()).Val(); n != 0 {
+			t.Errorf("%s: %d keys were written", rules, n)
+		}
 	}
 }
 

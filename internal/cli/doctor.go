@@ -14,7 +14,7 @@ import (
 
 func (a *command) doctor() *cobra.Command {
 	var o doctor.Options
-	var quick bool
+	var quick, acl bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check Redis and the configuration, and say what helps",
@@ -24,10 +24,15 @@ Each finding has a severity and a remedy; the exit code is 1 if one is an error.
 
 --fix sets what can be set safely: notify flags, eviction policy, the subscribers'
 output buffer. It is not written to redis.conf: the remedies say what belongs there.
+--acl prints the line of a file of users that grants what this configuration
+needs and nothing else: its keys, its channels, its commands. CONFIG is granted
+only with NOTIFIER_CONFIGURE_REDIS=true, since it cannot be granted for one
+setting. Run it again after each change of routes.
 --quick only asks the running service whether it is ready, for health checks.`,
 		Example: `  notifier doctor
   notifier doctor --fix
   notifier doctor --json | jq '.findings[] | select(.severity != "ok")'
+  notifier doctor --acl      # user notifier on resetkeys … -@all +…
   notifier doctor --quick    # HEALTHCHECK of a container`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,6 +42,9 @@ output buffer. It is not written to redis.conf: the remedies say what belongs th
 			cfg, err := a.configWithoutRoutes()
 			if err != nil {
 				return err
+			}
+			if acl {
+				return a.sayACL(cmd.Context(), cfg)
 			}
 			report, err := doctor.Run(cmd.Context(), cfg, o)
 			if err != nil {
@@ -55,8 +63,27 @@ output buffer. It is not written to redis.conf: the remedies say what belongs th
 	}
 	c.Flags().BoolVar(&o.Fix, "fix", false, "set what can be set safely")
 	c.Flags().BoolVar(&quick, "quick", false, "only ask the running service whether it is ready")
-	a.either(c, false, "quick", "fix")
+	c.Flags().BoolVar(&acl, "acl", false, "print the least rights for this configuration")
+	a.either(c, false, "quick", "fix", "acl")
 	return a.withJSON(c)
+}
+
+// sayACL prints the line of a file of users for a configuration. What cannot be
+// read from Redis is reported on standard error: the line is then of the
+// configuration alone.
+func (a *command) sayACL(ctx context.Context, cfg *config.Config) error {
+	user, rules, err := doctor.ACLUser(ctx, cfg)
+	if rules == nil {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(a.Stderr, "notifier: the prefixes that Redis holds could not be read (%v): the line covers this configuration alone\n", err)
+	}
+	if a.json {
+		return a.sayValue(map[string]any{"user": user, "rules": rules})
+	}
+	a.say("user %s on %s\n", user, strings.Join(rules, " "))
+	return nil
 }
 
 // configWithoutRoutes is the configuration for looking at Redis, which can be

@@ -5,3 +5,5 @@
 // data, cost no restart and can be set back: notify flags, the eviction policy
 // and the subscribers' output buffer.
 package doctor
+
+//go:generate go run ../tools/acl ../../deploy/users.acl

@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := store.Open(store.Address{Mode: cfg.Redis.Mode, URL: cfg.Redis.URL, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername, SentinelPassword: string(cfg.Redis.SentinelPassword)})
+	conn, err := connect(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +102,12 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.history(ctx)
 	}
 	return r.report(), nil
+}
+
+// connect opens a connection to the Redis of a configuration.
+func connect(cfg *config.Config) (*store.Conn, error) {
+	return store.Open(store.Address{Mode: cfg.Redis.Mode, URL: cfg.Redis.URL, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername,
+		SentinelPassword: string(cfg.Redis.SentinelPassword)})
 }
 
 func (r *run) report() *Report {
@@ -158,7 +164,7 @@ func reachRemedy(err error) string {
 	case redis.IsAuthError(err):
 		return "give user and password in NOTIFIER_REDIS_URL: redis://user:password@host:6379/0"
 	case redis.IsPermissionError(err):
-		return "give the user what deploy/users.acl lists"
+		return "give the user the rights that `notifier doctor --acl` prints"
 	case redis.IsLoadingError(err):
 		return "it is reading its file; wait until that is done"
 	case errors.As(err, &certificate), errors.As(err, &noTLS):

@@ -119,7 +119,8 @@ func TestRights(t *testing.T) {
 	}
 	r := examine(t, configFor("redis://weak:secret-of-weak@"+s.Addr()+"/0"), Options{})
 	r.says(t, "rights", Error, "ZADD")
-	r.says(t, "rights", Error, "SET app1:orders:x:x")
+	r.says(t, "rights", Error, "EXISTS app1:orders:x:x")
+	r.says(t, "rights", Error, "ACL SETUSER weak ~app1:orders:* +zadd")
 	r.says(t, "rights", Warning, "CONFIG SET")
 	r.says(t, "hz", Info, "CONFIG is refused")
 	r = examine(t, configFor("redis://weak:wrong-password@"+s.Addr()+"/0"), Options{})
@@ -175,12 +176,12 @@ func TestReplayedAreTheWrites(t *testing.T) {
 	cfg := configFor("")
 	cfg.Routes = append(cfg.Routes, &route.Route{Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "q"}, Adopt: true},
 		&route.Route{Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "s"}})
-	r := &run{cfg: cfg, conn: &store.Conn{}, space: keys.Space{Namespace: "n", Shards: 1}}
+	n := needs{cfg: cfg, space: keys.Space{Namespace: "n", Shards: 1}}
 	info, err := s.Client().Command(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range r.commands() {
+	for _, c := range n.commands() {
 		name := fmt.Sprint(c.args[0])
 		writes := slices.Contains(info[strings.ToLower(name)].Flags, "write")
 		if writes != slices.Contains(replayed, name) {
@@ -259,9 +260,9 @@ func TestRightsCoverTheScripts(t *testing.T) {
 	cfg := configFor("")
 	cfg.Routes = append(cfg.Routes, &route.Route{Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "q"}, Adopt: true},
 		&route.Route{Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "s"}})
-	r := &run{cfg: cfg, conn: &store.Conn{}, space: keys.Space{Namespace: "n", Shards: 1}}
+	n := needs{cfg: cfg, space: keys.Space{Namespace: "n", Shards: 1}}
 	tried := map[string]bool{}
-	for _, c := range r.commands() {
+	for _, c := range n.commands() {
 		tried[fmt.Sprint(c.args[0])] = true
 	}
 	files, err := filepath.Glob("../store/lua/*.lua")

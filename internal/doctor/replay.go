@@ -24,7 +24,7 @@ func (n *node) replay(ctx context.Context) {
 	}
 	const check, line = "restart", "user default off ~* &* +@all"
 	var refused []string
-	for _, c := range n.commands() {
+	for _, c := range n.needs(ctx).commands() {
 		name, _ := c.args[0].(string)
 		if !slices.Contains(replayed, name) {
 			continue

@@ -1,8 +1,7 @@
 package doctor
 
 import (
-	"os"
-	"regexp"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,26 +11,10 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
-// granted are the rules that deploy/users.acl gives the service's user.
-func granted(t *testing.T) []string {
-	t.Helper()
-	file, err := os.ReadFile("../../deploy/users.acl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(file)) {
-		if f := strings.Fields(line); len(f) > 2 && f[1] == "notifier" {
-			return f[2:]
-		}
-	}
-	t.Fatal("deploy/users.acl has no user notifier")
-	return nil
-}
-
-// taking are servers on which each right of deploy/users.acl can be taken away from the
-// service's user.
+// taking is a server on which each right can be taken away from the service's user.
 type taking struct {
 	t     *testing.T
 	s     *redistest.Server
@@ -40,7 +23,7 @@ type taking struct {
 }
 
 // without is what doctor finds when the rules are changed.
-func (k taking) without(change func([]string) []string) *Report {
+func (k *taking) without(change func([]string) []string) *Report {
 	k.t.Helper()
 	all := append([]string{"ACL", "SETUSER", "svc", "reset"}, change(slices.Clone(k.rules))...)
 	if err := k.s.Client().Do(k.t.Context(), anys(append(all, "on", ">password"))...).Err(); err != nil {
@@ -49,21 +32,13 @@ func (k taking) without(change func([]string) []string) *Report {
 	return examine(k.t, k.cfg, Options{})
 }
 
-// names reports whether something that is not well names a right.
-func names(r *Report, right string) bool {
-	word := regexp.MustCompile(`(?i)(^|[ ('])` + regexp.QuoteMeta(right) + `($|[ ,:)*'])`)
-	return slices.ContainsFunc(r.Findings, func(f Finding) bool {
-		return f.Severity != OK && word.MatchString(strings.ReplaceAll(f.Message, "|", " "))
-	})
-}
-
-// Each right of deploy/users.acl, taken away alone, is named, by a Redis alone or by a
-// cluster.
-func TestEachRightThatIsMissingIsNamed(t *testing.T) {
-	ctx, rules := t.Context(), granted(t)
-	one := taking{t, redistest.Start(t, redistest.WithConfig(good...)), nil, rules}
+// Each rule of Rights, taken away alone, is named with the line that adds it, by a
+// Redis alone or by a cluster.
+func TestMissingRightIsNamed(t *testing.T) {
+	ctx := t.Context()
+	one := &taking{t: t, s: redistest.Start(t, redistest.WithConfig(good...))}
 	one.cfg = configFor("redis://svc:password@" + one.s.Addr() + "/2?client_name=x")
-	many := taking{t, redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "cluster-enabled yes")...)), nil, rules}
+	many := &taking{t: t, s: redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "cluster-enabled yes")...))}
 	c := many.s.Client()
 	if err := c.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)
@@ -76,42 +51,82 @@ func TestEachRightThatIsMissingIsNamed(t *testing.T) {
 	many.cfg = configFor("redis://svc:password@" + many.s.Addr())
 	many.cfg.Redis.Mode, many.cfg.Durability = config.Cluster, notice.Durability{Replicas: 1}
 	many.cfg.Routes = append(many.cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "todo"}, Timeout: time.Second},
-		&route.Route{Name: "s", Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "flow"}, Timeout: time.Second},
+		&route.Route{Name: "s", Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "f*ow"}, Timeout: time.Second},
 		&route.Route{Name: "shop", Prefix: "shop:orders", Target: route.Target{Kind: route.KindLog}, Timeout: time.Second, Adopt: true})
-	both := []taking{one, many}
-	for _, k := range both {
+
+	one.rules, many.rules = Rights(one.cfg, false, 2, nil), Rights(many.cfg, true, 0, nil)
+	for _, k := range []*taking{one, many} {
 		k.without(func(all []string) []string { return all }).says(t, "rights", OK, "")
-	}
-	for _, right := range rules {
-		name, change := right, func(all []string) []string { return append(all, "-"+right[1:]) }
-		switch {
-		case right == "+auth", right == "+hello", right == "+quit":
-			continue // Redis lets everybody do that
-		case strings.HasPrefix(right, "+@"):
-			name = "PING"
-		case strings.HasPrefix(right, "+"):
-			name = strings.ReplaceAll(right[1:], "|", " ")
-		case strings.HasPrefix(right, "&"):
-			name = "SUBSCRIBE " + strings.ReplaceAll(strings.Split(right[1:], ":*")[0], "@*", "@0")
-			if strings.HasPrefix(right, "&__keyspace") {
-				name = "PSUBSCRIBE __keyspace@0__:shop:orders:"
-			} else if right == "&notifier:*" {
-				name = "SUBSCRIBE notifier:wake"
+		for _, rule := range k.rules {
+			if strings.HasPrefix(rule, "reset") || strings.HasPrefix(rule, "-") || rule == "+acl|whoami" || rule == "+acl|dryrun" || rule == "+ping" {
+				continue // nothing can be checked without these
 			}
-			change = func(all []string) []string { return slices.DeleteFunc(all, func(x string) bool { return x == right }) }
-		case right == "~*":
-			name = "ZADD"
-			change = func(all []string) []string { return slices.DeleteFunc(all, func(x string) bool { return x == right }) }
-		default:
-			continue // takes something away
+			r := k.without(func(all []string) []string { return slices.DeleteFunc(all, func(x string) bool { return x == rule }) })
+			named := slices.ContainsFunc(r.Findings, func(f Finding) bool {
+				words := strings.FieldsFunc(f.Remedy, func(c rune) bool { return c == ' ' || c == ',' })
+				return f.Severity != OK && (slices.Contains(words, rule) || f.Check == "reachability" && strings.Contains(f.Message, "'"+rule[1:]+"' command"))
+			})
+			if !named && rule != "+client|setname" { // without it no connection is made
+				t.Errorf("without %s nothing names it:\n%s", rule, r.text())
+			}
 		}
-		var said []string
-		if !slices.ContainsFunc(both, func(k taking) bool {
-			r := k.without(change)
-			said = append(said, r.text())
-			return names(r, name)
-		}) {
-			t.Errorf("without %s nobody names %s:\n%s", right, name, strings.Join(said, "\n"))
+	}
+}
+
+// The rules grant the keys of the configuration and of Redis's own list of prefixes,
+// and no others.
+func TestRightsAreTheLeast(t *testing.T) {
+	s := redistest.Start(t)
+	ctx, c := t.Context(), s.Client()
+	if err := c.SAdd(ctx, "notifier:routes", "old:app", "not a prefix *").Err(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := configFor("redis://" + s.Addr() + "/0")
+	cfg.ConfigureRedis = false
+	cfg.Routes = append(cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "to*do"}, Timeout: time.Second})
+	user, rules, err := ACLUser(ctx, cfg)
+	if err != nil || user != "notifier" {
+		t.Fatal(user, err)
+	}
+	if err := c.Do(ctx, anys(append([]string{"ACL", "SETUSER", user, "on"}, rules...))...).Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, allowed := range [][]any{{"SET", "app1:orders:a:b", "1"}, {"SET", "old:app:a:b", "1"}, {"HGET", "notifier:{0}:records:app1", "x"}, {"RPUSH", "to*do", "x"}} {
+		if reply := c.Do(ctx, append([]any{"ACL", "DRYRUN", user}, allowed...)...).Val(); reply != "OK" {
+			t.Errorf("%v: %v", allowed, reply)
+		}
+	}
+	for _, refused := range [][]any{{"GET", "session:1"}, {"DEL", "app1:other:a:b"}, {"RPUSH", "to-do", "x"}, {"CONFIG", "GET", "requirepass"},
+		{"CONFIG", "SET", "maxmemory", "1mb"}, {"SUBSCRIBE", "__keyevent@1__:expired"}, {"SUBSCRIBE", "news"}, {"FLUSHALL"}, {"KEYS", "*"},
+		{"SCAN", "0"}, {"ACL", "SETUSER", "x"}, {"PSUBSCRIBE", "*"}} {
+		if reply := c.Do(ctx, append([]any{"ACL", "DRYRUN", user}, refused...)...).Val(); reply == "OK" {
+			t.Errorf("%v is allowed", refused)
+		}
+	}
+}
+
+// Where ACL DRYRUN is refused, as before Redis 7.0, keys and reads are tried.
+func TestAllowedTriesWhereDryRunIsRefused(t *testing.T) {
+	s := redistest.Start(t)
+	ctx, c := t.Context(), s.Client()
+	for rules, want := range map[string]string{
+		"~notifier:* ~app1:orders:* &* +@all -acl|dryrun":         "",
+		"~notifier:* &* +@all -acl|dryrun":                        "~app1:orders:*",
+		"~notifier:* ~app1:orders:* &* +@all -acl|dryrun -zcount": "+zcount",
+		"~notifier:* ~app1:orders:* &* +@all -acl -time":          "+time",
+	} {
+		if err := c.Do(ctx, anys(append([]string{"ACL", "SETUSER", "svc", "reset", "on", ">password"}, strings.Fields(rules)...))...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := store.Open(store.Address{URL: "redis://svc:password@" + s.Addr() + "/0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Allowed(ctx, configFor(""), conn)
+		_ = conn.Close()
+		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrRights) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", rules, err, want)
 		}
 	}
 }

@@ -73,6 +73,9 @@ type Options struct {
 	// Confirm is what calls wait for that schedule or change notices, ConfirmSettle
 	// what settles wait for.
 	Confirm, ConfirmSettle store.Confirm
+	// Allowed, if not nil, checks the rights of the service's user before anything
+	// is written. An error that wraps ErrConfig ends Begin.
+	Allowed func(context.Context) error
 	// History is where what ends is kept; its DB is nil where there is none.
 	History History
 	// Drain is how long a stop waits for running handlers.
@@ -401,6 +404,11 @@ func trouble(err error) string {
 
 // learn makes the parts and their layout known to Redis.
 func (e *Engine) learn(ctx context.Context) error {
+	if e.o.Allowed != nil {
+		if err := e.o.Allowed(ctx); err != nil {
+			return err
+		}
+	}
 	space, warning, err := store.Discover(ctx, e.o.Conn, e.o.Space, e.o.Conn.Masters != nil)
 	if err != nil {
 		return err

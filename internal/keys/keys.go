@@ -285,6 +285,15 @@ func (s Space) History(shard int) string { return s.Base(shard) + "history" }
 // each item: see package replay.
 func (s Space) Replay(shard int, mark string) string { return s.Base(shard) + "replay:" + mark }
 
+// EventProbe is a key that expires so that its event can be observed; tag, if not
+// empty, is the hash tag that decides the slot.
+func (s Space) EventProbe(tag, id string) string {
+	if tag == "" {
+		return s.Namespace + ":probe:" + id
+	}
+	return s.Namespace + ":probe:{" + tag + "}:" + id
+}
+
 // Pushed is the marker of a push into a list or stream, in the same slot.
 func (s Space) Pushed(target, mark string) string {
 	return s.Namespace + ":pushed:{" + slotTag(target) + "}:" + mark

@@ -12,45 +12,56 @@ import (
 
 var errNotMaster = errors.New("not a master any more")
 
-// check looks at a node's role and at its notify flags, and adds what is
-// missing if that is wanted and allowed. Added reports that it did: events have
-// been missed.
-func (l *Listener) check(ctx context.Context, c *redis.Client) (added bool, err error) {
+// flagState is the result of a check of a node's notify flags.
+type flagState int
+
+const (
+	flagsRead    flagState = iota
+	flagsAdded             // some were missing: events have been missed
+	flagsUnknown           // CONFIG is refused: a probe finds out
+)
+
+// check reads a node's role and its notify flags, and adds missing flags if that
+// is configured and allowed.
+func (l *Listener) check(ctx context.Context, c *redis.Client) (flagState, error) {
 	if role, err := c.Do(ctx, "ROLE").Slice(); err == nil && len(role) > 0 && role[0] != "master" {
-		return false, fmt.Errorf("%w: %s is a %v", errNotMaster, c.Options().Addr, role[0])
+		return flagsRead, fmt.Errorf("%w: %s is a %v", errNotMaster, c.Options().Addr, role[0])
 	} else if err != nil && !refused(err) {
-		return false, fmt.Errorf("role: %w", err)
+		return flagsRead, fmt.Errorf("role: %w", err)
 	}
 	have, err := c.ConfigGet(ctx, "notify-keyspace-events").Result()
 	if err != nil {
 		if !refused(err) {
-			return false, fmt.Errorf("notify flags: %w", err)
+			return flagsRead, fmt.Errorf("notify flags: %w", err)
 		}
-		// Whether events come is not to be known; the sweep has it covered.
+		if len(l.patterns) == 0 {
+			return flagsUnknown, nil
+		}
+		// A probe sees expired events, not those of adopted keys.
 		l.events(c, false, "CONFIG is forbidden, so the notify flags are unknown", err)
-		return false, nil
+		return flagsRead, nil
 	}
 	flags := have["notify-keyspace-events"]
 	missing := Missing(flags, l.needs)
 	if missing == "" {
 		l.events(c, true, "", nil)
-		return false, nil
+		return flagsRead, nil
 	}
 	if !l.o.Configure {
 		l.events(c, false, "notify-keyspace-events lacks "+missing+" and NOTIFIER_CONFIGURE_REDIS is false", nil)
-		return false, nil
+		return flagsRead, nil
 	}
 	if err := c.ConfigSet(ctx, "notify-keyspace-events", flags+missing).Err(); err != nil {
 		if !refused(err) {
-			return false, fmt.Errorf("set notify flags: %w", err)
+			return flagsRead, fmt.Errorf("set notify flags: %w", err)
 		}
 		l.events(c, false, "notify-keyspace-events lacks "+missing+" and cannot be set", err)
-		return false, nil
+		return flagsRead, nil
 	}
 	l.o.Logger.Info("added flags to notify-keyspace-events",
 		zap.String("redis", c.Options().Addr), zap.String("were", flags), zap.String("added", missing))
 	l.events(c, true, "", nil)
-	return true, nil
+	return flagsAdded, nil
 }
 
 // refused reports whether err is an answer of Redis, not a failure to reach it.
@@ -125,7 +136,7 @@ func grant(c *redis.Client, channels []string) string {
 	if user == "" {
 		user = "default"
 	}
-	return "ACL SETUSER " + user + " &" + strings.Join(channels, " &") + ", and the same in the list of users (deploy/users.acl)"
+	return "ACL SETUSER " + user + " &" + strings.Join(channels, " &") + ", and the same in the file of users (`notifier doctor --acl` prints it)"
 }
 
 // forget drops what is known of a node that is no longer followed.

@@ -242,10 +242,11 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 	defer func() { _ = ps.Close() }()
 	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
 	heard := &echo{from: time.Now()}
+	own := &probe{l: l, c: c, id: beat[len("beat "):]}
 
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := l.watch(ctx, c, beat, heard); err != nil {
+		if err := l.watch(ctx, c, beat, heard, own); err != nil {
 			cancel(err)
 		}
 	})
@@ -294,6 +295,9 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 				heard.now()
 				continue
 			}
+			if m.Channel != l.o.Space.Wake() && strings.HasPrefix(m.Payload, l.o.Space.Namespace) {
+				own.event(m.Payload)
+			}
 			l.message(m, &next)
 		}
 	}
@@ -313,7 +317,8 @@ func (e *echo) silence() time.Duration { return time.Since(e.from) - time.Durati
 
 // watch publishes the beat and looks for its echo; it ends with an error when
 // the subscription must be made anew.
-func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *echo) error {
+func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *echo, own *probe) error {
+	unread := false
 	tick := time.NewTicker(l.o.Beat)
 	defer tick.Stop()
 	checked := time.Now()
@@ -334,13 +339,17 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 		}
 		if time.Since(checked) >= l.o.Check {
 			checked = time.Now()
-			added, err := l.check(ctx, c)
+			flags, err := l.check(ctx, c)
 			if err != nil && ctx.Err() == nil {
 				return err
 			}
-			if added {
+			if flags == flagsAdded {
 				l.o.OnSubscribed()
 			}
+			unread = flags == flagsUnknown
+		}
+		if unread {
+			l.observe(ctx, own)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func TestWhereFlagsCannotBeSetTheSweepIsTold(t *testing.T) {
 		start      []redistest.Option
 		change     func(*Options)
 	}{
-		{"CONFIG is forbidden", "CONFIG is forbidden", []redistest.Option{redistest.WithConfig(`rename-command CONFIG ""`)}, nil},
+		{"CONFIG is forbidden", "CONFIG is refused, and the event", []redistest.Option{redistest.WithConfig(`rename-command CONFIG ""`)}, nil},
 		{"not wanted", "NOTIFIER_CONFIGURE_REDIS is false", nil, func(o *Options) { o.Configure = false }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

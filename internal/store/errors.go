@@ -136,7 +136,7 @@ var (
 	ErrLogin = errors.New("redis refuses the user or the password of this service; give the right ones in NOTIFIER_REDIS_URL")
 	// ErrRights: the user may not do what is needed.
 	ErrRights = errors.New("redis refuses this service's user a command, a key or a channel; " +
-		"`notifier doctor` names it, deploy/users.acl has all that is needed")
+		"`notifier doctor` names it, `notifier doctor --acl` prints all that is needed")
 	// ErrUnavailable: Redis cannot be reached, or refuses writes. Nothing was
 	// changed, or it is not known whether anything was; calls may be repeated.
 	ErrUnavailable = errors.New("redis is not available")

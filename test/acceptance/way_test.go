@@ -3,15 +3,18 @@ package acceptance
 import (
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/config"
+	"notifier/internal/doctor"
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	routes "notifier/internal/route"
 )
 
 // envWay names the way to Redis that the whole suite takes: each test that starts a Redis
@@ -199,28 +202,18 @@ const formerPrefix = "app1:pay"
 // userPassword is that of the service's user.
 const userPassword = "a-password-of-the-service"
 
-// asUser is the beginning of a URL for the user of deploy/users.acl, and the line of
-// redis.conf that makes it. Beside it stands what the service may not set itself, as
-// deploy/redis.conf has it, and the user may follow the timers that the tests adopt.
+// asUser is the beginning of a URL for a user with the rights that `doctor --acl` prints,
+// and the line of redis.conf that makes it. The tests use any keys, so that these are all
+// granted, and adopt timers under three prefixes.
 func asUser(t testing.TB) (begin string, option redistest.Option) {
 	t.Helper()
-	file, err := os.ReadFile("../../deploy/users.acl")
-	if err != nil {
-		t.Fatal(err)
+	c := &config.Config{Namespace: "notifier", Durability: notice.Durability{Replicas: 1}, ConfigureRedis: true}
+	for _, prefix := range []string{"shop:orders", "app1:orders", formerPrefix} {
+		c.Routes = append(c.Routes, &routes.Route{Prefix: prefix, Adopt: true})
 	}
-	_, rules, ok := strings.Cut(string(file), "user notifier ")
-	if !ok {
-		t.Fatal("deploy/users.acl has no user notifier")
-	}
-	rules, _, _ = strings.Cut(rules, "\n")
-	const adopted = "&__keyspace@0__:shop:orders:*"
-	if !strings.Contains(rules, adopted) {
-		t.Fatalf("the user may not follow %s", adopted)
-	}
-	for _, prefix := range []string{"app1:orders", formerPrefix} {
-		rules = strings.Replace(rules, adopted, adopted+" "+strings.Replace(adopted, "shop:orders", prefix, 1), 1)
-	}
-	return "notifier:" + userPassword + "@", redistest.WithConfig("user notifier "+rules+" >"+userPassword, "notify-keyspace-events Ex$gK")
+	rules := slices.DeleteFunc(doctor.Rights(c, true, 0, nil), func(r string) bool { return strings.HasPrefix(r, "~") })
+	return "notifier:" + userPassword + "@", redistest.WithConfig("user notifier on "+strings.Join(rules, " ")+" ~* >"+userPassword,
+		"notify-keyspace-events Ex$gK")
 }
 
 // ways are all that are tried.

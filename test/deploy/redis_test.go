@@ -17,6 +17,7 @@ import (
 
 	"notifier/internal/app"
 	"notifier/internal/config"
+	"notifier/internal/doctor"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -29,7 +30,8 @@ type shipped struct {
 	url string // as the service logs in
 }
 
-// deployed starts one, whose user notifier has more rights if need be.
+// deployed starts one; its user notifier has the given rights, or else those of
+// deploy/users.acl.
 func deployed(t *testing.T, rights ...string) shipped {
 	t.Helper()
 	dir := secrets(t)
@@ -42,7 +44,9 @@ func deployed(t *testing.T, rights ...string) shipped {
 	}
 	users := filepath.Join(dir, "deploy/secrets/users.acl")
 	if len(rights) > 0 {
-		more := strings.Replace(text("users.acl"), " ~* &notifier:*", " ~* "+strings.Join(rights, " ")+" &notifier:*", 1)
+		begin, rest, _ := strings.Cut(text("users.acl"), " resetkeys ")
+		_, others, _ := strings.Cut(rest, "\n")
+		more := begin + " " + strings.Join(rights, " ") + "\n" + others
 		users = filepath.Join(dir, "users.acl")
 		if err := os.WriteFile(users, []byte(more+"\n"), 0o444); err != nil { // a container's user reads it
 			t.Fatal(err)
@@ -50,6 +54,19 @@ func deployed(t *testing.T, rights ...string) shipped {
 	}
 	s := redistest.Start(t, redistest.WithFiles(filepath.Join(dir, "deploy/redis.conf"), users, "admin", text("admin_password")))
 	return shipped{s, strings.Replace(text("redis_url"), "@redis:6379", "@"+s.Addr(), 1)}
+}
+
+// deployedFor starts one whose user notifier has the rights that doctor names for a
+// configuration, and adds its address to it.
+func deployedFor(t *testing.T, env map[string]string) shipped {
+	t.Helper()
+	c, err := config.Load(envconfig.MapLookuper(env), environ(env), os.ReadFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := deployed(t, doctor.Rights(c, false, 0, nil)...)
+	env["NOTIFIER_REDIS_URL"] = s.url
+	return s
 }
 
 // secrets runs scripts/secrets.sh beside a copy of deploy, and tells where.
@@ -101,12 +118,13 @@ func serve(t *testing.T, env map[string]string) (p *app.Process, stop func()) {
 // to what stands between MULTI and EXEC, which is how each script is written
 // down. What is refused then is gone.
 func TestNoticesOutliveARestartOfRedis(t *testing.T) {
-	s := deployed(t)
-	p, stop := serve(t, map[string]string{
-		"NOTIFIER_REDIS_URL": s.url, "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay",
+	env := map[string]string{
+		"NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay",
 		"NOTIFIER_ROUTE_PAY_PREFIX": "shop", "NOTIFIER_ROUTE_PAY_TARGET": "list:todo",
 		"NOTIFIER_KEY": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))),
-	})
+	}
+	s := deployedFor(t, env)
+	p, stop := serve(t, env)
 	defer stop()
 	schedule := func(key string, delay time.Duration) {
 		t.Helper()

@@ -19,9 +19,9 @@ import (
 // The rights of the service's user are enough to change the number of shards, and for
 // what doctor looks at afterwards.
 func TestTheServicesUserMayReshard(t *testing.T) {
-	s := deployed(t)
-	env := map[string]string{"NOTIFIER_REDIS_URL": s.url, "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay",
+	env := map[string]string{"NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay",
 		"NOTIFIER_ROUTE_PAY_PREFIX": "shop", "NOTIFIER_ROUTE_PAY_TARGET": "log"}
+	s := deployedFor(t, env)
 	p, stop := serve(t, env)
 	defer stop()
 	const n = 20
