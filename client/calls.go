@@ -503,7 +503,7 @@ type ReceiverSecret struct {
 }
 
 // ReceiverSecret reads the keys to hand to one receiver. It needs the token of a
-// client that has no prefix and is not read-only.
+// client that has the role admin and no prefix.
 func (c *Client) ReceiverSecret(ctx context.Context, r Receiver) (*ReceiverSecret, error) {
 	q := url.Values{}
 	for name, v := range map[string]string{"host": r.Host, "audience": r.Audience} {

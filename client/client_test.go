@@ -31,7 +31,7 @@ func serve(t *testing.T, wrap func(http.Handler) http.Handler) (*client.Client, 
 		t.Fatal(err)
 	}
 	engine := apitest.New(table)
-	h := api.New(api.Options{Engine: engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2"}}})
+	h := api.New(api.Options{Engine: engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2", Role: access.Admin}}})
 	if wrap != nil {
 		h = wrap(h)
 	}

@@ -61,5 +61,6 @@ sentinel down-after-milliseconds notifier 2000
 sentinel failover-timeout notifier 20000"
 renew redis_url_sentinel "redis://notifier:$password@172.28.10.21:26379/0?master_name=notifier&addr=172.28.10.22:26379&addr=172.28.10.23:26379"
 renew redis_url_cluster "redis://notifier:$password@172.28.20.11:6379/0?addr=172.28.20.12:6379&addr=172.28.20.13:6379&addr=172.28.20.14:6379&addr=172.28.20.15:6379&addr=172.28.20.16:6379"
+keep ops_token "$(word)"
 keep shop_token "$(word)"
 keep orders_secret "whsec_$(random 32)"

@@ -14,18 +14,21 @@ type Client struct {
 	// Prefix is what the client may see and touch: app, app:module or
 	// app:module:type. Empty means all.
 	Prefix string
-	// ReadOnly: it may look and change nothing.
-	ReadOnly bool
+	Role   Role
 }
 
-// Caller is who makes a request. The zero value may do everything: it stands for
-// whoever reaches a service without clients.
+// Caller is the client that makes a request. The zero value may do nothing.
 type Caller struct {
-	// Name is the client's; empty where none is configured.
-	Name     string
-	Prefix   string
-	ReadOnly bool
+	Name   string // empty if no client is configured
+	Prefix string
+	Role   Role
 }
+
+// Local is the caller of a service without clients: it may do everything.
+func Local() Caller { return Caller{Role: Admin} }
+
+// Everything reports whether the caller may do all there is with all keys.
+func (c Caller) Everything() bool { return c.Prefix == "" && c.Role.Includes(Admin) }
 
 // Covers reports whether a notice's key lies within the caller's scope.
 func (c Caller) Covers(key string) bool { return keys.HasPrefix(key, c.Prefix) }
@@ -55,7 +58,7 @@ type credential struct {
 func NewClients(list []Client) *Clients {
 	cs := &Clients{list: make([]credential, len(list))}
 	for i, c := range list {
-		cs.list[i] = credential{Caller{Name: c.Name, Prefix: c.Prefix, ReadOnly: c.ReadOnly}, sha256.Sum256([]byte(c.Token))}
+		cs.list[i] = credential{Caller{Name: c.Name, Prefix: c.Prefix, Role: c.Role}, sha256.Sum256([]byte(c.Token))}
 	}
 	return cs
 }

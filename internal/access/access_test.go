@@ -1,6 +1,9 @@
 package access
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestScope(t *testing.T) {
 	for _, c := range []struct {
@@ -23,8 +26,8 @@ func TestScope(t *testing.T) {
 }
 
 func TestClients(t *testing.T) {
-	cs := NewClients([]Client{{Name: "a", Token: "token a"}, {Name: "b", Token: "token b", Prefix: "app1", ReadOnly: true}})
-	if who, ok := cs.Find("token b"); !ok || who != (Caller{Name: "b", Prefix: "app1", ReadOnly: true}) {
+	cs := NewClients([]Client{{Name: "a", Token: "token a", Role: Admin}, {Name: "b", Token: "token b", Prefix: "app1", Role: Read}})
+	if who, ok := cs.Find("token b"); !ok || who != (Caller{Name: "b", Prefix: "app1", Role: Read}) {
 		t.Errorf("%+v, %v", who, ok)
 	}
 	for _, wrong := range []string{"", "token", "token a ", "Token a", "token ab"} {
@@ -39,5 +42,32 @@ func TestClients(t *testing.T) {
 	}
 	if _, _, ok := cs.Named("c"); ok || cs.None() || !NewClients(nil).None() {
 		t.Error("a client that is none is found")
+	}
+}
+
+func TestRoleIncludesLowerRoles(t *testing.T) {
+	order := []Role{0, Public, Read, Produce, Operate, Admin}
+	for i, have := range order {
+		for j, required := range order {
+			if got, want := have.Includes(required), j > 0 && i >= j; got != want {
+				t.Errorf("%s includes %s: %v", have, required, got)
+			}
+		}
+	}
+	if (Caller{}).Everything() || (Caller{Role: Admin, Prefix: "app1"}).Everything() || (Caller{Role: Operate}).Everything() || !Local().Everything() {
+		t.Error("only an admin without a prefix may do everything")
+	}
+}
+
+func TestRoleNames(t *testing.T) {
+	for _, r := range []Role{Read, Produce, Operate, Admin} {
+		if got, err := ParseRole(r.String()); got != r || err != nil || !strings.Contains(Roles, r.String()+" (") {
+			t.Errorf("%s: %v, %v", r, got, err)
+		}
+	}
+	for _, name := range []string{"", "none", "public", "Admin", "root"} {
+		if r, err := ParseRole(name); r != 0 || err == nil {
+			t.Errorf("%q is %s, %v", name, r, err)
+		}
 	}
 }

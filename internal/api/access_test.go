@@ -89,7 +89,7 @@ func TestScopes(t *testing.T) {
 func TestNarrowScope(t *testing.T) {
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, func(o *api.Options) {
-			o.Clients = []access.Client{{Name: "n", Token: "n", Prefix: "app2:mod"}, {Name: "all", Token: "all"}}
+			o.Clients = []access.Client{{Name: "n", Token: "n", Prefix: "app2:mod", Role: access.Admin}, {Name: "all", Token: "all", Role: access.Admin}}
 		})
 		n := b.as("n")
 		for _, key := range []string{"app2:mod:t:1", "app2:mods:t:1", "app2:other:t:1"} {

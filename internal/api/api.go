@@ -160,6 +160,14 @@ func noRoute(name string) *Problem {
 
 // operation is one call of the API: what the router and the document need.
 type operation struct {
+	// role is required of the caller. The table's rows are written without field
+	// names, so that a row without a role does not compile.
+	role access.Role
+	call
+}
+
+// call is what an operation takes, answers and does.
+type call struct {
 	method  string
 	path    string
 	id      string
@@ -171,8 +179,6 @@ type operation struct {
 	answer  any   // the schema's type of the success
 	ok      []int // statuses of success
 	fails   []int // statuses of problems beside those every call has
-	open    bool  // needs no token
-	guarded bool  // of those that change nothing: refused to who is read-only all the same
 	serve   handler
 
 	segments []string

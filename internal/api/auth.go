@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"notifier/internal/access"
 )
 
 // admit finds out who calls.
@@ -44,7 +46,7 @@ func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 	if err := a.crossSite.Check(r); err != nil {
 		return caller{}, problem(http.StatusForbidden, "without clients no requests from web pages of other sites are answered")
 	}
-	return caller{}, nil
+	return caller{access.Local()}, nil
 }
 
 func loopbackHost(host string) bool {

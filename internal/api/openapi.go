@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"notifier/internal/access"
 	"notifier/internal/route"
 )
 
@@ -53,7 +54,7 @@ func document(ops []operation, version string) []byte {
 		Components: &huma.Components{
 			Schemas: registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer", Description: "A client's token; needed if any client is configured."},
+				"token": {Type: "http", Scheme: "bearer", Description: "A client's token; needed if any client is configured. Each call names the role that it needs: read, produce, operate or admin; each includes those before it."},
 			},
 		},
 	}
@@ -80,8 +81,8 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Description: op.about,
 		Responses: map[string]*huma.Response{},
 	}
-	if !op.open {
-		h.Security = []map[string][]string{{"token": {}}}
+	if op.role != access.Public {
+		h.Security = []map[string][]string{{"token": {op.role.String()}}}
 	}
 	for _, segment := range op.segments {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
@@ -150,7 +151,7 @@ func meaning(status int) string {
 	case http.StatusUnauthorized:
 		return "No token, or a wrong one."
 	case http.StatusForbidden:
-		return "The client's prefix does not cover this, or the client is read-only."
+		return "The client's role or prefix does not cover this."
 	case http.StatusNotFound:
 		return "There is nothing of this name that the client may see."
 	case http.StatusNotAcceptable:

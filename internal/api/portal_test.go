@@ -39,7 +39,7 @@ func TestPortalLinks(t *testing.T) {
 		}
 		link, id := a["url"].(string), a["id"].(string)
 		s, err := b.opened(link, clients)
-		if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", ReadOnly: true}) || s.Host != "shop.example" || s.Audience != "m17" {
+		if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", Role: access.Read}) || s.Host != "shop.example" || s.Audience != "m17" {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		if left := time.Until(s.Expires); left < 119*time.Minute || left > 2*time.Hour {

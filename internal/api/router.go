@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/access"
 	"notifier/internal/store"
 )
 
@@ -72,15 +73,14 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller) error 
 		}
 		return problem(http.StatusMethodNotAllowed, "%s is not served here; want %s", clip(r.Method, 20), h).with("Allow", h)
 	}
-	if !found.open {
+	if found.role != access.Public {
 		c, p := a.admit(r)
 		if p != nil {
 			return p
 		}
 		*who = c
-		if c.ReadOnly && found.writes() {
-			return problem(http.StatusForbidden, "client %s is read-only, and this call changes something or hands out a key; "+
-				"use the token of a client that has no READ_ONLY", c.Name)
+		if !c.Role.Includes(found.role) {
+			return problem(http.StatusForbidden, "client %s has the role %s, and this call needs %s", c.Name, c.Role, found.role)
 		}
 	}
 	if err := negotiate(r, found); err != nil {

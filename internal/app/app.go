@@ -129,7 +129,7 @@ func New(o Options) (*Process, error) {
 	}
 	clients := make([]access.Client, 0, len(c.Clients))
 	for _, x := range c.Clients {
-		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, ReadOnly: x.ReadOnly})
+		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role})
 	}
 	ring := keyring.New(p.Engine.Key)
 	if len(c.Key) > 0 {

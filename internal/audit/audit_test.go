@@ -113,7 +113,7 @@ func TestPages(t *testing.T) {
 		s.list = append(s.list, e)
 	}
 	trail := NewTrail(s, zap.NewNop())
-	p, err := trail.Read(t.Context(), access.Caller{}, Query{Limit: 3})
+	p, err := trail.Read(t.Context(), access.Local(), Query{Limit: 3})
 	if err != nil || len(p.Entries) != 3 || p.Next != "2" || !slices.Equal(s.reads, []int{3}) {
 		t.Errorf("%+v, %v, %v", p, err, s.reads)
 	}
@@ -131,14 +131,14 @@ func TestPages(t *testing.T) {
 	if seen != 5 || pages != 2 {
 		t.Errorf("%d entries on %d pages", seen, pages)
 	}
-	if p, err := trail.Read(t.Context(), access.Caller{}, Query{Limit: 100, Prefix: "app2:a:b:c"}); err != nil || len(p.Entries) != 3 || p.Next == "" {
+	if p, err := trail.Read(t.Context(), access.Local(), Query{Limit: 100, Prefix: "app2:a:b:c"}); err != nil || len(p.Entries) != 3 || p.Next == "" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := trail.Read(t.Context(), access.Caller{}, Query{}); err == nil {
+	if _, err := trail.Read(t.Context(), access.Local(), Query{}); err == nil {
 		t.Error("a page of nothing is read")
 	}
 	s.fail = errors.New("down")
-	if _, err := trail.Read(t.Context(), access.Caller{}, Query{Limit: 1}); !errors.Is(err, s.fail) {
+	if _, err := trail.Read(t.Context(), access.Local(), Query{Limit: 1}); !errors.Is(err, s.fail) {
 		t.Errorf("%v", err)
 	}
 }

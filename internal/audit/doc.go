@@ -8,5 +8,5 @@
 // log has it, and a warning beside it.
 //
 // A caller with a prefix sees the entries whose keys all lie under it, and no
-// other; see [Entry.Concerns].
+// other. A caller without a prefix that is not an admin sees its own; see [Entry.VisibleTo].
 package audit

@@ -81,13 +81,23 @@ func Address(r *http.Request) string {
 	return r.RemoteAddr
 }
 
-// Concerns reports whether a caller may see the entry: all that it tells of lies
-// within the caller's scope.
+// Concerns reports whether all keys that the entry is about lie within the caller's
+// scope.
 func (e *Entry) Concerns(c access.Caller) bool {
 	if e.Key != "" {
 		return c.Covers(e.Key)
 	}
 	return c.Owns(e.Prefix)
+}
+
+// VisibleTo reports whether a caller may read the entry. Only admins read the entries
+// of all clients. Of the others, a caller with a prefix reads entries about keys under
+// that prefix, and a caller without one reads only its own entries.
+func (e *Entry) VisibleTo(c access.Caller) bool {
+	if c.Prefix == "" && !c.Everything() {
+		return e.Client == c.Name
+	}
+	return e.Concerns(c)
 }
 
 // within reports whether the entry is about keys under prefix, or about that key.

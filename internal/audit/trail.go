@@ -91,7 +91,7 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 	p := Page{Next: q.Before}
 	for range maxSteps {
 		step := stepEntries
-		if c.Prefix == "" && q.Prefix == "" {
+		if c.Everything() && q.Prefix == "" {
 			step = min(step, q.Limit-len(p.Entries)) // each fits
 		}
 		r := q.Range
@@ -102,7 +102,7 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 		}
 		for i := range list {
 			p.Next = list[i].ID
-			if !list[i].Concerns(c) || q.Prefix != "" && !list[i].within(q.Prefix) {
+			if !list[i].VisibleTo(c) || q.Prefix != "" && !list[i].within(q.Prefix) {
 				continue
 			}
 			if p.Entries = append(p.Entries, list[i]); len(p.Entries) == q.Limit {

@@ -50,7 +50,7 @@ func newTestCLI(t *testing.T, change ...func(*api.Options)) *testCLI {
 		t.Fatal(err)
 	}
 	d := &testCLI{t: t, engine: apitest.New(table)}
-	o := api.Options{Engine: d.engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2hunter2hunter2"}}}
+	o := api.Options{Engine: d.engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2hunter2hunter2", Role: access.Admin}}}
 	for _, f := range change {
 		f(&o)
 	}

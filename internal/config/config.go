@@ -12,6 +12,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
+	"notifier/internal/access"
 	"notifier/internal/keyring"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
@@ -119,8 +120,7 @@ type Client struct {
 	Name   string // lower case
 	Token  Secret
 	Prefix string // what it may see and touch; empty = all
-	// ReadOnly: it may see that and change nothing.
-	ReadOnly bool
+	Role   access.Role
 }
 
 // Load reads the configuration. Values come from lookup, the names that are set
@@ -297,15 +297,11 @@ func Describe(c *Config) []string {
 		lines = append(lines, describe(rt, whose))
 	}
 	for _, cl := range c.Clients {
-		scope := "everything"
+		scope := "all keys"
 		if cl.Prefix != "" {
-			scope = cl.Prefix
+			scope = "keys under " + cl.Prefix
 		}
-		may := "see and touch"
-		if cl.ReadOnly {
-			may = "see"
-		}
-		lines = append(lines, fmt.Sprintf("client %s: may %s %s", cl.Name, may, scope))
+		lines = append(lines, fmt.Sprintf("client %s: role %s, %s", cl.Name, cl.Role, scope))
 	}
 	return lines
 }

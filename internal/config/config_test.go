@@ -16,6 +16,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
+	"notifier/internal/access"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 )
@@ -105,8 +106,8 @@ func TestValues(t *testing.T) {
 		}},
 		{[]string{"REDIS_MODE=cluster", "REDIS_URL=redis://a:1?addr=b:2"}, func(c *Config) bool { return c.Redis.Mode == Cluster }},
 		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=redis://a:1/3?master_name=m"}, func(c *Config) bool { return c.Redis.Mode == Sentinel }},
-		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1", "CLIENT_SHOP_READ_ONLY=true"}, func(c *Config) bool {
-			return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1" && c.Clients[0].ReadOnly
+		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1", "CLIENT_SHOP_ROLE=read"}, func(c *Config) bool {
+			return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1" && c.Clients[0].Role == access.Read
 		}},
 		{[]string{"UI_BODIES=masked"}, func(c *Config) bool { return c.UIMask.All() }},
 		{[]string{"UI_MASK=$.card.number, $..pan"}, func(c *Config) bool { return !c.UIMask.All() && !c.UIMask.None() }},
@@ -288,7 +289,6 @@ func TestProblems(t *testing.T) {
 		{"METRICS_LISTEN=9090", "host:port"},
 		{"METRICS_LISTEN=:99999", "host:port"},
 		{"METRICS_LISTEN=127.0.0.1:8080", "another address than NOTIFIER_LISTEN"},
-		{"CLIENTS=shop", "NOTIFIER_CLIENT_SHOP_TOKEN: is missing"},
 		{"FOO=1", "NOTIFIER_FOO: is not known; see docs/configuration.md"},
 		{"KEYS=1", "did you mean NOTIFIER_KEY?"},
 		{"GRACEFUL=1", "did you mean NOTIFIER_GRACE?"},
@@ -316,16 +316,21 @@ func TestProblems(t *testing.T) {
 }
 
 func TestProblemsOfMoreThanOneVariable(t *testing.T) {
-	shop := []string{"CLIENTS=shop", "CLIENT_SHOP_TOKEN=" + token}
+	shop := []string{"CLIENTS=shop", "CLIENT_SHOP_TOKEN=" + token, "CLIENT_SHOP_ROLE=produce"}
 	for _, v := range []struct {
 		env  []string
 		want string
 	}{
 		{append(shop, "CLIENT_SHOP_TOKEN_FILE=/run/token"), "not both"},
 		{append(shop, "CLIENT_SHOP_TOKEN=short"), "16 to 512"},
+		{append(shop, "CLIENT_SHOP_TOKEN="), "NOTIFIER_CLIENT_SHOP_TOKEN: is missing; want a token, or NOTIFIER_CLIENT_SHOP_TOKEN_FILE"},
+		{append(shop, "CLIENT_SHOP_TOKEN="), "openssl rand -base64 32 makes one"},
 		{append(shop, "CLIENT_SHOP_PREFIX=a:"), "segment module is empty"},
-		{append(shop, "CLIENT_SHOP_READ_ONLY=maybe"), "NOTIFIER_CLIENT_SHOP_READ_ONLY=\"maybe\": want true or false"},
-		{append(shop, "CLIENTS=shop,till", "CLIENT_TILL_TOKEN="+token), "is the token of client shop too"},
+		{append(shop, "CLIENT_SHOP_READ_ONLY=true"), "NOTIFIER_CLIENT_SHOP_READ_ONLY=\"true\": was replaced by roles; use ROLE=read"},
+		{append(shop, "CLIENT_SHOP_ROLE="), "NOTIFIER_CLIENT_SHOP_ROLE: is missing; want read ("},
+		{append(shop, "CLIENT_SHOP_ROLE=root"), "NOTIFIER_CLIENT_SHOP_ROLE=\"root\": want read (look at everything within its prefix), produce ("},
+		{append(shop, "CLIENT_SHOP_ROLE=public"), "operate (also redrive, purge, replay, restore, pause, make links) or admin ("},
+		{append(shop, "CLIENTS=shop,till", "CLIENT_TILL_ROLE=read", "CLIENT_TILL_TOKEN="+token), "is the token of client shop too"},
 		{[]string{"ROUTES=orders,b", "ROUTE_B_PREFIX=app1:trans", "ROUTE_B_TARGET=log"}, "is the prefix of route orders too"},
 		{[]string{"ROUTES=orders,a,a_host", "ROUTE_A_PREFIX=a", "ROUTE_A_TARGET=notice", "ROUTE_A_HOST_PREFIX=b", "ROUTE_A_HOST_TARGET=notice"},
 			"would share the variable NOTIFIER_ROUTE_A_HOST_CONCURRENCY"},
@@ -385,7 +390,6 @@ func TestFirstMistakesAreAnsweredWithWhatIsRight(t *testing.T) {
 		{"REDIS_URL=u:" + hidden, "(what was given is not shown)"},
 		{"ROUTE_ORDERS_SECRET=" + hidden[:8], "echo whsec_$(openssl rand -base64 32) makes one"},
 		{"ROUTE_ORDERS_SECRET=whsec_c2hvcnQ=", "has 5 bytes; want 24 to 64; echo whsec_$(openssl rand -base64 32) makes one"},
-		{"CLIENTS=shop", "openssl rand -base64 32 makes one"},
 	} {
 		_, err := load(with(v.env))
 		var errs Errors
@@ -419,7 +423,7 @@ func TestWhatMakesASecretMakesOne(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	if _, err := load(with("CLIENTS=shop", "CLIENT_SHOP_TOKEN="+sh("openssl rand -base64 32"),
+	if _, err := load(with("CLIENTS=shop", "CLIENT_SHOP_ROLE=read", "CLIENT_SHOP_TOKEN="+sh("openssl rand -base64 32"),
 		"ROUTE_ORDERS_SECRET="+sh("echo whsec_$(openssl rand -base64 32)"))); err != nil {
 		t.Error(err)
 	}
@@ -441,7 +445,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 }
 
 func TestConfigPrintsNoSecret(t *testing.T) {
-	c, err := load(with("REDIS_URL=redis://u:"+hidden+"@h:1/0", "CLIENTS=shop", "CLIENT_SHOP_TOKEN="+token, "ROUTE_ORDERS_SECRET="+secret,
+	c, err := load(with("REDIS_URL=redis://u:"+hidden+"@h:1/0", "CLIENTS=shop", "CLIENT_SHOP_ROLE=read", "CLIENT_SHOP_TOKEN="+token, "ROUTE_ORDERS_SECRET="+secret,
 		"ROUTE_ORDERS_TARGET=https://u:"+hidden+"@h/p?key="+hidden))
 	if err != nil {
 		t.Fatal(err)
@@ -461,7 +465,7 @@ func TestConfigPrintsNoSecret(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	c, err := load(with("ROUTES=orders,q", "ROUTE_Q_PREFIX=app2", "ROUTE_Q_TARGET=list:todo", "ROUTE_Q_RETRY=none", "ROUTE_ORDERS_JITTER=0.1",
-		"CLIENTS=shop,desk", "CLIENT_SHOP_TOKEN="+token, "CLIENT_DESK_TOKEN=desk"+token, "CLIENT_DESK_READ_ONLY=true"))
+		"CLIENTS=shop,desk", "CLIENT_SHOP_TOKEN="+token, "CLIENT_DESK_TOKEN=desk"+token, "CLIENT_DESK_ROLE=read", "CLIENT_DESK_PREFIX=app1", "CLIENT_SHOP_ROLE=operate"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,8 +475,8 @@ func TestDescribe(t *testing.T) {
 		"route orders: app1:trans to https://merchant.example/hook, 9 retries over 25h13m15s (15s,3m,10m,30m,30m,1h,2h,6h,15h ± 10 %), " +
 			"acknowledged by 2xx within 10s, 64 at a time here and 16 to a host from all instances, unsigned",
 		"route q: app2 to list:todo, no retry, within 10s, 64 at a time",
-		"client shop: may see and touch everything",
-		"client desk: may see everything",
+		"client shop: role operate, all keys",
+		"client desk: role read, keys under app1",
 	}
 	if got := Describe(c); !slices.Equal(got, want) {
 		t.Errorf("have\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -15,7 +15,7 @@ import (
 // neither shows a secret.
 func FuzzEnvironment(f *testing.F) {
 	for _, s := range []string{"ROUTES=a,b\nROUTE_A_PREFIX=x", "REDIS_URL=redis://u:" + hidden + "@h:1/0", "ROUTE_ORDERS_SECRET=" + secret, "ROUTE_ORDERS_RETRY=1s,,2s",
-		"CLIENTS=a\nCLIENT_A_TOKEN=" + token + "\nLISTEN=:1", "ROUTE_ORDERS_TARGET=list:x\nROUTE_ORDERS_ACK=report", "KEY=" + hidden, "CONCURRENCY=9999999999999999999",
+		"CLIENTS=a\nCLIENT_A_ROLE=read\nCLIENT_A_TOKEN=" + token + "\nLISTEN=:1", "ROUTE_ORDERS_TARGET=list:x\nROUTE_ORDERS_ACK=report", "KEY=" + hidden, "CONCURRENCY=9999999999999999999",
 		"ROUTE_ORDERS_HEADERS=A=b,C=" + hidden, "ROUTE_ORDERS_ALLOW=10.0.0.0/8,*.x,::/0", "GRACE=-1ms", "MAX_BODY=1e9MiB", "ROUTE_ORDERS_RATE=1/0s", "REDIS_MODE=cluster",
 		"SHARDS=0", "NAMESPACE={x}", "ROUTE_ORDERS_JITTER=NaN", "TAKEOVER=lease", "RETENTION=0", "REDIS_URL_FILE=/run/url", "X", "=", "ROUTE__PREFIX=1", "ROUTE_ORDERS_PREFIX=notifier",
 		"ROUTE_ORDERS_TARGET=http://u:" + hidden + "@h/"} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -46,9 +47,25 @@ func (r *reader) clients(value string) []Client {
 				r.add(p+"PREFIX", raw.Prefix, err.Error())
 			}
 		}
-		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix, ReadOnly: r.booleanAs(p+"READ_ONLY", raw.ReadOnly)})
+		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix, Role: r.role(p, raw.Role)})
 	}
 	return out
+}
+
+// role reads the role of a client whose variables begin with prefix.
+func (r *reader) role(prefix, name string) access.Role {
+	readOnly, removed := r.value(prefix + "READ_ONLY")
+	role, err := access.ParseRole(name)
+	switch {
+	case removed:
+		r.known[prefix+"READ_ONLY"] = true
+		r.add(prefix+"READ_ONLY", readOnly, "was replaced by roles; use ROLE=read")
+	case name == "":
+		r.add(prefix+"ROLE", "", "is missing; "+err.Error())
+	case err != nil:
+		r.add(prefix+"ROLE", name, err.Error())
+	}
+	return role
 }
 
 func tokenOK(s string) bool {

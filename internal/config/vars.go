@@ -50,9 +50,9 @@ type serviceVars struct {
 }
 
 type clientVars struct {
-	Token    string `env:"TOKEN" secret:"file"`
-	Prefix   string `env:"PREFIX"`
-	ReadOnly string `env:"READ_ONLY, default=false"`
+	Token  string `env:"TOKEN" secret:"file"`
+	Prefix string `env:"PREFIX"`
+	Role   string `env:"ROLE"`
 }
 
 type routeVars struct {
@@ -137,9 +137,9 @@ var texts = map[string]string{
 	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
 	"LOG_FORMAT": "`json` or `console`.",
 
-	"CLIENT_<NAME>_TOKEN":     "The client's bearer token, 16 to 512 printable characters. Required.",
-	"CLIENT_<NAME>_PREFIX":    "The prefix of the keys that the client may read and change: `app`, `app:module` or `app:module:type`. Empty: all keys.",
-	"CLIENT_<NAME>_READ_ONLY": "Whether the client may only look: every call that changes something, and that for receivers' keys, is refused with 403.",
+	"CLIENT_<NAME>_TOKEN":  "The client's bearer token, 16 to 512 printable characters. Required.",
+	"CLIENT_<NAME>_PREFIX": "The prefix of the keys that the client may read and change: `app`, `app:module` or `app:module:type`. Empty: all keys.",
+	"CLIENT_<NAME>_ROLE":   "The calls that the client may make: `read` (look at everything under its prefix), `produce` (also schedule, replace, cancel, reschedule, fire and report), `operate` (also redrive, purge, replay, restore, pause, send tests and make links) or `admin` (also erase the history and, without a prefix, read receivers' keys and the audit of all clients). Other calls are refused with 403. Required.",
 
 	"ROUTE_<NAME>_PREFIX": "The prefix of the route's keys: `app`, `app:module` or `app:module:type`. A key belongs to the route with the longest prefix that matches. Required.",
 	"ROUTE_<NAME>_TARGET": "Where its notices go: `https://…` (one address), `notice` (each notice brings its own `url`), `list:<key>` or `stream:<key>` (of the " +

@@ -30,7 +30,7 @@ func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 	before.stop()
 	after := startWith(t, srv, newSink(1), "app1")
 	h := httptest.NewServer(api.New(api.Options{Engine: after.Engine, Routes: after.o.Routes, Clients: []access.Client{
-		{Name: "all", Token: "token-of-all"}, {Name: "one", Token: "token-of-one", Prefix: "app1"}, {Name: "two", Token: "token-of-two", Prefix: "app2:m"}}}))
+		{Name: "all", Token: "token-of-all", Role: access.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1", Role: access.Admin}, {Name: "two", Token: "token-of-two", Prefix: "app2:m", Role: access.Admin}}}))
 	defer h.Close()
 	as := func(token string) *client.Client {
 		c, err := client.New(client.Options{URL: h.URL, Token: token})

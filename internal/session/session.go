@@ -133,6 +133,7 @@ func (o *Office) key(ctx context.Context, p keyring.Purpose, client string) ([]b
 	switch {
 	case ok:
 	case client == "" && o.Open():
+		who = access.Local()
 	default:
 		return nil, who, ErrNone
 	}
@@ -223,7 +224,7 @@ func session(f facts, key []byte, who access.Caller) (*Session, error) {
 		if !who.Owns(f.Prefix) {
 			return nil, ErrNone
 		}
-		s.Prefix, s.ReadOnly = f.Prefix, true
+		s.Prefix, s.Role = f.Prefix, access.Read
 	}
 	return s, nil
 }

@@ -75,8 +75,8 @@ func newFleet() *fleet {
 	return f
 }
 
-var three = []access.Client{{Name: "ops", Token: "token of ops"}, {Name: "shop", Token: "token of shop", Prefix: "app1"},
-	{Name: "desk", Token: "token of desk", Prefix: "app1", ReadOnly: true}}
+var three = []access.Client{{Name: "ops", Token: "token of ops", Role: access.Admin}, {Name: "shop", Token: "token of shop", Prefix: "app1", Role: access.Operate},
+	{Name: "desk", Token: "token of desk", Prefix: "app1", Role: access.Read}}
 
 func (f *fleet) office(clients ...access.Client) *Office {
 	return New(Options{Keys: keyring.New(func(context.Context) ([]byte, error) { return f.key, nil }), Clients: access.NewClients(clients), Register: f.desk, Now: f.desk.now})
@@ -106,7 +106,7 @@ func TestASessionIsGoodAtEveryInstance(t *testing.T) {
 	cookie, made := f.signIn(t, " token of shop\n")
 	for range 3 {
 		s, err := f.office(three...).Check(t.Context(), cookie)
-		if err != nil || s.Caller != (access.Caller{Name: "shop", Prefix: "app1"}) || s.Expires != f.clock.Add(Life) || s.CSRF() != made.CSRF() || !s.Confirms(made.CSRF()) || s.Anonymous() {
+		if err != nil || s.Caller != (access.Caller{Name: "shop", Prefix: "app1", Role: access.Operate}) || s.Expires != f.clock.Add(Life) || s.CSRF() != made.CSRF() || !s.Confirms(made.CSRF()) || s.Anonymous() {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		for _, wrong := range []string{"", "x", made.CSRF() + "x", made.ID} {
@@ -119,15 +119,15 @@ func TestASessionIsGoodAtEveryInstance(t *testing.T) {
 	if other == cookie || second.ID == made.ID || made.Confirms(second.CSRF()) {
 		t.Error("two sessions are one")
 	}
-	if _, s := f.signIn(t, "token of desk"); !s.ReadOnly {
+	if _, s := f.signIn(t, "token of desk"); s.Role != access.Read {
 		t.Errorf("%+v", s)
 	}
 	if strings.Contains(cookie, "token") || len(cookie) > 300 {
 		t.Errorf("%s", cookie)
 	}
 	// What the client may do is what is configured now.
-	narrower := f.office(access.Client{Name: "shop", Token: "token of shop", Prefix: "app1:a", ReadOnly: true})
-	if s, err := narrower.Check(t.Context(), cookie); err != nil || s.Prefix != "app1:a" || !s.ReadOnly {
+	narrower := f.office(access.Client{Name: "shop", Token: "token of shop", Prefix: "app1:a", Role: access.Read})
+	if s, err := narrower.Check(t.Context(), cookie); err != nil || s.Prefix != "app1:a" || s.Role != access.Read {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -207,8 +207,8 @@ func TestSessionsEndEverywhere(t *testing.T) {
 	// As long as the cookie would have been good it is refused.
 	f.clock = f.clock.Add(Life - time.Second)
 	refused(t, "signed out, later", cookie, a, b)
-	changed := f.office(access.Client{Name: "shop", Token: "a new token of shop", Prefix: "app1"})
-	renamed := f.office(access.Client{Name: "till", Token: "token of shop", Prefix: "app1"})
+	changed := f.office(access.Client{Name: "shop", Token: "a new token of shop", Prefix: "app1", Role: access.Operate})
+	renamed := f.office(access.Client{Name: "till", Token: "token of shop", Prefix: "app1", Role: access.Operate})
 	refused(t, "after the token was changed", other, changed, renamed, f.office())
 	if _, err := a.Check(t.Context(), other); err != nil {
 		t.Errorf("%v", err)
@@ -252,7 +252,7 @@ func TestWithoutClients(t *testing.T) {
 	}
 	f.fail = errors.New("asked Redis for nothing")
 	s, err := o.Check(t.Context(), cookie)
-	if err != nil || s.Caller != (access.Caller{}) || !s.Confirms(made.CSRF()) {
+	if err != nil || s.Caller != access.Local() || !s.Confirms(made.CSRF()) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	f.fail = nil
@@ -262,7 +262,7 @@ func TestWithoutClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	cookie, s, err = o.Enter(t.Context(), link.Token)
-	if err != nil || s.Prefix != "app1" || !s.ReadOnly || s.Anonymous() {
+	if err != nil || s.Prefix != "app1" || s.Role != access.Read || s.Anonymous() {
 		t.Errorf("%+v, %v", s, err)
 	}
 	refused(t, "an open service's link where there are clients now", cookie, f.office(three...))

@@ -19,8 +19,8 @@ type Visitor struct {
 	Prefix string
 	// Host and Audience narrow that further, for a link given to one merchant.
 	Host, Audience string
-	// ReadOnly: he changes nothing.
-	ReadOnly bool
+	// Role is the client's; that of a link's session is access.Read.
+	Role access.Role
 	// CSRF is the token that each form of his carries as the field csrf, and each
 	// script's request as the header X-CSRF-Token.
 	CSRF string
@@ -34,17 +34,20 @@ type Visitor struct {
 // without clients and has none.
 func visitor(s *session.Session) Visitor {
 	if s == nil {
-		return Visitor{}
+		return Visitor{Role: access.Local().Role}
 	}
-	return Visitor{Client: s.Name, Prefix: s.Prefix, Host: s.Host, Audience: s.Audience, ReadOnly: s.ReadOnly, CSRF: s.CSRF(),
+	return Visitor{Client: s.Name, Prefix: s.Prefix, Host: s.Host, Audience: s.Audience, Role: s.Role, CSRF: s.CSRF(),
 		SignedIn: !s.Anonymous(), session: s}
 }
 
 // caller is the visitor as the API knows one. It has no host and no audience: see
 // Narrow.
 func (v Visitor) caller() access.Caller {
-	return access.Caller{Name: v.Client, Prefix: v.Prefix, ReadOnly: v.ReadOnly}
+	return access.Caller{Name: v.Client, Prefix: v.Prefix, Role: v.Role}
 }
+
+// May reports whether his role allows what requires the given one.
+func (v Visitor) May(required access.Role) bool { return v.Role.Includes(required) }
 
 // Covers reports whether a key lies within the visitor's prefix. What is found
 // under it must also pass Sees.
@@ -78,7 +81,7 @@ func (v Visitor) Sees(f *store.Found, host string) bool {
 
 // scope tells visitors apart who see different things.
 func (v Visitor) scope() string {
-	return fmt.Sprintf("%q %q %q %v", v.Prefix, v.Host, v.Audience, v.ReadOnly)
+	return fmt.Sprintf("%q %q %q %v", v.Prefix, v.Host, v.Audience, v.Role)
 }
 
 // All reports whether he sees everything.

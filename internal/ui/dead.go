@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -203,7 +204,7 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 	if err != nil {
 		return err
 	}
-	page := groupPage{group: g, Spreads: spreads, CSRF: v.CSRF, May: !v.ReadOnly, Download: Root + "dead/download?" + g.values().Encode(),
+	page := groupPage{group: g, Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate), Download: Root + "dead/download?" + g.values().Encode(),
 		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
 	got, err := p.eachDead(r.Context(), q, v, 2*searchTime, func(list []store.Found) bool {
 		for i := range list {

@@ -1,6 +1,21 @@
 package ui
 
-import "slices"
+import "notifier/internal/access"
 
 // Patterns are those that the pages serve, as the mux was given them.
-func (p *Pages) Patterns() []string { return slices.Clone(p.mux.patterns) }
+func (p *Pages) Patterns() []string {
+	var out []string
+	for _, x := range p.mux.patterns {
+		out = append(out, x.text)
+	}
+	return out
+}
+
+// Roles are the roles that the patterns require.
+func (p *Pages) Roles() map[string]access.Role {
+	out := map[string]access.Role{}
+	for _, x := range p.mux.patterns {
+		out[x.text] = x.role
+	}
+	return out
+}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/session"
 )
@@ -41,7 +42,7 @@ func (p *Pages) gate() {
 		"GET " + session.LinkPath + "{token}": p.openLink,
 		"GET " + openedPath:                   p.showOpened,
 	} {
-		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		p.mux.handle(access.Public, pattern, func(w http.ResponseWriter, r *http.Request) {
 			err := p.local(r)
 			if err == nil {
 				err = h(w, r)

@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	clients = []access.Client{{Name: "ops", Token: "token-of-ops"}, {Name: "shop", Token: "token-of-shop", Prefix: "app1"},
-		{Name: "desk", Token: "token-of-desk", Prefix: "app1", ReadOnly: true}, {Name: "two", Token: "token-of-two", Prefix: "app2"}}
+	clients = []access.Client{{Name: "ops", Token: "token-of-ops", Role: access.Admin}, {Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Operate},
+		{Name: "desk", Token: "token-of-desk", Prefix: "app1", Role: access.Read}, {Name: "two", Token: "token-of-two", Prefix: "app2", Role: access.Operate}}
 	serviceKey = []byte("32 bytes of a key of this service")[:keyring.Size]
 )
 
@@ -226,7 +226,7 @@ func TestForgedCookiesOpenNothing(t *testing.T) {
 	good := signedIn(t, at[0], "token-of-ops").cookie.Value
 	table := routes(t)
 	for what, office := range map[string]*session.Office{
-		"another token": session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients([]access.Client{{Name: "ops", Token: "token-of-ops-2"}}), Register: engine}),
+		"another token": session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients([]access.Client{{Name: "ops", Token: "token-of-ops-2", Role: access.Admin}}), Register: engine}),
 		"another key":   session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Clients: access.NewClients(clients), Register: engine}),
 		"no client":     session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients(clients[1:]), Register: engine}),
 	} {

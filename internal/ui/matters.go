@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -126,7 +127,7 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 		if c.Overdue > 0 {
 			m.Level, m.Why = wrong, fmt.Sprintf("%s for it, the first for %s.", wait(c.Overdue), rough(late))
 		}
-		if !v.ReadOnly {
+		if v.May(access.Operate) {
 			m.Resume = name
 		}
 		add(m)

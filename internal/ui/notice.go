@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/mask"
@@ -87,7 +88,7 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeName(f.Route), Host: p.hostOf(f), URL: address(content), Audience: content.Text(f.Audience),
 		Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due), Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt),
 		Reason: string(f.Reason), Made1: f.AttemptsMade, Max: 1 + f.Redriven + len(f.Ladder), Earlier: f.AttemptsMade - len(f.Attempts),
-		Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, May: !v.ReadOnly, History: p.o.History != nil}
+		Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, May: v.May(access.Produce), History: p.o.History != nil}
 	if f.Ladder == nil && rt != nil {
 		out.Max += len(rt.Ladder)
 	}
@@ -97,6 +98,8 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	if out.May {
 		out.MayCancel = f.State == notice.Scheduled || f.State == notice.Claimed || f.State == notice.Dead
 		out.MayFire = f.State == notice.Scheduled
+	}
+	if v.May(access.Operate) {
 		out.MayRedrive = f.State == notice.Dead
 		out.MayTest = p.o.Probe != nil && rt != nil && (rt.Target.Kind == route.KindFixed || rt.Target.Kind == route.KindNotice && f.URL != "")
 	}
@@ -224,10 +227,10 @@ func (p *Pages) amend(action audit.Action, said string, do func(r *http.Request,
 
 func (p *Pages) changeNotices() {
 	e := p.o.Engine
-	p.change("POST /ui/notices/{key}/cancel", p.amend(audit.Cancel, "cancelled", func(r *http.Request, key string) (store.Change, error) { return e.Cancel(lasting(r), key) }))
-	p.change("POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired", func(r *http.Request, key string) (store.Change, error) { return e.Fire(lasting(r), key) }))
-	p.change("POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven", func(r *http.Request, key string) (store.Change, error) { return e.Redrive(lasting(r), key) }))
-	p.change("POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled", func(r *http.Request, key string) (store.Change, error) {
+	p.change(access.Produce, "POST /ui/notices/{key}/cancel", p.amend(audit.Cancel, "cancelled", func(r *http.Request, key string) (store.Change, error) { return e.Cancel(lasting(r), key) }))
+	p.change(access.Produce, "POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired", func(r *http.Request, key string) (store.Change, error) { return e.Fire(lasting(r), key) }))
+	p.change(access.Operate, "POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven", func(r *http.Request, key string) (store.Change, error) { return e.Redrive(lasting(r), key) }))
+	p.change(access.Produce, "POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled", func(r *http.Request, key string) (store.Change, error) {
 		due, ok := p.instant(strings.TrimSpace(r.FormValue("due")))
 		if !ok || due.IsZero() || due.After(p.now().Add(notice.MaxHorizon)) {
 			return store.Change{}, failure{http.StatusUnprocessableEntity, "That time is not understood; want 2026-11-22 09:30 (UTC), or +15m. Nothing was changed."}

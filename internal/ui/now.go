@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -193,7 +194,7 @@ func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 		k.P50, k.P99 = rough(w.Late.Quantile(0.5)), rough(w.Late.Quantile(0.99))
 	}
 	if rt := p.o.Routes.Prefix(c.Prefix); rt != nil {
-		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), !v.ReadOnly
+		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), v.May(access.Operate)
 	}
 	var made []int64
 	for _, m := range b.hour([]string{c.Prefix}, b.At) {

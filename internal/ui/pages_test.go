@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
@@ -135,7 +136,7 @@ func TestANoticeTellsItsWay(t *testing.T) {
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonStatus5xx, "no")
 	s.get("/ui/notices/app1:orders:paid:2").says("Dead since", "status_5xx", "Redrive it", "Cancel it").saysNot("Fire it now")
 	s.get("/ui/notices/app1:orders:paid:none").is(404)
-	s.as(ui.Visitor{ReadOnly: true}).get("/ui/notices/app1:orders:paid:2").is(200).saysNot("Redrive it", "Cancel it", `/cancel"`, `/test"`)
+	s.as(ui.Visitor{Role: access.Read}).get("/ui/notices/app1:orders:paid:2").is(200).saysNot("Redrive it", "Cancel it", `/cancel"`, `/test"`)
 }
 
 func TestChangesAreMadeConfirmedAndEntered(t *testing.T) {
@@ -209,7 +210,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 			t.Errorf("%s without the token: %d", path, a.StatusCode)
 		}
 		s.get(path).is(404)
-		if a := s.as(ui.Visitor{ReadOnly: true}).post(path, fields...); a.StatusCode != 403 {
+		if a := s.as(ui.Visitor{Role: access.Read}).post(path, fields...); a.StatusCode != 403 {
 			t.Errorf("%s by who may only look: %d", path, a.StatusCode)
 		}
 		other := s.as(ui.Visitor{Prefix: "app2"}).post(path, fields...)
@@ -281,7 +282,7 @@ func TestScopes(t *testing.T) {
 	if err := s.engine.Audit(t.Context(), audit.Entry{Action: audit.Cancel, Key: "app2:a:b:theirs", Client: "theirclient"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []ui.Visitor{{Prefix: "app1"}, {Prefix: "app1:orders"}, {Prefix: "app1", Host: "shop.example", ReadOnly: true}, {Prefix: "app1:orders", Audience: "shop", ReadOnly: true}} {
+	for _, v := range []ui.Visitor{{Prefix: "app1"}, {Prefix: "app1:orders"}, {Prefix: "app1", Host: "shop.example"}, {Prefix: "app1:orders", Audience: "shop"}} {
 		me := s.as(v)
 		for _, path := range append(paths("app1:orders:paid:mine"), "/ui/notices?q=app2", "/ui/notices?q=theirs", "/ui/notices?host=theirs.example", "/ui/notices/app2:a:b:theirs",
 			"/ui/notices/app2:a:b:theirdead", "/ui/dead/group?route=other&reason=timeout&host=theirs.example", "/ui/dead/download?route=other&reason=timeout&host=theirs.example",
@@ -301,7 +302,7 @@ func TestScopes(t *testing.T) {
 	}
 	// Whoever sees only some notices of a prefix is shown no figures, which would
 	// tell of the others.
-	link := s.as(ui.Visitor{Prefix: "app1", Host: "shop.example", ReadOnly: true})
+	link := s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"})
 	s.keep("app1:orders:paid:another", notice.Content{URL: "https://another.example/"}, time.Hour)
 	link.get("/ui/notices/app1:orders:paid:another").is(404)
 	link.get("/ui/notices?q=app1:orders:paid:another").is(200).saysNot(`href="/ui/notices/app1:orders:paid:another"`)

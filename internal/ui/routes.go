@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -35,7 +36,7 @@ func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) er
 		}
 		row := rowOf(rt)
 		row.Shared = !v.Owns(rt.Prefix)
-		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && !v.ReadOnly, v.CSRF
+		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && v.May(access.Operate), v.CSRF
 		rows = append(rows, row)
 	}
 	return p.render(w, r, http.StatusOK, view{Template: "routes", Title: "Routes", Visitor: v, Data: rows})

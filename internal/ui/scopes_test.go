@@ -28,9 +28,9 @@ import (
 const theirMark = "zeta"
 
 var (
-	myself    = access.Client{Name: "me", Token: "token-of-me", Prefix: "app1"}
-	somebody  = access.Client{Name: theirMark + "client", Token: "token-of-" + theirMark, Prefix: theirMark}
-	everybody = access.Client{Name: "ops", Token: "token-of-ops"}
+	myself    = access.Client{Name: "me", Token: "token-of-me", Prefix: "app1", Role: access.Admin}
+	somebody  = access.Client{Name: theirMark + "client", Token: "token-of-" + theirMark, Prefix: theirMark, Role: access.Admin}
+	everybody = access.Client{Name: "ops", Token: "token-of-ops", Role: access.Admin}
 )
 
 // scopedRoutes are routes of mine, of the other's, and one that both use.
@@ -122,7 +122,7 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 func visiting(t testing.TB, e *apitest.Engine, table *route.Table, at time.Time, enter func(*session.Office) (string, *session.Session, error)) *site {
 	t.Helper()
 	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: e, Clients: access.NewClients([]access.Client{myself, somebody, everybody,
-		{Name: "part", Token: "token-of-part", Prefix: "app3:mine"}})})
+		{Name: "part", Token: "token-of-part", Prefix: "app3:mine", Role: access.Admin}})})
 	cookie, who, err := enter(office)
 	if err != nil {
 		t.Fatal(err)

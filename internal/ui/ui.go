@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/callback"
 	"notifier/internal/doctor"
@@ -75,7 +76,7 @@ type Pages struct {
 
 // New makes the pages.
 func New(o Options) *Pages {
-	p := &Pages{o: o, log: o.Logger, mux: catalogue{ServeMux: http.NewServeMux()}, look: newLook(), now: o.Now, closing: make(chan struct{})}
+	p := &Pages{o: o, log: o.Logger, mux: catalogue{mux: http.NewServeMux()}, look: newLook(), now: o.Now, closing: make(chan struct{})}
 	if p.log == nil {
 		p.log = zap.NewNop()
 	}
@@ -90,51 +91,60 @@ func New(o Options) *Pages {
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
 	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now}
 	p.gate()
-	p.mux.HandleFunc("GET "+assetsPath+"{name}", p.look.serveAsset)
-	p.page("GET /ui/{$}", p.showNow)
-	p.page("GET /ui/live/{page}", p.showLive)
-	p.page("GET /ui/live/notices/{key}", p.showLiveNotice)
-	p.page("GET /ui/destinations", p.showDestinations)
-	p.page("GET /ui/notices", p.showNotices)
-	p.page("GET /ui/notices/{key}", p.showNotice)
+	p.mux.handle(access.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
+	p.page(access.Read, "GET /ui/{$}", p.showNow)
+	p.page(access.Read, "GET /ui/live/{page}", p.showLive)
+	p.page(access.Read, "GET /ui/live/notices/{key}", p.showLiveNotice)
+	p.page(access.Read, "GET /ui/destinations", p.showDestinations)
+	p.page(access.Read, "GET /ui/notices", p.showNotices)
+	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)
 	p.changeNotices()
-	p.change("POST /ui/notices/{key}/test", p.sendTest)
-	p.page("GET /ui/dead", p.showDead)
-	p.page("GET /ui/dead/group", p.showGroup)
-	p.page("GET /ui/dead/download", p.download)
-	p.change("POST /ui/dead/redrive", p.changeGroup(store.Redrive, audit.Redrive, "group"))
-	p.change("POST /ui/dead/purge", p.changeGroup(store.Purge, audit.Purge, "purged"))
-	p.page("GET /ui/routes", p.showRoutes)
-	p.change("POST /ui/routes/{name}/pause", p.switchRoute(true))
-	p.change("POST /ui/routes/{name}/resume", p.switchRoute(false))
-	p.page("GET /ui/doctor", p.showDoctor)
-	p.page("GET /ui/audit", p.showAudit)
-	p.page("GET /ui/", func(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	p.change(access.Operate, "POST /ui/notices/{key}/test", p.sendTest)
+	p.page(access.Read, "GET /ui/dead", p.showDead)
+	p.page(access.Read, "GET /ui/dead/group", p.showGroup)
+	p.page(access.Operate, "GET /ui/dead/download", p.download)
+	p.change(access.Operate, "POST /ui/dead/redrive", p.changeGroup(store.Redrive, audit.Redrive, "group"))
+	p.change(access.Operate, "POST /ui/dead/purge", p.changeGroup(store.Purge, audit.Purge, "purged"))
+	p.page(access.Read, "GET /ui/routes", p.showRoutes)
+	p.change(access.Operate, "POST /ui/routes/{name}/pause", p.switchRoute(true))
+	p.change(access.Operate, "POST /ui/routes/{name}/resume", p.switchRoute(false))
+	p.page(access.Read, "GET /ui/doctor", p.showDoctor)
+	p.page(access.Read, "GET /ui/audit", p.showAudit)
+	p.page(access.Read, "GET /ui/", func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		return failure{http.StatusNotFound, "There is no such page."}
 	})
 	return p
 }
 
-// catalogue is a mux that knows what it was given: tests that go over all pages take
-// their list from it, so that a new page is in none of them forgotten.
+// catalogue is a mux that lists its patterns, each with the role that it requires. A
+// pattern without a role cannot be added. Tests of all pages use the list.
 type catalogue struct {
-	*http.ServeMux
-	patterns []string
+	mux      *http.ServeMux
+	patterns []pattern
 }
 
-func (c *catalogue) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
-	c.patterns = append(c.patterns, pattern)
-	c.ServeMux.HandleFunc(pattern, h)
+type pattern struct {
+	role access.Role
+	text string
+}
+
+func (c *catalogue) handle(role access.Role, text string, h http.HandlerFunc) {
+	c.patterns = append(c.patterns, pattern{role, text})
+	c.mux.HandleFunc(text, h)
 }
 
 // handler serves a page to somebody who is let in. An error becomes a page that
 // tells it; see failure.
 type handler func(w http.ResponseWriter, r *http.Request, v Visitor) error
 
-// page serves a pattern to who is let in.
-func (p *Pages) page(pattern string, h handler) {
-	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+// page serves a pattern to visitors who are signed in and whose role includes the
+// given one.
+func (p *Pages) page(role access.Role, pattern string, h handler) {
+	p.mux.handle(role, pattern, func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.admit(w, r)
+		if err == nil && !v.May(role) {
+			err = failure{http.StatusForbidden, "This needs the role " + role.String() + "; this sign-in has the role " + v.Role.String() + "."}
+		}
 		if err == nil {
 			err = h(w, r, v)
 		}
@@ -144,13 +154,10 @@ func (p *Pages) page(pattern string, h handler) {
 	})
 }
 
-// change serves a pattern that changes something: the visitor may not be
-// read-only, and the request has to come from one of his own pages.
-func (p *Pages) change(pattern string, h handler) {
-	p.page(pattern, func(w http.ResponseWriter, r *http.Request, v Visitor) error {
-		if v.ReadOnly {
-			return failure{http.StatusForbidden, "This sign-in may look, but change nothing."}
-		}
+// change serves a pattern that changes something: the request has to come from one
+// of the visitor's own pages.
+func (p *Pages) change(role access.Role, pattern string, h handler) {
+	p.page(role, pattern, func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		if err := p.confirm(w, r, v); err != nil {
 			return err
 		}
@@ -181,7 +188,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "This is a defect of the service; its log has the cause.", http.StatusInternalServerError)
 		}
 	}()
-	p.mux.ServeHTTP(w, r)
+	p.mux.mux.ServeHTTP(w, r)
 }
 
 // Beside serves the pages under Root and sends browsers there from "/"; all else

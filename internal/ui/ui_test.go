@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -76,11 +77,11 @@ func (s *site) as(v ui.Visitor) *site {
 	s.t.Helper()
 	c := *s
 	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine,
-		Clients: access.NewClients([]access.Client{{Name: "me", Token: "token-of-me", Prefix: v.Prefix, ReadOnly: v.ReadOnly}})})
+		Clients: access.NewClients([]access.Client{{Name: "me", Token: "token-of-me", Prefix: v.Prefix, Role: cmp.Or(v.Role, access.Admin)}})})
 	cookie, who, err := office.SignIn(s.t.Context(), "token-of-me", "127.0.0.1")
 	if err == nil && v.Narrow() {
 		var link *session.Link
-		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix}, session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience}, time.Hour); err == nil {
+		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix, Role: access.Operate}, session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience}, time.Hour); err == nil {
 			cookie, who, err = office.Enter(s.t.Context(), link.Token)
 		}
 	}

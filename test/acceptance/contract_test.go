@@ -88,7 +88,7 @@ func TestContract(t *testing.T) {
 		route("queue", "app1:queue", "list:out", "ACK=report", "TIMEOUT=60s"),
 		route("host", "app1:host", "notice", "SIGN_PER=host", secret),
 		[]string{"NOTIFIER_CLIENTS=all,one", "NOTIFIER_CLIENT_ALL_TOKEN=" + tokenAll, "NOTIFIER_CLIENT_ONE_TOKEN=" + tokenOne,
-			"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db")})
+			"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_CLIENT_ALL_ROLE=admin", "NOTIFIER_CLIENT_ONE_ROLE=produce", "NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db")})
 	var doc document
 	if err := json.Unmarshal([]byte(s.must(tokenAll, "GET", "/openapi.json", "").body), &doc); err != nil || !strings.HasPrefix(doc.OpenAPI, "3.1") {
 		t.Fatalf("the document: %v, version %q", err, doc.OpenAPI)

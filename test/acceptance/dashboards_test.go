@@ -100,7 +100,7 @@ func TestFiftyDashboards(t *testing.T) {
 	rec := listen(t, nil)
 	db := redistest.Start(t)
 	envs := [][]string{route("pay", "load:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64"),
-		{"NOTIFIER_CLIENTS=ops", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators"}}
+		{"NOTIFIER_CLIENTS=ops", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators", "NOTIFIER_CLIENT_OPS_ROLE=admin"}}
 	for i := range 6 {
 		envs = append(envs, route(fmt.Sprintf("r%d", i), fmt.Sprintf("app%d", i), "log"))
 	}

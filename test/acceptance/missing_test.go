@@ -29,7 +29,8 @@ func TestAnswersWithoutTheNodeThatHangs(t *testing.T) {
 	c := newNodes(t, 3, 0, "cluster-node-timeout 30000", "cluster-require-full-coverage no")
 	space := tagged(shardsOnNodes)
 	node := c.holding(t, space.Base(3))
-	tokens := []string{"NOTIFIER_CLIENTS=ops,one", "NOTIFIER_CLIENT_OPS_TOKEN=" + strings.Repeat("o", 32), "NOTIFIER_CLIENT_ONE_TOKEN=" + strings.Repeat("1", 32), "NOTIFIER_CLIENT_ONE_PREFIX=app1"}
+	tokens := []string{"NOTIFIER_CLIENTS=ops,one", "NOTIFIER_CLIENT_OPS_TOKEN=" + strings.Repeat("o", 32), "NOTIFIER_CLIENT_ONE_TOKEN=" + strings.Repeat("1", 32), "NOTIFIER_CLIENT_ONE_PREFIX=app1",
+		"NOTIFIER_CLIENT_OPS_ROLE=admin", "NOTIFIER_CLIENT_ONE_ROLE=operate"}
 	s := launch(t, c.url, []string{"NOTIFIER_REDIS_MODE=cluster", fmt.Sprintf("NOTIFIER_SHARDS=%d", shardsOnNodes)}, wide(rec.url), tokens)
 	s.api = s.as(strings.Repeat("o", 32))
 	bad := c.shardsOf(t, node, shardsOnNodes)

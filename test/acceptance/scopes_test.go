@@ -27,7 +27,8 @@ const (
 func scoped(t *testing.T, db *database, urlOne, urlTwo string) *service {
 	return launch(t, db.URL(), route("one", "app1:pay", urlOne), route("two", "app2:pay", urlTwo), []string{"NOTIFIER_CLIENTS=all,one,two",
 		"NOTIFIER_CLIENT_ALL_TOKEN=" + tokenAll, "NOTIFIER_CLIENT_ONE_TOKEN=" + tokenOne, "NOTIFIER_CLIENT_TWO_TOKEN=" + tokenTwo,
-		"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_CLIENT_TWO_PREFIX=app2"})
+		"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_CLIENT_TWO_PREFIX=app2",
+		"NOTIFIER_CLIENT_ALL_ROLE=admin", "NOTIFIER_CLIENT_ONE_ROLE=operate", "NOTIFIER_CLIENT_TWO_ROLE=operate"})
 }
 
 // answer of a raw call.

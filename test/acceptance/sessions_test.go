@@ -90,7 +90,8 @@ func (p *person) signOut(s *service) {
 func TestSessionsAndLinksHoldAtAllInstances(t *testing.T) {
 	db := newRedis(t)
 	env := func(token string) []string {
-		return []string{"NOTIFIER_CLIENTS=ops,shop", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators", "NOTIFIER_CLIENT_SHOP_TOKEN=" + token, "NOTIFIER_CLIENT_SHOP_PREFIX=app1"}
+		return []string{"NOTIFIER_CLIENTS=ops,shop", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators", "NOTIFIER_CLIENT_SHOP_TOKEN=" + token, "NOTIFIER_CLIENT_SHOP_PREFIX=app1",
+			"NOTIFIER_CLIENT_OPS_ROLE=admin", "NOTIFIER_CLIENT_SHOP_ROLE=operate"}
 	}
 	const old, changed = "token-of-the-shop-old", "token-of-the-shop-new"
 	pay := route("pay", "app1:pay", "notice", "ALLOW=127.0.0.0/8")

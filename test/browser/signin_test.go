@@ -14,7 +14,7 @@ import (
 // his own notices and no more.
 func TestSignInAndLinks(t *testing.T) {
 	s := start(t, "NOTIFIER_CLIENTS", "ops,desk", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators", "NOTIFIER_CLIENT_DESK_TOKEN", "token-of-the-desk",
-		"NOTIFIER_CLIENT_DESK_PREFIX", "shop:paid", "NOTIFIER_CLIENT_DESK_READ_ONLY", "true")
+		"NOTIFIER_CLIENT_DESK_PREFIX", "shop:paid", "NOTIFIER_CLIENT_DESK_ROLE", "read", "NOTIFIER_CLIENT_OPS_ROLE", "admin")
 	s.token = "token-of-the-operators"
 	s.keep("shop:paid:notice:1", "/ok", time.Hour, "scheduled")
 	s.keep("shop:refund:notice:2", "/ok", time.Hour, "scheduled")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -281,7 +282,7 @@ func standIn(name string) string {
 	case strings.Contains(name, "_SECRET"):
 		return "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("s"), 32))
 	}
-	return strings.Repeat("t", 24)
+	return name + strings.Repeat("t", 32)
 }
 
 // load puts an environment through what the service does with it at start.
@@ -294,7 +295,7 @@ func load(t *testing.T, env map[string]string) {
 	for name, value := range env {
 		byFile[value] = strings.TrimSuffix(name, "_FILE")
 	}
-	_, err := config.Load(envconfig.MapLookuper(env), environ(env), func(file string) ([]byte, error) {
+	c, err := config.Load(envconfig.MapLookuper(env), environ(env), func(file string) ([]byte, error) {
 		text := standIn(byFile[file])
 		if strings.HasSuffix(file, "_sentinel") {
 			text += "?master_name=notifier"
@@ -303,6 +304,14 @@ func load(t *testing.T, env map[string]string) {
 	})
 	if err != nil {
 		t.Error(err)
+		return
+	}
+	var clients []string
+	for _, cl := range c.Clients {
+		clients = append(clients, fmt.Sprintf("%s %s %q", cl.Name, cl.Role, cl.Prefix))
+	}
+	if want := []string{`ops operate ""`, `shop produce "shop"`}; !slices.Equal(clients, want) {
+		t.Errorf("clients %q, want %q", clients, want)
 	}
 }
 

@@ -33,7 +33,7 @@ type (
 			Description string
 			Content     docContent
 		}
-		Security []any
+		Security []map[string][]string
 	}
 	docFile struct {
 		Info       struct{ Title, Description string }
@@ -83,6 +83,9 @@ func writeOperation(b *strings.Builder, method, path string, op docOperation) {
 	}
 	if len(op.Security) == 0 {
 		b.WriteString(" Needs no token.")
+	}
+	for _, scheme := range op.Security {
+		fmt.Fprintf(b, " Role: `%s`.", strings.Join(scheme["token"], "`, `"))
 	}
 	b.WriteString("\n")
 	if len(op.Parameters) > 0 {

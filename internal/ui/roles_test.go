@@ -1,0 +1,91 @@
+package ui_test
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/access"
+	"notifier/internal/notice"
+	"notifier/internal/ui"
+)
+
+// requiredRoles are the lowest roles that may open each page and press each button.
+var requiredRoles = map[access.Role][]string{
+	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}", "GET /ui/opened"},
+	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/destinations", "GET /ui/notices",
+		"GET /ui/notices/{key}", "GET /ui/dead", "GET /ui/dead/group", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit"},
+	access.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule"},
+	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/test", "GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge",
+		"POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume"},
+}
+
+func TestPagesRequireTheirRoles(t *testing.T) {
+	s := newSite(t)
+	roles := s.pages.Roles()
+	listed := 0
+	for role, patterns := range requiredRoles {
+		for _, pattern := range patterns {
+			if listed++; roles[pattern] != role {
+				t.Errorf("%s requires %s, want %s", pattern, roles[pattern], role)
+			}
+		}
+	}
+	if listed != len(roles) {
+		t.Errorf("%d pages are served, %d are in the table: %v", len(roles), listed, slices.Sorted(maps.Keys(roles)))
+	}
+}
+
+func TestPagesRefuseLowerRoles(t *testing.T) {
+	s := newSite(t)
+	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
+	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
+	before := s.engine.Changes()
+	x := subject{key: "app1:orders:paid:2", route: "orders", reason: "timeout", host: "shop.example", prefix: "app1:orders", link: "none"}
+	refused := 0
+	for pattern, required := range s.pages.Roles() {
+		for _, role := range []access.Role{access.Read, access.Produce} {
+			if role.Includes(required) {
+				continue
+			}
+			who := s.as(ui.Visitor{Role: role})
+			for _, a := range asks(t, pattern, x) {
+				refused++
+				who.ask(a).is(403).says("This needs the role "+required.String(), "has the role "+role.String())
+			}
+		}
+	}
+	if n := s.engine.Changes() - before; n != 0 || refused < 15 {
+		t.Errorf("%d changes by %d refused requests", n, refused)
+	}
+}
+
+func TestPagesOfferOnlyButtonsOfTheRole(t *testing.T) {
+	s := newSite(t)
+	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
+	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
+	group := "/ui/dead/group?" + url.Values{"route": {"orders"}, "reason": {"timeout"}, "host": {"shop.example"}}.Encode()
+	pages := []string{"/ui/", "/ui/notices/app1:orders:paid:1", "/ui/notices/app1:orders:paid:2", group, "/ui/routes"}
+	for role, want := range map[access.Role][]string{
+		access.Read:    nil,
+		access.Produce: {"cancel", "fire", "reschedule"},
+		access.Operate: {"cancel", "fire", "pause", "purge", "redrive", "reschedule", "test"},
+	} {
+		who := s.as(ui.Visitor{Role: role})
+		var offered []string
+		for _, path := range pages {
+			body := who.get(path).is(200).body
+			for _, action := range []string{"cancel", "fire", "pause", "purge", "redrive", "reschedule", "test"} {
+				if strings.Contains(body, "/"+action+`"`) && !slices.Contains(offered, action) {
+					offered = append(offered, action)
+				}
+			}
+		}
+		if slices.Sort(offered); !slices.Equal(offered, want) {
+			t.Errorf("%s is offered %v, want %v", role, offered, want)
+		}
+	}
+}
