@@ -157,6 +157,45 @@ func TestRefusedPushIsAFailedAttempt(t *testing.T) {
 	})
 }
 
+// A push that Redis cannot take because it takes no writes at all, as during a failover,
+// uses no attempt: the notice is postponed and pushed when Redis takes writes again.
+func TestPushWhileRedisTakesNoWritesUsesNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeStore()
+		s.refuse, s.unavailable = "READONLY You can't write against a read only replica.", true
+		var calls []time.Time
+		w := newWork(func(context.Context, *notice.Notice) notice.Result {
+			calls = append(calls, time.Now())
+			res := notice.DeliveredResult(0)
+			res.Push = &notice.Push{Key: "l", Entry: []string{"x"}}
+			return res
+		})
+		s.put("a", 0, 1)
+		n := s.entries[0].n
+		d := begin(options(s, w, 10, testRoute("a", 4)))
+		for range 20 {
+			after(250 * time.Millisecond)
+			d.Sweep(keys.Partition{Prefix: "a"})
+		}
+		if n.AttemptsMade != 0 || len(n.Attempts) != 0 || n.AwaitsReport || len(calls) < 10 {
+			t.Errorf("after 5 s without writes, %d pushes: %+v", len(calls), n)
+		}
+		s.mu.Lock()
+		s.refuse = ""
+		s.mu.Unlock()
+		for back := time.Now(); s.endings()[store.EndDelivered] == 0; d.Sweep(keys.Partition{Prefix: "a"}) {
+			after(time.Millisecond)
+			if time.Since(back) > 300*time.Millisecond {
+				t.Fatal("not delivered 300 ms after Redis took writes again")
+			}
+		}
+		if n.AttemptsMade != 1 {
+			t.Errorf("%d attempts", n.AttemptsMade)
+		}
+		drain(t, d)
+	})
+}
+
 func TestLapsesAreInterruptedAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -57,8 +57,10 @@ type fakeStore struct {
 	held    chan struct{} // holds settle calls
 	late    chan struct{} // holds what looks have found
 	refuse  string        // why pushes are refused
-	tokens  []string      // of claim calls in order
-	expired []string      // what claim calls have expired: "2 of key key for \"owner\""
+	// unavailable: they are because Redis takes no writes at the moment.
+	unavailable bool
+	tokens      []string // of claim calls in order
+	expired     []string // what claim calls have expired: "2 of key key for \"owner\""
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{won: map[string]int{}} }
@@ -245,7 +247,7 @@ func (s *fakeStore) Settle(_ context.Context, _ keys.Partition, list []store.Set
 	done := make([]store.Settled, len(list))
 	for i, t := range list {
 		if t.Push != nil && s.refuse != "" {
-			done[i].Refused = s.refuse
+			done[i].Refused, done[i].Unavailable = s.refuse, s.unavailable
 			continue
 		}
 		at := slices.IndexFunc(s.entries, func(e *entry) bool { return e.n.Key == t.Claim.Key })

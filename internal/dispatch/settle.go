@@ -85,8 +85,12 @@ func sooner(before, now []store.Settled) []store.Settled {
 	return now
 }
 
-// refused sends those whose list or stream did not take their entry to the
-// settle once more, as failed attempts, and returns the others.
+// unavailableFor is how long a notice is postponed whose entry Redis could not take
+// because it takes no writes at the moment.
+const unavailableFor = 250 * time.Millisecond
+
+// refused settles once more the notices whose list or stream did not take their entry,
+// and returns the others. The attempt has failed, unless Redis takes no writes at all.
 func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished, []store.Settled) {
 	some := false
 	for i := range done {
@@ -107,6 +111,9 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 		// that was handed over, its end is written into it.
 		e.Claim.AwaitsReport = true
 		e.result = notice.RetryResult(notice.ReasonQueue, done[i].Refused)
+		if done[i].Unavailable {
+			e.result = notice.DeferredResult(notice.ReasonQueue, unavailableFor, done[i].Refused)
+		}
 		e.Settlement = End(q.r, &e.Claim, e.result, e.at, e.took)
 		q.shards.at(e.Claim.Shard).settles.Add(e)
 	}

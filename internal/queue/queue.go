@@ -35,8 +35,8 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 		defer cancel()
 		switch err := h.push(ctx, p, markers(r)); {
 		case errors.Is(err, notice.ErrUnanswered):
-			// No attempt is used: the push of the next claim is the same one.
-			return notice.DeferredResult(notice.ReasonQueue, unanswered, err.Error())
+			// No attempt is used: the push of the next claim has the same mark.
+			return notice.DeferredResult(notice.ReasonQueue, postponed, err.Error())
 		case err != nil:
 			return notice.RetryResult(notice.ReasonQueue, err.Error())
 		}
@@ -45,18 +45,22 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	return res
 }
 
-// unanswered is how long a notice is put off whose push had no answer.
-const unanswered = time.Second
+// How soon a push is made again while Redis is unavailable. Together they bound how late
+// a notice is once the node answers again, however long it was away.
+const (
+	maxBackoff = 200 * time.Millisecond // between two pushes of an attempt
+	postponed  = 250 * time.Millisecond // after an attempt in which none had an answer
+)
 
 // markers is how long the marker of a push stays: longer than it takes until the
 // notice is claimed and pushed again that an instance could not settle.
 func markers(r *route.Route) time.Duration { return 2*r.Lease() + 30*time.Second }
 
-// push pushes, again and again once an answer was lost, for as long as the attempt may
-// take. An error that is no ErrUnanswered means that the entry is not there.
+// push makes the push until Redis answers, for as long as the attempt may take.
+// ErrUnanswered says that it has not; another error, that the entry is not there.
 func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) error {
-	var lost error
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	var lost error // an earlier push without an answer: the entry may be there
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, maxBackoff) {
 		err := h.Push(ctx, p, keep)
 		switch {
 		case err == nil:

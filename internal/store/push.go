@@ -21,7 +21,8 @@ var pushScript = newScript("push", pushSource, true).anywhere()
 // Push appends an entry to a list or stream by itself, where the settle cannot
 // do it: in a cluster, when the target lies in another slot. It leaves a marker there
 // for as long as keep: the same push made again, here or by another instance, does
-// nothing and is a success. After ErrUnanswered it may be there or not.
+// nothing and is a success. ErrUnanswered: Redis is unavailable, and the entry may be
+// there or not. Any other error is a refusal, and the entry is not there.
 func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *notice.Push, keep time.Duration) error {
 	ks := []string{p.Key, space.Pushed(p.Key, p.Mark)}
 	for _, m := range p.InPlaceOf {
@@ -36,9 +37,20 @@ func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *not
 		args = append(args, p.Entry[i])
 	}
 	err := pushScript.bare.plain.run(ctx, func(ctx context.Context, w once) *redis.Cmd { return send(ctx, c, w) }, ks, args).Err()
-	var answer redis.Error
-	if err != nil && (mayHaveRun(err) || errors.As(err, &answer) && notNow(answer)) {
+	if err != nil && !refusesEntry(err) {
 		return Wrap("push", errors.Join(notice.ErrUnanswered, err))
 	}
 	return Wrap("push", err)
+}
+
+// refusesEntry reports whether err is Redis's answer that it does not take an entry:
+// another type at the key, no right to it, no memory. Anything else, a call that was
+// never sent included, says that Redis is unavailable, and nothing about the entry.
+func refusesEntry(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	met := cause(answer)
+	return !notNow(met) && !redis.IsAuthError(met)
 }

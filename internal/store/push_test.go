@@ -3,10 +3,14 @@ package store
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/node"
 	"notifier/internal/notice"
 )
 
@@ -66,6 +70,46 @@ func TestAPushIsMadeOnce(t *testing.T) {
 				t.Errorf("%d markers, want 3", n)
 			}
 		})
+	}
+}
+
+// A push that no node of the cluster can take is none that is refused: there is no
+// connection, the node is away, or it takes no writes.
+func TestPushToAnUnavailableNodeIsUnanswered(t *testing.T) {
+	s, srv, _ := behind(t, "cluster")
+	ctx := t.Context()
+	p := &notice.Push{Key: "todo", Entry: []string{"x"}, Mark: "m:1:0"}
+	for _, c := range []struct {
+		name     string
+		err      error
+		refusing bool
+	}{
+		{"no connection", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
+		{"no room in the pool", redis.ErrPoolTimeout, false},
+		{"the node does not answer", &node.AwayError{Addr: "a:1"}, false},
+		{"a disk that cannot be written", refusal("MISCONF Errors writing to the AOF file"), false},
+		{"the same in a script of Redis 6", refusal("ERR Error running script (call to f_1): @user_script:9: -MISCONF Errors writing"), false},
+		{"no replicas", refusal("NOREPLICAS Not enough good replicas to write."), false},
+		{"a replica by now", refusal("READONLY You can't write against a read only replica."), false},
+		{"loading", refusal("LOADING Redis is loading the dataset in memory"), false},
+		{"a password that was changed", refusal("NOAUTH Authentication required."), false},
+		{"another type", refusal("WRONGTYPE Operation against a key holding the wrong kind of value"), true},
+		{"full", refusal("OOM command not allowed when used memory > 'maxmemory'."), true},
+		{"no right", refusal("NOPERM No permissions to access a key"), true},
+	} {
+		if got := refusesEntry(c.err); got != c.refusing {
+			t.Errorf("%s: refuses the entry %v", c.name, got)
+		}
+	}
+	if err := Push(ctx, s.c, s.space, p, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	srv.Kill()
+	for range 3 { // the first uses a connection from before
+		p.Mark += "0"
+		if err := Push(ctx, s.c, s.space, p, time.Minute); !errors.Is(err, notice.ErrUnanswered) {
+			t.Errorf("the server is dead: %v", err)
+		}
 	}
 }
 

@@ -49,6 +49,9 @@ type Settled struct {
 	// Refused is why the list or stream did not take the entry: nothing was
 	// written, and the claim waits for another ending.
 	Refused string
+	// Unavailable: it was refused because Redis takes no writes at the moment, which
+	// says nothing about the list or stream.
+	Unavailable bool
 	// Due is when it is due again; zero if it is settled or handed.
 	Due time.Time
 }
@@ -87,6 +90,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 		switch ms, counted := v[i+1].(int64); {
 		case !counted:
 			out[i].Refused = fmt.Sprint(v[i+1])
+			out[i].Unavailable = !refusesEntry(refusal(out[i].Refused))
 		case ms < 0:
 			out[i].Stale = true
 		case ms > 0:
