@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"notifier/internal/notice"
@@ -15,6 +16,8 @@ type Handler struct {
 	// Push is store.Push in a cluster, nil otherwise. It leaves a marker for as long
 	// as keep, by which the same push does nothing when it is made again.
 	Push func(ctx context.Context, p *notice.Push, keep time.Duration) error
+
+	answered signal // a push had an answer
 }
 
 // Handle makes the entry of one attempt.
@@ -48,7 +51,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 // How soon a push is made again while Redis is unavailable. Together they bound how late
 // a notice is once the node answers again, however long it was away.
 const (
-	maxBackoff = 200 * time.Millisecond // between two pushes of an attempt
+	maxBackoff = 200 * time.Millisecond // between two pushes of an attempt, unless another one has an answer
 	postponed  = 250 * time.Millisecond // after an attempt in which none had an answer
 )
 
@@ -64,6 +67,7 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 		err := h.Push(ctx, p, keep)
 		switch {
 		case err == nil:
+			h.answered.send()
 			return nil
 		case errors.Is(err, notice.ErrUnanswered):
 			lost = err
@@ -73,7 +77,33 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 		select {
 		case <-ctx.Done():
 			return lost
+		case <-h.answered.next():
 		case <-time.After(wait):
 		}
+	}
+}
+
+// signal wakes all that wait for it.
+type signal struct {
+	mu sync.Mutex
+	ch chan struct{} // nil while none waits
+}
+
+// next is closed by the next send.
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	return s.ch
+}
+
+func (s *signal) send() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
 	}
 }

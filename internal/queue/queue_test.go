@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +118,36 @@ func TestPushWithoutAnAnswerUsesNoAttempt(t *testing.T) {
 			if len(slices.Compact(marks)) != 1 || len(marks) > 60 {
 				t.Errorf("%v: pushed as %v", c.answers, marks)
 			}
+		}
+	})
+}
+
+// The first push that has an answer after an outage brings all others with it.
+func TestPushesFollowTheFirstAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pushes = 64
+		r := &route.Route{Timeout: 10 * time.Second, Target: route.Target{Kind: route.KindList, Key: "l"}}
+		back := time.Now().Add(4 * time.Second)
+		h := Handler{Push: func(context.Context, *notice.Push, time.Duration) error {
+			if time.Now().Before(back) {
+				return notice.ErrUnanswered
+			}
+			return nil
+		}}
+		var all sync.WaitGroup
+		for i := range pushes {
+			time.Sleep(5 * time.Millisecond) // sleep: virtual, so that they do not wait in step
+			all.Go(func() {
+				n := sample("x", "")
+				n.Key += strconv.Itoa(i)
+				if res := h.Handle(t.Context(), r, n); res.Outcome != notice.OutcomeDelivered {
+					t.Errorf("%+v", res)
+				}
+			})
+		}
+		all.Wait()
+		if late := time.Since(back); late > 20*time.Millisecond {
+			t.Errorf("the last push was %s late", late)
 		}
 	})
 }
