@@ -156,7 +156,7 @@ func (d *direct) talk(c *directConn, x *exchange, reused bool) (whole, keep bool
 		if whole, err = c.write(b, reused); whole {
 			x.tr.set(stageHeaders)
 		}
-		if err != nil {
+		if err != nil && !(whole && isTimeout(err)) { // an answer may have come in time: see reader.Read
 			return whole, false, err
 		}
 	} else {
@@ -166,7 +166,7 @@ func (d *direct) talk(c *directConn, x *exchange, reused bool) (whole, keep bool
 		}
 		body = c.start(b, x.call.body)
 	}
-	r := getReader(c)
+	r := getReader(c, x.end)
 	defer putReader(r)
 	resp, err := r.head()
 	if err != nil {
@@ -256,8 +256,10 @@ func putBuffer(b *[]byte) {
 type reader struct {
 	br   *bufio.Reader
 	c    *directConn
-	left int   // of what the head may be long, all 1xx before it included
-	err  error // the last of reading
+	end  time.Time // of the call; zero: none
+	late bool      // it reads after the end
+	left int       // of what the head may be long, all 1xx before it included
+	err  error     // the last of reading
 }
 
 var readers = sync.Pool{New: func() any {
@@ -266,9 +268,9 @@ var readers = sync.Pool{New: func() any {
 	return r
 }}
 
-func getReader(c *directConn) *reader {
+func getReader(c *directConn, end time.Time) *reader {
 	r := readers.Get().(*reader)
-	r.c, r.left, r.err = c, maxResponseHeads, nil
+	r.c, r.end, r.late, r.left, r.err = c, end, false, maxResponseHeads, nil
 	r.br.Reset(r)
 	return r
 }
@@ -284,9 +286,30 @@ func (r *reader) Read(p []byte) (int, error) {
 		return 0, errLongHead
 	}
 	n, err := r.c.Read(p[:min(len(p), r.left)])
+	if n == 0 && r.readsLate(err) {
+		n, err = r.c.Read(p[:min(len(p), r.left)])
+	}
 	r.left -= n
 	r.err = err
 	return n, err
+}
+
+const (
+	// missedBy is how long after the call's end its timeout is found, at least, if this
+	// process did not run at the end.
+	missedBy = 10 * time.Millisecond
+	// lateRead is how long the answer is read then.
+	lateRead = 50 * time.Millisecond
+)
+
+// readsLate reports whether to read once more after a timeout. A process that was stopped
+// at the end of a call finds the timeout and an answer that came in time together.
+func (r *reader) readsLate(err error) bool {
+	if err == nil || r.late || r.end.IsZero() || !isTimeout(err) || time.Since(r.end) < missedBy {
+		return false
+	}
+	r.late = true
+	return r.c.SetReadDeadline(time.Now().Add(lateRead)) == nil
 }
 
 var errLongHead = fmt.Errorf("its head is longer than %d KiB", maxResponseHeads>>10)

@@ -40,6 +40,12 @@
 // and is not checked. Behind an outbound proxy the proxy resolves names; there
 // only addresses spelt out in the url can be checked.
 //
+// A process that stood still (SIGSTOP, a VM that is moved, a frozen cgroup) finds its
+// calls over time, which says nothing of their receivers. An answer that came meanwhile
+// is read, for up to 50 ms, and counts. A call that ended more than a second after its
+// deadline without an answer is interrupted, and no failure for the breaker. Over HTTP/2
+// such an answer is not read: the transport has given up the stream by then.
+//
 // Transports. A call without TLS, and one to a receiver that was offered HTTP/2 and
 // chose HTTP/1.1, is made by the direct transport: in the goroutine that asks for it,
 // on a connection from a pool of its own, with one deadline for all of it, and with

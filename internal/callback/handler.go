@@ -239,18 +239,13 @@ func (s *routeState) finish(n *notice.Notice, to destination, res notice.Result)
 // head.
 func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destination, tr *tracker, seen *Exchange) *facts {
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url}
+	end := s.deadline(ctx, tr.began)
 	c, err := s.call(n, to, s.now())
 	if err == nil {
 		if seen != nil {
 			seen.request(s, n, c)
 		}
-		x := &exchange{call: c, tr: tr, f: f, drain: !needsBody(&s.route.Ack), seen: seen}
-		if s.route.Timeout > 0 {
-			x.end = tr.began.Add(s.route.Timeout)
-		}
-		if at, ok := ctx.Deadline(); ok && (x.end.IsZero() || at.Before(x.end)) {
-			x.end = at
-		}
+		x := &exchange{call: c, tr: tr, f: f, end: end, drain: !needsBody(&s.route.Ack), seen: seen}
 		if s.transport.isDirect(to.origin) {
 			err = s.transport.direct.do(ctx, x)
 			if to.origin.secure && err != nil && tr.stage() == stageTLS {
@@ -261,8 +256,22 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destinat
 		}
 	}
 	f.err, f.stage, f.now = err, tr.stage(), s.now()
+	if !end.IsZero() {
+		f.overrun = time.Since(end)
+	}
 	f.cancelled = errors.Is(ctx.Err(), context.Canceled)
 	return f
+}
+
+// deadline is when a call that began then must have ended; zero = never.
+func (s *routeState) deadline(ctx context.Context, began time.Time) (end time.Time) {
+	if s.route.Timeout > 0 {
+		end = began.Add(s.route.Timeout)
+	}
+	if at, ok := ctx.Deadline(); ok && (end.IsZero() || at.Before(end)) {
+		end = at
+	}
+	return end
 }
 
 // readBody reads at most maxBody of an answer, and reports whether that was all of it.

@@ -60,6 +60,11 @@ func (l *limits) tellOpen(h *host, now time.Time) {
 	l.fleet.Tell(fmt.Sprintf("%s %s %s %d %d %d", wordOpen, l.prefix, h.name, h.trips, h.until.Sub(now).Milliseconds(), lasted.Milliseconds()))
 }
 
+// tellClosed tells the others of a host that has answered here.
+func (l *limits) tellClosed(name string) {
+	l.fleet.Tell(strings.Join([]string{wordClosed, l.prefix, name}, " "))
+}
+
 // heardOpen opens the breaker of a host that fails at another instance, for as
 // long as it is open there; unless it has answered here since the failures began
 // there: then it is not the host that fails.
@@ -70,6 +75,7 @@ func (l *limits) heardOpen(name string, trips int, left, lasted time.Duration) {
 	h := l.hosts.find(name, func() *host { return l.newHost(name) })
 	defer l.hosts.put(h)
 	if h.answered.After(now.Add(-lasted)) {
+		l.tellClosed(name)
 		return
 	}
 	if until := now.Add(left); until.After(h.until) {

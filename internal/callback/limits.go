@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -153,10 +152,10 @@ func (p *pace) begin(now time.Time) {
 	}
 }
 
-func (p *pace) end(began, now time.Time) {
+func (p *pace) end(took time.Duration, now time.Time) {
 	p.inflight--
 	p.moved = now
-	took := max(0, now.Sub(began)) // less than nothing: it was given up while it waited for its turn
+	took = max(0, took) // less than nothing: it was given up while it waited for its turn
 	if p.latency == 0 {
 		p.latency = took
 	}
@@ -290,10 +289,14 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	h := p.h
 	h.used = now
 	defer p.l.hosts.put(h)
-	h.pace.end(p.at, now)
+	took := now.Sub(p.at)
+	if res.Reason == notice.ReasonInterrupted {
+		took = h.latency // as ever: it is not known how long the receiver took
+	}
+	h.pace.end(took, now)
 	p.l.held[p.standing]--
 	if p.standing != answers {
-		p.l.doubtfulPace.end(p.at, now)
+		p.l.doubtfulPace.end(took, now)
 	}
 	switch {
 	case res.Status == 429 || res.Status == 503:
@@ -303,7 +306,7 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	}
 	var err error
 	switch {
-	case res.Reason == notice.ReasonShutdown || res.Reason == notice.ReasonBlocked || res.Reason == notice.ReasonInvalid:
+	case saysNothing(res.Reason):
 		err = errExcluded
 	case timedOut || res.Outcome == notice.OutcomeRetry && now.Sub(p.at) >= slowFailure:
 		err = errSlow
@@ -329,8 +332,18 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 		h.until = now.Add(min(breakerOpen<<min(h.trips, 8), breakerMost))
 		p.l.tellOpen(h, now)
 	case after == gobreaker.StateClosed && before != after:
-		p.l.fleet.Tell(strings.Join([]string{wordClosed, p.l.prefix, h.name}, " "))
+		p.l.tellClosed(h.name)
 	}
+}
+
+// saysNothing reports whether a call that ended for that reason is no call to its host as
+// far as the breaker is concerned.
+func saysNothing(r notice.Reason) bool {
+	switch r {
+	case notice.ReasonShutdown, notice.ReasonBlocked, notice.ReasonInvalid, notice.ReasonInterrupted:
+		return true
+	}
+	return false
 }
 
 // limit is the number of slots the host has now, 0 = unlimited.

@@ -121,6 +121,29 @@ func TestBreakerOpensOnSlowFailuresOnly(t *testing.T) {
 	})
 }
 
+// Calls that ended long after their deadline, because this process did not run, say
+// nothing of the receiver: neither its breaker nor its latency.
+func TestInterruptedCallsSayNothingOfTheReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(64, 0)
+		p := must(t, l, "a:80")
+		time.Sleep(20 * time.Millisecond)
+		p.end(good, false)
+		var cut []*pass
+		for range 2 * breakerFailures {
+			cut = append(cut, must(t, l, "a:80"))
+		}
+		time.Sleep(13 * time.Second)
+		for _, p := range cut {
+			p.end(notice.RetryResult(notice.ReasonInterrupted, ""), false)
+		}
+		h := l.hosts.byName["a:80"]
+		if h.breaker.State() != gobreaker.StateClosed || h.standing != answers || h.latency != 20*time.Millisecond {
+			t.Errorf("breaker %s, standing %d, latency %s", h.breaker.State(), h.standing, h.latency)
+		}
+	})
+}
+
 func TestBreakerProbeThatWasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(16, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,13 @@ import (
 	"notifier/internal/route"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if address := os.Getenv(envFrozen); address != "" {
+		frozenHelper(address)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var made = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 

@@ -44,6 +44,8 @@ type facts struct {
 	timeout time.Duration
 	// expired: the whole call's timeout has passed.
 	expired bool
+	// overrun is how long after the call's deadline it ended; negative = before.
+	overrun time.Duration
 	// cancelled: the caller gave up; the instance is stopping.
 	cancelled bool
 	locked    int // how often the notice was put off by a lock
@@ -173,10 +175,18 @@ func decoded(f *facts) []byte {
 	return plain
 }
 
+// frozen is how long after its deadline a call ends, at least, if it says nothing of the
+// receiver: this process was stopped, or its machine was.
+const frozen = time.Second
+
 // failure judges an exchange that broke.
 func failure(f *facts, err error, status int) notice.Result {
 	if f.cancelled && !isTimeout(err) {
 		return notice.DeferredResult(notice.ReasonShutdown, 0, "interrupted: this instance is stopping")
+	}
+	if f.overrun > frozen {
+		return notice.RetryResult(notice.ReasonInterrupted, fmt.Sprintf("interrupted: this instance did not run at the deadline of the call, which ended %s later",
+			f.overrun.Round(100*time.Millisecond)))
 	}
 	reason, detail := classify(f, err)
 	res := notice.RetryResult(reason, notice.Kept(printable([]byte(detail))))

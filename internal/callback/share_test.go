@@ -258,11 +258,15 @@ func TestBreakersLearnFromOneAnother(t *testing.T) {
 // began to fail there is not the one that fails.
 func TestOneThatIsCutOffClosesNoHostForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limitsOf(16, 0, (&part{share: 16}).fleet(nil))
+		var said []string
+		l := limitsOf(16, 0, (&part{share: 16}).fleet(func(text string) { said = append(said, text) }))
 		must(t, l, "a:80").end(good, false)
 		time.Sleep(10 * time.Second)
 		l.heardOpen("a:80", 0, 5*time.Second, 20*time.Second)
 		must(t, l, "a:80").end(good, false)
+		if want := []string{"closed app1 a:80"}; !slices.Equal(said, want) {
+			t.Errorf("the one for which the host answers says %q, want %q", said, want)
+		}
 		time.Sleep(10 * time.Second)
 		l.heardOpen("a:80", 0, 5*time.Second, 9*time.Second) // it answered before that
 		refusal(t, l, "a:80", notice.ReasonBreaker)

@@ -124,15 +124,25 @@ const extraInterrupted = 3
 
 // spent reports whether no attempt is left.
 func spent(r *route.Route, n *notice.Notice) bool {
-	q := r.Ladder
-	if n.Ladder != nil {
-		q = n.Ladder
-	}
-	lost := 0
+	return n.AttemptsMade-n.Redriven > allowed(r, n, interrupted(n))
+}
+
+// interrupted is how many attempts since the last redrive were interrupted.
+func interrupted(n *notice.Notice) (lost int) {
 	for _, a := range n.Attempts {
 		if a.Number > n.Redriven && a.Reason == notice.ReasonInterrupted {
 			lost++
 		}
 	}
-	return n.AttemptsMade-n.Redriven > len(q)+min(lost, extraInterrupted)
+	return lost
+}
+
+// allowed is after how many attempts since the last redrive another one is allowed, if
+// that many of them were interrupted.
+func allowed(r *route.Route, n *notice.Notice, lost int) int {
+	q := r.Ladder
+	if n.Ladder != nil {
+		q = n.Ladder
+	}
+	return len(q) + min(lost, extraInterrupted)
 }

@@ -50,6 +50,7 @@ const (
 //	delivered, pushed, to report  handed     the route's timeout         kept
 //	retry, a step is left         retry      step, and Retry-After least 0
 //	retry, no step is left        dead       –                           0
+//	… of an interrupted attempt   retry      10 ms, three times at most  0
 //	dead                          dead       –                           0
 //	deferred                      deferred   as asked, 10 ms least       kept
 //	deferred by a shutdown        deferred   as asked                    kept
@@ -84,6 +85,8 @@ func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 		if step, left := n.StepAfter(made, r.Ladder); left {
 			d.Ending, d.Reason = store.EndRetry, ""
 			d.Step, d.After = step, min(max(res.After, 0), maxDelay)
+		} else if res.Reason == notice.ReasonInterrupted && granted(r, n, made) {
+			d.Ending, d.Reason, d.After = store.EndRetry, "", minDeferral
 		}
 	}
 	return d
@@ -101,6 +104,12 @@ func deferral(n *notice.Notice, res notice.Result) Decision {
 		d.Locked++
 	}
 	return d
+}
+
+// granted reports whether the interrupted attempt of that number, the last of the ladder,
+// is followed by another one.
+func granted(r *route.Route, n *notice.Notice, made int) bool {
+	return made-n.Redriven <= allowed(r, n, interrupted(n)+1)
 }
 
 // apply writes the decision into the notice; a is the attempt that it is on.

@@ -25,6 +25,7 @@ func TestDecideRowByRow(t *testing.T) {
 	delivered, failed, gone := notice.DeliveredResult(200), notice.RetryResult(refusal, "no"), notice.DeadResult(notice.ReasonGone, "")
 	pushed := notice.Result{Outcome: notice.OutcomeDelivered, Push: &notice.Push{Key: "l", Entry: []string{"x"}}}
 	later := func(reason notice.Reason, d time.Duration) notice.Result { return notice.DeferredResult(reason, d, "") }
+	cut := notice.RetryResult(notice.ReasonInterrupted, "")
 	month := failed
 	month.After = 30 * maxDelay
 	const lock, timeout = 2, 10 * time.Second
@@ -44,6 +45,8 @@ func TestDecideRowByRow(t *testing.T) {
 		{"retry, the last step", 1, false, false, failed, Decision{Ending: store.EndRetry, Step: second, Counting: CountAttempt}},
 		{"retry, Retry-After", 0, false, false, month, Decision{Ending: store.EndRetry, Step: first, After: maxDelay, Counting: CountAttempt}},
 		{"retry, no step is left", 2, false, false, failed, Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: refusal}},
+		{"interrupted, a step is left", 0, false, false, cut, Decision{Ending: store.EndRetry, Step: first, Counting: CountAttempt}},
+		{"interrupted, no step is left", 2, false, false, cut, Decision{Ending: store.EndRetry, After: minDeferral, Counting: CountAttempt}},
 		{"dead", 0, false, false, gone, Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: notice.ReasonGone}},
 		{"deferred", 1, false, false, later(notice.ReasonBusy, time.Second),
 			Decision{Ending: store.EndDeferred, After: time.Second, Locked: lock}},
@@ -83,7 +86,7 @@ func TestDecideRowByRow(t *testing.T) {
 
 func TestDecide(t *testing.T) {
 	delivered, failed := notice.DeliveredResult(200), notice.RetryResult(refusal, "no")
-	reportFailed := notice.RetryResult(rejected, "")
+	reportFailed, cut := notice.RetryResult(rejected, ""), notice.RetryResult(notice.ReasonInterrupted, "")
 	pushed := notice.Result{Outcome: notice.OutcomeDelivered, Push: &notice.Push{Key: "l", Entry: []string{"x"}}}
 	later := func(r notice.Reason, d time.Duration) notice.Result { return notice.DeferredResult(r, d, "") }
 	patient := func(r notice.Result, d time.Duration) notice.Result { r.After = d; return r }
@@ -132,6 +135,11 @@ func TestDecide(t *testing.T) {
 		{name: "retry-after within the step", res: patient(failed, time.Second), ending: "r", after: first, nowUsed: 1, kept: 1, last: refusal},
 		{name: "retry-after of a month", res: patient(failed, 720*time.Hour), ending: "r", after: maxDelay, nowUsed: 1, kept: 1, last: refusal},
 		{name: "retry-after before now", res: patient(failed, -time.Hour), ending: "r", after: first, nowUsed: 1, kept: 1, last: refusal},
+		{name: "interrupted at last", used: 2, res: cut, ending: "r", after: minDeferral, nowUsed: 3, kept: 3, last: notice.ReasonInterrupted},
+		{name: "interrupted at last, the last that is granted", used: 2, lapses: 2, res: cut, ending: "r", after: minDeferral, nowUsed: 5, kept: 5,
+			last: notice.ReasonInterrupted},
+		{name: "interrupted at last, once too often", used: 2, lapses: 3, res: cut, ending: "x", nowUsed: 6, kept: 6, last: notice.ReasonInterrupted,
+			reason: notice.ReasonInterrupted},
 		{name: "gone", res: notice.DeadResult(notice.ReasonGone, ""),
 			ending: "x", nowUsed: 1, kept: 1, last: notice.ReasonGone, reason: notice.ReasonGone},
 

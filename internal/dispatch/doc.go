@@ -109,7 +109,8 @@
 // partition whose tokens begin with the dead one's id, as slots allow, also when
 // several instances do it at once. A settle by the old claim is stale.
 //
-// An attempt that was claimed and never settled counts as one, as interrupted:
+// An attempt that a handler could not finish because this process stood still at its
+// deadline counts as interrupted, and so does one that was claimed and never settled:
 // a notice that kills its process must not do so for ever. But it may never
 // have been begun, since a claim call whose answer is lost leaves the same
 // trace. So some such attempts are granted beyond the ladder, and a notice

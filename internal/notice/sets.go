@@ -76,7 +76,7 @@ const (
 	ReasonGone        Reason = "gone"         // 410: the receiver wants it no more
 	ReasonAborted     Reason = "aborted"      // webhook-delivery: abort-message
 	ReasonPanic       Reason = "panic"        // the handler panicked
-	ReasonInterrupted Reason = "interrupted"  // the instance died, or lost Redis until its lease ended
+	ReasonInterrupted Reason = "interrupted"  // the instance died, stood still, or lost Redis until its lease ended
 	ReasonExhausted   Reason = "exhausted"    // attempts were lost until none was left
 	ReasonRejected    Reason = "rejected"     // a consumer reported failure
 	ReasonUnreported  Reason = "unreported"   // a consumer took it and reported nothing in time
