@@ -4,8 +4,8 @@
 set -euo pipefail
 
 image=redis:local
-# One of before had no shell.
-if docker image inspect --format '{{.Config.Labels.shell}}' "$image" 2>/dev/null | grep -q yes; then
+# Earlier ones had no shell, or a folder for data that only root could write.
+if docker image inspect --format '{{.Config.Labels.data}}' "$image" 2>/dev/null | grep -q 999; then
 	echo "image $image is there"
 	exit 0
 fi
@@ -15,7 +15,7 @@ server=$(command -v redis-server) || {
 }
 
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+trap 'rm -rf "$root" "$root.tar"' EXIT
 
 # Debian's redis-server is often a link to redis-check-rdb. The name under which it
 # is called decides what it does, so the file is copied as redis-server.
@@ -34,10 +34,14 @@ for program in "$root"/usr/bin/* "$root"/bin/*; do
 		[ -e "$root$lib" ] || install -D "$(readlink -f "$lib")" "$root$lib"
 	done
 done
-mkdir -p "$root/etc" "$root/tmp" "$root/data"
+mkdir -p "$root/etc" "$root/tmp"
 echo 'root:x:0:0:root:/:/bin/false' >"$root/etc/passwd"
 
-tar -C "$root" -c . | docker import \
-	--change 'ENTRYPOINT ["redis-server"]' --change 'EXPOSE 6379' --change 'WORKDIR /data' --change 'LABEL shell=yes' \
-	- "$image" >/dev/null
+# /data belongs to the user that the compose files name, as in the official image.
+tar -C "$root" -cf "$root.tar" .
+mkdir "$root/data"
+tar -C "$root" --owner=999 --group=1000 -rf "$root.tar" ./data
+docker import \
+	--change 'ENTRYPOINT ["redis-server"]' --change 'EXPOSE 6379' --change 'WORKDIR /data' --change 'LABEL data=999' \
+	"$root.tar" "$image" >/dev/null
 echo "image $image imported from $server"

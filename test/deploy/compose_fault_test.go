@@ -34,6 +34,7 @@ type service struct {
 	Secrets     []string          `yaml:"secrets"`
 	Volumes     []string          `yaml:"volumes"`
 	Networks    yaml.Node         `yaml:"networks"`
+	hardening   `yaml:",inline"`
 }
 
 // composed are the Redis servers of a compose file, as containers. The service
@@ -90,6 +91,7 @@ func compose(t *testing.T, file string) *composed {
 func (c *composed) up(name string, s service) {
 	c.t.Helper()
 	args := []string{"run", "-d", "--name", c.name + "-" + name, "--network", c.name, "--ip", address(c.t, s)}
+	args = append(args, s.flags()...)
 	for _, secret := range s.Secrets {
 		args = append(args, "-v", filepath.Join(c.dir, "secrets", secret)+":/run/secrets/"+secret+":ro")
 	}

@@ -167,6 +167,7 @@ func composeIsWhole(t *testing.T, file, name string) {
 			Environment map[string]string `yaml:"environment"`
 			Secrets     []string          `yaml:"secrets"`
 			Ports       []string          `yaml:"ports"`
+			hardening   `yaml:",inline"`
 		} `yaml:"services"`
 		Secrets map[string]struct {
 			File string `yaml:"file"`
@@ -183,6 +184,9 @@ func composeIsWhole(t *testing.T, file, name string) {
 		t.Errorf("the metrics are at %q, and this machine does not reach them: %v", at, service.Ports)
 	}
 	for name, s := range c.Services {
+		if !s.whole() {
+			t.Errorf("%s is not locked up: %+v", name, s.hardening)
+		}
 		for _, secret := range s.Secrets {
 			if c.Secrets[secret].File != "./secrets/"+secret {
 				t.Errorf("%s: secret %s is not described", name, secret)
@@ -202,6 +206,32 @@ func composeIsWhole(t *testing.T, file, name string) {
 	}
 }
 
+// hardening is how a container of a compose file is locked up.
+type hardening struct {
+	User     string   `yaml:"user"`
+	ReadOnly bool     `yaml:"read_only"`
+	CapDrop  []string `yaml:"cap_drop"`
+	Security []string `yaml:"security_opt"`
+	Memory   string   `yaml:"mem_limit"`
+	Logging  struct {
+		Options map[string]string `yaml:"options"`
+	} `yaml:"logging"`
+}
+
+func (h hardening) whole() bool {
+	return h.ReadOnly && slices.Equal(h.CapDrop, []string{"ALL"}) && slices.Equal(h.Security, []string{"no-new-privileges:true"}) &&
+		h.Memory != "" && h.Logging.Options["max-size"] != "" && h.Logging.Options["max-file"] != ""
+}
+
+// flags are the options of docker run that do the same.
+func (h hardening) flags() []string {
+	list := []string{"--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--memory", h.Memory}
+	if h.User != "" {
+		list = append(list, "--user", h.User)
+	}
+	return list
+}
+
 func TestKubernetes(t *testing.T) {
 	kinds := map[string]bool{}
 	docs := yaml.NewDecoder(strings.NewReader(read(t, "deploy/kubernetes.yaml")))
@@ -209,6 +239,12 @@ func TestKubernetes(t *testing.T) {
 		var d struct {
 			Kind string `yaml:"kind"`
 			Spec struct {
+				Ingress []struct {
+					From  []any `yaml:"from"`
+					Ports []struct {
+						Port string `yaml:"port"`
+					} `yaml:"ports"`
+				} `yaml:"ingress"`
 				Replicas int `yaml:"replicas"`
 				Template struct {
 					Metadata struct {
@@ -240,6 +276,11 @@ func TestKubernetes(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds[d.Kind] = true
+		for _, in := range d.Spec.Ingress {
+			if in.Ports[0].Port == "metrics" && len(in.From) == 0 {
+				t.Error("every pod reaches the metrics")
+			}
+		}
 		if d.Kind != "Deployment" {
 			continue
 		}
@@ -267,7 +308,7 @@ func TestKubernetes(t *testing.T) {
 			}
 		}
 	}
-	for _, k := range []string{"Deployment", "Service", "PodDisruptionBudget"} {
+	for _, k := range []string{"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"} {
 		if !kinds[k] {
 			t.Errorf("no %s", k)
 		}
