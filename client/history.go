@@ -37,6 +37,7 @@ type Ending struct {
 	BodySize     int               `json:"body_size"`
 	BodySHA256   string            `json:"body_sha256"`
 	BodyKept     bool              `json:"body_kept"`
+	Unreadable   []string          `json:"unreadable"` // columns of its row that cannot be read
 	Body         json.RawMessage   `json:"body"`
 	BodyBase64   []byte            `json:"body_base64"`
 }

@@ -74,6 +74,7 @@ type Ending struct {
 	BodySize     int               `json:"body_size" doc:"In bytes."`
 	BodySHA256   string            `json:"body_sha256,omitempty" doc:"In hex, where bodies are hashed."`
 	BodyKept     bool              `json:"body_kept" doc:"Whether the body is here as it was."`
+	Unreadable   []string          `json:"unreadable,omitempty" doc:"Columns of the entry's row that cannot be read: another program has changed them. Such an entry is not sent again."`
 	Body         any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
 	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
 }
@@ -201,7 +202,7 @@ func (a *api) appendEnding(b []byte, r *history.Row) []byte {
 	v := Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: n.Route, Host: r.Host, Outcome: r.Outcome, Reason: string(n.Reason), Due: stamp(n.Due),
 		CreatedAt: stamp(n.Made.Time()), EndedAt: stamp(r.Ended), AttemptsMade: n.AttemptsMade, URL: redacted(n.URL), Audience: n.Audience, Method: n.Method,
 		ContentType: n.EffectiveType(), Withheld: r.Withheld, BodySize: r.BodySize,
-		BodySHA256: hex.EncodeToString(r.BodyHash), BodyKept: r.BodyKept}
+		BodySHA256: hex.EncodeToString(r.BodyHash), BodyKept: r.BodyKept, Unreadable: r.Damaged}
 	if rt := a.routes.Prefix(n.Route); rt != nil {
 		v.Route = rt.Name
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -240,8 +241,8 @@ func (a *api) putOff(w http.ResponseWriter, r *http.Request, at site) error {
 		}})
 }
 
-// empty refuses a body and a query where neither has a meaning. White space
-// and an empty object are let pass: many clients send them with every POST.
+// empty refuses a body and a query where neither has a meaning. White space, null and an
+// empty object pass: many clients send one of them with every call.
 func empty(w http.ResponseWriter, r *http.Request) error {
 	if err := noQuery(r); err != nil {
 		return err
@@ -254,7 +255,7 @@ func noBody(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(skipSpace(data)) == 0 {
+	if text := bytes.TrimSpace(data); len(text) == 0 || string(text) == "null" {
 		return nil
 	}
 	var f faults

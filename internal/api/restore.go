@@ -43,6 +43,7 @@ type RestoreRequest struct {
 	Body         any               `json:"body,omitempty"`
 	BodyBase64   string            `json:"body_base64,omitempty"`
 	BodyKept     *bool             `json:"body_kept,omitempty" doc:"If false, it is refused."`
+	Unreadable   []string          `json:"unreadable,omitempty" doc:"If there are any, it is refused."`
 	// What says nothing of it that is not known otherwise.
 	Route       string `json:"route,omitempty" doc:"Is not read, as the following: the key's route of today holds."`
 	Host        string `json:"host,omitempty"`
@@ -53,7 +54,7 @@ type RestoreRequest struct {
 
 var restoreFields = []string{"key", "id", "state", "outcome", "reason", "due", "created_at", "settled_at", "ended_at", "attempt", "attempts_made",
 	"ended_before", "ending", "replay", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64",
-	"body_kept", "route", "host", "max_attempts", "body_size", "body_sha256", "on_duplicate"}
+	"body_kept", "unreadable", "route", "host", "max_attempts", "body_size", "body_sha256", "on_duplicate"}
 
 // restore serves POST /v1/notices/restore.
 func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
@@ -143,6 +144,10 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it it
 		case "headers_withheld":
 			if string(raw) != "[]" {
 				f.add(at, shown(raw), "the values of these headers are secrets and were not kept")
+			}
+		case "unreadable":
+			if string(raw) != "[]" {
+				f.add(at, shown(raw), "the history cannot read these parts of it")
 			}
 		case "body_kept":
 			if string(raw) != "true" {

@@ -123,6 +123,9 @@ func (a *command) ended(e *client.Ending) []cell {
 	if e.Ending > 1 {
 		outcome += fmt.Sprintf(" (%d)", e.Ending)
 	}
+	if len(e.Unreadable) > 0 {
+		last = "unreadable: " + strings.Join(e.Unreadable, ", ")
+	}
 	return row(a.screen.near(e.EndedAt), e.Key, styled(outcome, endLooks[e.Outcome]), dash(e.Host), e.AttemptsMade, dash(last))
 }
 

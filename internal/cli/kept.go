@@ -29,6 +29,7 @@ type keptLine struct {
 	Body        json.RawMessage   `json:"body"`
 	BodyBase64  string            `json:"body_base64"`
 	BodyKept    *bool             `json:"body_kept"`
+	Unreadable  []string          `json:"unreadable"`
 	Masked      bool              `json:"masked"`
 }
 
@@ -51,6 +52,8 @@ func (k *keptLine) whole() error {
 	switch {
 	case k.Masked:
 		return errors.New("parts of it were masked")
+	case len(k.Unreadable) > 0:
+		return fmt.Errorf("the history cannot read its %s", k.Unreadable[0])
 	case k.BodyKept != nil && !*k.BodyKept:
 		return errors.New("the history has not kept its body")
 	case len(k.Withheld) > 0:

@@ -98,7 +98,7 @@ func (r *run) oldest(ctx context.Context, s *store.Store) (at time.Time) {
 	return at
 }
 
-// historyDatabase asks the database. It changes nothing there.
+// historyDatabase checks the database. It leaves nothing there.
 func (r *run) historyDatabase(ctx context.Context) {
 	const check = "history"
 	d, err := history.Open(history.Options{URL: string(r.cfg.History.URL)})
@@ -122,6 +122,7 @@ func (r *run) historyDatabase(ctx context.Context) {
 	}
 	if err == nil && has <= history.Newest {
 		r.historyOwner(ctx, d)
+		r.historyWrites(ctx, d)
 	}
 	if !d.SQLite() {
 		return
@@ -130,6 +131,14 @@ func (r *run) historyDatabase(ctx context.Context) {
 	if err == nil && len(list) > 1 {
 		r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("SQLite is a file of one machine, and there are %d instances: those of other machines each have a file of their own, with some of the endings",
 			len(list)), Remedy: "if they run on several machines, use PostgreSQL for all"})
+	}
+}
+
+// historyWrites tries to write, and rolls that back.
+func (r *run) historyWrites(ctx context.Context, d *history.DB) {
+	if err := d.Try(ctx); err != nil {
+		r.add(Finding{Check: "history", Severity: Error, Message: "the database takes no writes: " + err.Error(),
+			Remedy: "give the user of NOTIFIER_HISTORY_URL the rights that docs/history.md lists (Rights); for SQLite, a directory that the service may write to"})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func TestHistory(t *testing.T) {
 	}
 	file := "sqlite://" + filepath.Join(t.TempDir(), "history.db")
 	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet")
+	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet") // it made none
 	database := pgtest.Database(t)
 	for _, url := range []string{file, database} {
 		d, err := history.Open(history.Options{URL: url})
@@ -46,6 +48,7 @@ func TestHistory(t *testing.T) {
 		r.says(t, "history", OK, "the database answers")
 		r.says(t, "history", OK, "0 endings wait")
 	}
+	examine(t, with("sqlite:///nonexistent/history.db"), Options{}).says(t, "history", Error, "the database takes no writes")
 	c := s.Client()
 	for ago, want := range map[time.Duration]Severity{time.Minute: Warning, 0: OK} {
 		text := fmt.Sprintf(`d %d app1 - app1:a:b:1 {"due":1763740800000,"made":185903985000000}`, time.Now().Add(-ago).UnixMicro())
@@ -118,6 +121,27 @@ func claimFor(t *testing.T, url, id string) {
 	d.Serve(func(context.Context) (history.Owner, error) { return mine, nil })
 	if err := d.Begin(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Notices that an instance of a version without a history finalized were missing there,
+// and nothing said so.
+func TestInstanceWithoutOutboxIsReported(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
+	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	for figures, want := range map[string]bool{`{"since":1,"outbox":true}`: false, `{"since":1}`: true} {
+		if _, err := st.Beat(t.Context(), store.Beat{ID: "aaaaaaaaaaaa", About: `{"label":"web","version":"v0"}`, Figures: figures}); err != nil {
+			t.Fatal(err)
+		}
+		got := false
+		for _, f := range examine(t, cfg, Options{}).Findings {
+			got = got || f.Severity == Error && strings.Contains(f.Message, "version v0) has no history")
+		}
+		if got != want {
+			t.Errorf("figures %q: reported %v, want %v", figures, got, want)
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ func (r *run) instances(ctx context.Context) {
 			continue // nothing is known of what it does now
 		}
 		r.clockOf(x)
+		r.outboxOf(x)
 		note(versions, x.Version, x)
 		note(limits, x.Limits, x)
 		note(takeovers, takeover(x.Takeover), x)
@@ -69,6 +70,15 @@ func (r *run) clockOf(x fleet.Instance) {
 	r.add(Finding{Check: "instances", Severity: Warning, Message: fmt.Sprintf("the clock of %s is %s %s that of Redis", spell(x), notice.Short(d.Abs()), way),
 		Remedy: "keep both machines' clocks right (NTP): due times go by Redis's clock, signatures and the times of attempts by the instance's, " +
 			"and receivers refuse signatures that are minutes off"})
+}
+
+// outboxOf reports an instance whose finalized notices get no entry in the history.
+func (r *run) outboxOf(x fleet.Instance) {
+	if len(r.cfg.History.URL) == 0 || !x.LacksOutbox() {
+		return
+	}
+	r.add(Finding{Check: "history", Severity: Error, Message: "the version of " + spell(x) + " has no history: notices that it finalizes get no entry there",
+		Remedy: "update the instance"})
 }
 
 // differences are the routes that an instance has otherwise than this

@@ -62,7 +62,7 @@ func (e *Engine) work() map[string]metrics.Work {
 // figures are what stands beside this instance's sign of life.
 func (e *Engine) figures() []byte {
 	since, running := e.ledger.running()
-	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Routes: map[string]fleet.RouteFigures{}}
+	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true, Routes: map[string]fleet.RouteFigures{}}
 	// Roughly: what has not changed is not told again.
 	f.ClockMS = e.Fleet().ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()
 	for prefix, w := range running {

@@ -3,10 +3,13 @@ package engine
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"notifier/internal/alarm"
+	"notifier/internal/fleet"
 	"notifier/internal/history"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -104,6 +107,9 @@ const historyEvery = 10 * time.Minute
 // others have one.
 func (e *Engine) keepHistory(ctx context.Context) error {
 	if e.shipper != nil {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { e.watchOutboxes(ctx) })
 		return e.shipper.Run(ctx)
 	}
 	for {
@@ -118,6 +124,29 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 			e.o.Logger.Debug("whether others keep a history could not be looked at; it is repeated", zap.Error(err))
 		case gone:
 			e.o.Logger.Warn("no instance with NOTIFIER_HISTORY_URL was seen for a day: what ends is handed over to no history any more")
+		}
+	}
+}
+
+// outboxEvery is how often an instance with a history looks for instances without an outbox.
+const outboxEvery = time.Minute
+
+// watchOutboxes warns of instances whose finalized notices get no entry in the history.
+func (e *Engine) watchOutboxes(ctx context.Context) {
+	for alarm.Wait(ctx, outboxEvery) {
+		e.warnOfNoOutbox(ctx)
+	}
+}
+
+func (e *Engine) warnOfNoOutbox(ctx context.Context) {
+	list, err := fleet.List(ctx, e.store)
+	if err != nil {
+		return // the the fleet logs that itself
+	}
+	for _, i := range list {
+		if i.LacksOutbox() {
+			e.o.Logger.Warn("the version of an instance has no history: notices that it finalizes get no entry there; update the instance",
+				zap.String("instance", i.ID), zap.String("label", i.Label), zap.String("version", i.Version))
 		}
 	}
 }

@@ -22,6 +22,8 @@ type Figures struct {
 	Places int `json:"places,omitempty"`
 	// Sides: it knows that notices may be on the other side of a migration.
 	Sides bool `json:"sides,omitempty"`
+	// Outbox: it hands finalized notices over to the history.
+	Outbox bool `json:"outbox,omitempty"`
 	// Cut: there was no room for all of it.
 	Cut bool `json:"cut,omitempty"`
 }
@@ -61,7 +63,7 @@ func (f Figures) Encode() []byte {
 			f.Hosts = f.Hosts[:len(f.Hosts)/2]
 		case f.spare():
 		default:
-			text, _ = json.Marshal(Figures{Places: f.Places, Sides: f.Sides, Cut: true}) // no text is in it
+			text, _ = json.Marshal(Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, Cut: true}) // no text is in it
 			return text
 		}
 	}
@@ -87,6 +89,13 @@ func (i Instance) ReadFigures() (Figures, bool) {
 		return Figures{}, false
 	}
 	return f, true
+}
+
+// LacksOutbox reports whether the instance publishes figures, and is of a version that
+// hands no finalized notices over to the history.
+func (i Instance) LacksOutbox() bool {
+	f, ok := i.ReadFigures()
+	return ok && !f.Outbox && i.State != Silent
 }
 
 // MinutesKept is how long minutes are kept.

@@ -66,10 +66,7 @@ func (d *DB) makeDay(ctx context.Context, name string, day time.Time) error {
 		if err != nil || there {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE history INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES);
-			ALTER TABLE history ATTACH PARTITION %s FOR VALUES FROM ('%s+00') TO ('%s+00')`, name, name,
-			day.Format(time.DateTime), day.AddDate(0, 0, 1).Format(time.DateTime)))
-		return err
+		return attachDay(ctx, tx, name, day)
 	})
 }
 

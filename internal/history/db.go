@@ -196,7 +196,7 @@ func (d *DB) ping(ctx context.Context) error {
 }
 
 // Newest is the schema's version that this program writes.
-const Newest = 3
+const Newest = 4
 
 // Version is the schema's version in the database; zero = there is none yet. It
 // changes nothing.

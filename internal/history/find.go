@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,7 +151,7 @@ func (c *conditions) restrict(q Query) {
 		}
 	}
 	if q.Reason != "" {
-		c.add("reason = "+at, string(q.Reason))
+		c.add("reason = "+at+" AND reason <> ''", string(q.Reason)) // the second names the index
 	}
 	if !q.Since.IsZero() {
 		c.add("ended >= "+at, c.d.time(q.Since))
@@ -219,7 +221,12 @@ func (d *DB) page(ctx context.Context, text string, args []any, limit int) (Page
 }
 
 // CursorAfter is the cursor of a listing that goes on behind a row.
-func CursorAfter(r *Row) string { return cursor{r.Ended.UnixMicro(), r.ID(), r.Number}.String() }
+func CursorAfter(r *Row) string {
+	if r.Ended.IsZero() { // SQLite sorts a damaged time before all others
+		return cursor{Ended: math.MaxInt64}.String()
+	}
+	return cursor{r.Ended.UnixMicro(), r.ID(), r.Number}.String()
+}
 
 // moment is a time as both databases give it.
 type moment struct{ time.Time }
@@ -237,41 +244,70 @@ func (m *moment) Scan(v any) error {
 	return nil
 }
 
-// scan reads a row, behind whatever columns stand before it.
+// scan reads a row, behind the columns that stand before it.
 func (d *DB) scan(rows *sql.Rows, before ...any) (Row, error) {
-	n := &notice.Notice{}
-	r := Row{Notice: n}
-	var k keys.Key
-	var id, headers, attempts string
-	var ended, due moment
-	var made int64
-	var retry, bodyText sql.NullString
-	var body []byte
-	if err := rows.Scan(append(before, &ended, &id, &r.Number, &k.App, &k.Module, &k.Type, &k.ID, &n.Route, &r.Host, &r.Outcome, &n.Reason, &due, &made,
-		&n.AttemptsMade, &n.URL, &n.Audience, &n.Method, &n.ContentType, &retry, &n.Traceparent, &headers, &attempts, &r.BodySize, &r.BodyHash,
-		&bodyText, &body)...); err != nil {
+	f := newRowReader(columns)
+	if err := rows.Scan(f.targets(before...)...); err != nil {
 		return Row{}, err
 	}
-	if n.Key = k.String(); k.App == "" {
-		n.Key = k.ID
-	}
-	n.Made, n.Due, r.Ended, n.Endings = notice.Made(made), due.Time, ended.Time, r.Number-1
-	n.Headers, r.Withheld = readHeaders(headers)
-	n.Attempts = readAttempts(attempts)
-	if retry.Valid {
-		l, err := notice.ParseLadder(retry.String)
-		if err != nil {
-			return Row{}, fmt.Errorf("row of %s: retry: %w", n.Key, err)
-		}
-		n.Ladder = l
-	}
+	return readRow(f), nil
+}
+
+// readRow makes a Row of the values of columns, in their order.
+func readRow(f *rowReader) Row {
+	n := &notice.Notice{}
+	r := Row{Notice: n, Ended: f.time()}
+	_ = f.text() // the id, which Made and Key give
+	r.Number = int(f.number())
+	n.Endings = r.Number - 1
+	n.Key = readKey(f)
+	n.Route, r.Host, r.Outcome = f.text(), f.text(), readOutcome(f)
+	n.Reason, n.Due, n.Made = notice.Reason(f.text()), f.time(), notice.Made(f.number())
+	n.AttemptsMade, n.URL, n.Audience, n.Method, n.ContentType = int(f.number()), f.text(), f.text(), f.text(), f.text()
+	n.Ladder = readRetry(f)
+	n.Traceparent = f.text()
+	n.Headers, r.Withheld = readHeaders(f)
+	n.Attempts = readAttempts(f)
+
+	r.BodySize, r.BodyHash = int(f.number()), f.optionalBytes()
+	text, body := f.optionalText(), f.optionalBytes()
 	switch {
-	case bodyText.Valid:
-		n.Body, r.BodyKept = []byte(bodyText.String), true
+	case text != nil:
+		n.Body, r.BodyKept = []byte(*text), true
 	case body != nil:
 		n.Body, r.BodyKept = body, true
 	default:
 		r.BodyKept = r.BodySize == 0
 	}
-	return r, nil
+	r.Damaged = f.damaged
+	return r
+}
+
+func readKey(f *rowReader) string {
+	k := keys.Key{App: f.text(), Module: f.text(), Type: f.text(), ID: f.text()}
+	if k.App == "" {
+		return k.ID
+	}
+	return k.String()
+}
+
+func readOutcome(f *rowReader) notice.Ending {
+	o := notice.Ending(f.text())
+	if !slices.Contains(notice.Endings, o) {
+		f.damage()
+	}
+	return o
+}
+
+func readRetry(f *rowReader) notice.Ladder {
+	text := f.optionalText()
+	if text == nil {
+		return nil
+	}
+	l, err := notice.ParseLadder(*text)
+	if err != nil {
+		f.damage()
+		return nil
+	}
+	return l
 }

@@ -127,6 +127,10 @@ func (d *DB) lastEnding() string {
 	return "CROSS JOIN LATERAL (SELECT * FROM history l WHERE " + same + ") x"
 }
 
+// chosenColumns name the columns that choosePage asks for.
+var chosenColumns = []string{"ended", "ending", "ended", "id", "ending", "app", "module", "type", "name", "route", "host", "outcome", "reason", "made", "url", "audience",
+	"headers", "body_sha256", "body_text"}
+
 func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles map[string]bool, each func(row *Row, c Choice) error) (n int, err error) {
 	c := &conditions{d: d}
 	c.restrict(Query{Prefix: r.Prefix, Host: r.Host, Since: r.Since, Until: r.Until, Outcomes: []notice.Ending{notice.EndDelivered, notice.EndDead}})
@@ -148,26 +152,29 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 		n++
 		row := Row{Notice: &notice.Notice{}}
 		var ch Choice
-		var first, last moment
-		var number, hashed, kept int
-		var made int64
-		var headers string
-		if err := rows.Scan(&first, &number, &last, &ch.ID, &ch.Ending, &ch.Key.App, &ch.Key.Module, &ch.Key.Type, &ch.Key.ID, &row.Route, &row.Host,
-			&row.Outcome, &row.Reason, &made, &row.URL, &row.Audience, &headers, &hashed, &kept); err != nil {
+		f := newRowReader(chosenColumns)
+		if err := rows.Scan(f.targets()...); err != nil {
 			return n, err
 		}
+		first, number, last := f.time(), int(f.number()), f.time()
+		ch.ID, ch.Ending, ch.Key = f.text(), int(f.number()), keys.Key{App: f.text(), Module: f.text(), Type: f.text(), ID: f.text()}
+		row.Route, row.Host, row.Outcome, row.Reason = f.text(), f.text(), readOutcome(f), notice.Reason(f.text())
+		row.Made, row.URL, row.Audience = notice.Made(f.number()), f.text(), f.text()
+		row.Headers, row.Withheld = readHeaders(f)
+		hashed, kept := f.number(), f.number()
+		row.Damaged = f.damaged
 		*from = &cursor{first.UnixMicro(), ch.ID, number}
 		if !slices.Contains(r.Outcomes, row.Outcome) || doubles[ch.ID] {
 			continue
 		}
-		if ch.Ending > 1 || !last.Equal(first.Time) { // it may have other rows in the window
+		if ch.Ending > 1 || !last.Equal(first) { // it may have other rows in the window
 			doubles[ch.ID] = true
 		}
 		if row.Key = ch.Key.String(); ch.Key.App == "" {
 			row.Key = ch.Key.ID
 		}
-		ch.Ended, row.Ended, row.Number, row.Made, row.BodyKept = last.UnixMicro(), last.Time, ch.Ending, notice.Made(made), kept == 1
-		if row.Headers, row.Withheld = readHeaders(headers); hashed == 1 {
+		ch.Ended, row.Ended, row.Number, row.BodyKept = last.UnixMicro(), last, ch.Ending, kept == 1
+		if hashed == 1 {
 			row.BodyHash = []byte{}
 		}
 		if err := each(&row, ch); err != nil {

@@ -23,7 +23,11 @@ func scanReplay(scan func(...any) error) (Replay, error) {
 		return Replay{}, err
 	}
 	r.Made, r.Changed = made.Time, changed.Time
-	return r, errors.Join(json.Unmarshal([]byte(about), &r.ReplayAbout), json.Unmarshal([]byte(counts), &r.Counts))
+	if json.Unmarshal([]byte(about), &r.ReplayAbout) != nil || json.Unmarshal([]byte(counts), &r.Counts) != nil {
+		// One such row must not hide the others. Its shards are 0, so it is never driven.
+		r.ReplayAbout, r.Counts, r.Reason = ReplayAbout{}, nil, "its row in the history cannot be read"
+	}
+	return r, nil
 }
 
 // Replays lists at most n replays, the latest first, of those whose prefix is the

@@ -31,6 +31,8 @@ type Row struct {
 	// Withheld are the names of headers whose values are not kept: secrets, and all
 	// of a row that the database has refused as it was.
 	Withheld []string
+	// Damaged are the names of columns that cannot be read. Such a row is never sent again.
+	Damaged []string
 }
 
 // rowOf is an ending as a row.
@@ -119,9 +121,13 @@ func attemptsText(list []notice.Attempt) string {
 	return encode(out)
 }
 
-func readAttempts(text string) []notice.Attempt {
+func readAttempts(f *rowReader) []notice.Attempt {
 	var list []attempt
-	if json.Unmarshal([]byte(text), &list) != nil || len(list) == 0 {
+	if json.Unmarshal([]byte(f.text()), &list) != nil {
+		f.damage()
+		return nil
+	}
+	if len(list) == 0 {
 		return nil
 	}
 	out := make([]notice.Attempt, len(list))
@@ -147,9 +153,10 @@ func headersText(r *Row) string {
 	return encode(out)
 }
 
-func readHeaders(text string) (list []notice.Header, withheld []string) {
+func readHeaders(f *rowReader) (list []notice.Header, withheld []string) {
 	var pairs [][]string
-	if json.Unmarshal([]byte(text), &pairs) != nil {
+	if json.Unmarshal([]byte(f.text()), &pairs) != nil {
+		f.damage()
 		return nil, nil
 	}
 	for _, p := range pairs {

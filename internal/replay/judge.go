@@ -32,7 +32,7 @@ var Results = []string{store.ReplaySent, Pending, Dead, Cancelled, Gone, BodyHas
 // "" = nothing does. Of the row only what history.DB.Choose gives is looked at.
 func Judge(table *route.Table, row *history.Row) (to *route.Route, refused string) {
 	switch {
-	case row.Reason == notice.ReasonUnreadable || row.Reason == notice.ReasonMissing || row.Made <= 0:
+	case row.Reason == notice.ReasonUnreadable || row.Reason == notice.ReasonMissing || row.Made <= 0 || len(row.Damaged) > 0:
 		return nil, Unreadable
 	case !row.BodyKept && row.BodyHash != nil:
 		return nil, BodyHashed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -99,6 +100,9 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 		row := endedRow{Number: x.Number, Outcome: x.Outcome, At: p.stamp(x.Ended), ID: x.ID(), Last: string(x.Reason)}
 		if n := len(x.Attempts); n > 0 {
 			row.Last = lastWord(x.Attempts[n-1])
+		}
+		if len(x.Damaged) > 0 {
+			row.Last = "unreadable: " + strings.Join(x.Damaged, ", ")
 		}
 		page.Endings = append(page.Endings, row)
 	}
