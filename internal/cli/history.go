@@ -60,7 +60,7 @@ come as they are written, the oldest first, until it is interrupted.`,
 	c.MarkFlagsMutuallyExclusive("follow", "until")
 	c.MarkFlagsMutuallyExclusive("follow", "cursor")
 	c.MarkFlagsMutuallyExclusive("follow", "all")
-	c.AddCommand(a.historyClaim())
+	c.AddCommand(a.historyClaim(), a.historySettle())
 	return a.withJSON(c)
 }
 

@@ -26,6 +26,20 @@ func onRedis(t *testing.T) (d *testCLI, srv *redistest.Server, url string) {
 	return d, srv, url
 }
 
+func TestHistorySettleCommand(t *testing.T) {
+	d, srv, _ := onRedis(t)
+	out, _ := d.run(0, "history", "settle", "--dry-run")
+	contains(t, out, "0 notices checked; to settle: 0 as delivered, 0 as cancelled")
+	out, _ = d.run(0, "history", "settle", "--json")
+	contains(t, out, `"checked": 0`)
+
+	if err := srv.Client().Del(t.Context(), srv.Namespace()+":meta").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := d.run(1, "history", "settle")
+	contains(t, errs, "nothing to settle")
+}
+
 func TestHistoryClaimCommand(t *testing.T) {
 	d, srv, url := onRedis(t)
 	db, err := history.Open(history.Options{URL: url})

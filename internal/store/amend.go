@@ -32,6 +32,8 @@ const (
 	Purge      Amendment = "purge"   // a Cancel of dead letters alone
 	reopen     Amendment = "reopen"  // see Store.Reopen
 	replace    Amendment = "replace" // see scheduleAmid
+
+	settleKnown Amendment = "settle" // see Store.SettleKnown
 )
 
 // When is the time that a Reschedule or Redrive gives: the instant Due if it is
@@ -187,7 +189,7 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 // amended is one notice's part of an amendment.
 type amended struct {
 	key, when   string
-	record, was string // of reopen: as it shall be, and as it was read; of replace the new one's tail
+	record, was string // of reopen and settle: as it shall be, and as it was read; of replace the new one's tail
 }
 
 func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]Change, error) {

@@ -2,9 +2,9 @@
 -- KEYS  1 shadow  2 records  3 dead  4 settled
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here, "2" = leave those of producers  5 "1" = keep settled notices
 --       6 what handover.lua takes, "" = there is no history
---       7 operation: cancel, purge, reschedule, fire, redrive, reopen or replace
---       then for each notice: key, when ("+<ms>" or "=<unix ms>"; of reopen also "dead"), and of reopen the record as it shall
---       be and the record as it was read, of replace the record's tail and "", else "" and ""
+--       7 operation: cancel, purge, reschedule, fire, redrive, reopen, settle or replace
+--       then for each notice: key, when ("+<ms>" or "=<unix ms>"; of reopen also "dead", of settle "delivered" or
+--       "cancelled"), and of reopen and settle the record as it shall be and the record as it was read, of replace the record's tail and "", else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) as they are afterwards
@@ -16,6 +16,8 @@
 --   redrive     dead is due at the time given, its ladder begins anew
 --   reopen      delivered by push, then refused by its consumer: scheduled again, or dead. Nothing is written if the record is
 --               not the one that was read: another notice has taken the key, or another report was first
+--   settle      scheduled, claimed and dead become what the history says. Nothing is written if the record is not the one that was
+--               read, and nothing is handed over to history, which has it
 --   replace     a new notice takes the place of any, as schedule.lua has it, and of none
 -- Whatever else it meets stays as it is. Where timers are adopted, one that is not the notice's own, because it expires at
 -- another time or the notice has none, was set by a producer since, and is adopted when it is seen: only reschedule and cancel,
@@ -109,6 +111,19 @@ for i = 8, #ARGV, 4 do
     else
       schedule(key, when, ARGV[i + 2])
     end
+    done = 1
+  elseif op == 'settle' and (before == 'scheduled' or before == 'claimed' or before == 'dead') and record == ARGV[i + 3] then
+    if ARGV[5] == '1' then
+      record = ARGV[i + 2]
+      redis.call('HSET', KEYS[2], key, record)
+      redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. (when == 'cancelled' and '.5' or ''), key)
+    else
+      redis.call('HDEL', KEYS[2], key)
+    end
+    redis.call('ZREM', KEYS[1], key)
+    redis.call('ZREM', KEYS[3], key)
+    redis.call('DEL', ARGV[1] .. key)
+    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.call('DEL', key) end
     done = 1
   elseif op == 'replace' and before ~= '' then
     local birth = math.max(t[1] * 1000000 + t[2] - 1577836800000000, (tonumber(string.match(record, '"made":(%d+)')) or 0) + 1)

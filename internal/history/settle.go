@@ -1,0 +1,116 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// ErrNotPaused says that a route may deliver notices while they are compared with the
+// history.
+var ErrNotPaused = errors.New("not paused")
+
+// Settled is the result of Settle.
+type Settled struct {
+	Checked   int `json:"checked"`   // pending notices and dead letters
+	Delivered int `json:"delivered"` // settled, because the history has their delivery
+	Cancelled int `json:"cancelled"` // settled, because the history has their cancellation, or a later notice of their key
+	Died      int `json:"died"`      // pending, although they died later: their retries go on
+	Changed   int `json:"changed"`   // not settled, because they changed meanwhile
+}
+
+// Settle settles the notices in a Redis that was restored from a backup, if they ended
+// after the backup was made. DryRun only counts. Each route that holds such a notice must
+// be paused, or the error is ErrNotPaused. The call may be repeated.
+func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
+	paused, err := s.Paused(ctx)
+	if err != nil {
+		return done, err
+	}
+	for _, state := range []notice.State{notice.Scheduled, notice.Claimed, notice.Dead} {
+		q := store.Query{Routes: s.Prefixes(), State: state, Limit: MostOutcomes}
+		for {
+			page, err := s.List(ctx, q)
+			if err != nil {
+				return done, err
+			}
+			if len(page.Missing) > 0 {
+				return done, page.Missing[0].Err
+			}
+			known, err := d.compare(ctx, page.Items, &done)
+			if err == nil && !dryRun {
+				err = settle(ctx, s, known, paused, &done)
+			}
+			if err != nil {
+				return done, err
+			}
+			if q.Cursor = page.Cursor; q.Cursor == "" {
+				break
+			}
+		}
+	}
+	return done, nil
+}
+
+// compare returns the notices of a page that ended later, and counts them.
+func (d *DB) compare(ctx context.Context, page []store.Found, done *Settled) (known []store.Known, err error) {
+	list := make([]*notice.Notice, len(page))
+	for i := range page {
+		list[i] = page[i].Notice
+	}
+	rows, err := d.Outcomes(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	done.Checked += len(page)
+	for _, f := range page {
+		if f.Raw != nil {
+			continue // its record could not be read
+		}
+		endings := f.Endings
+		if f.State == notice.Dead {
+			endings++
+		}
+		ended := rows[Ref{f.Key, f.ID()}]
+		row, state, ok := knownOutcome(ended, endings)
+		switch {
+		case ok && state == notice.Delivered:
+			done.Delivered++
+		case ok:
+			done.Cancelled++
+		default:
+			if n := len(ended); n > 0 && ended[n-1].Number > endings && f.State != notice.Dead {
+				done.Died++
+			}
+			continue
+		}
+		known = append(known, store.Known{Found: f, Outcome: state, After: endedAs(f.Notice, &row)})
+	}
+	return known, nil
+}
+
+// endedAs is a notice as it was when it ended: the history has its attempts, and the
+// record its content.
+func endedAs(n *notice.Notice, row *Row) *notice.Notice {
+	x := *n
+	x.Due, x.AttemptsMade, x.Attempts, x.Endings = row.Due, row.AttemptsMade, row.Attempts, max(row.Number-1, 0)
+	x.Redriven = min(x.Redriven, x.AttemptsMade)
+	x.Reason, x.AwaitsReport, x.Locked = "", false, 0
+	return &x
+}
+
+func settle(ctx context.Context, s *store.Store, known []store.Known, paused []string, done *Settled) error {
+	for i := range known {
+		if prefix := known[i].Route; !slices.Contains(paused, prefix) {
+			return fmt.Errorf("%w: the route of prefix %s may deliver notices that were delivered before; pause it first: notifier pause, or, while no instance runs, "+
+				"redis-cli SADD %s %s", ErrNotPaused, prefix, s.Space().Paused(), prefix)
+		}
+	}
+	n, err := s.SettleKnown(ctx, known)
+	done.Changed += len(known) - n
+	return err
+}

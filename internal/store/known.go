@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+)
+
+// Known is a notice that Redis holds as pending or dead, and of which the history has a
+// later outcome.
+type Known struct {
+	// Found is the notice as List returned it.
+	Found
+	Outcome notice.State // delivered or cancelled
+	// After is the notice as it was when it ended.
+	After *notice.Notice
+}
+
+// SettleKnown settles notices by the outcome that the history has, and returns how many. It
+// hands nothing over to the history. Notices that changed since List stay as they are, so
+// the call may be repeated.
+func (s *Store) SettleKnown(ctx context.Context, list []Known) (done int, err error) {
+	by := map[keys.Partition][]amended{}
+	for i := range list {
+		k := &list[i]
+		record := strconv.AppendInt([]byte(`{"due":`), k.After.Due.UnixMilli(), 10)
+		record = k.After.AppendTail(strconv.AppendInt(append(record, `,"made":`...), int64(k.After.Made), 10))
+		p := keys.Partition{Prefix: k.Route, Shard: k.Shard}
+		by[p] = append(by[p], amended{key: k.Key, when: string(k.Outcome), record: string(record), was: k.record})
+	}
+	for p, all := range by {
+		for step := range slices.Chunk(all, amendAtOnce) {
+			changes, err := s.amend(ctx, p, settleKnown, step)
+			if err != nil && !errors.Is(err, ErrUnconfirmed) {
+				return done, err
+			}
+			for i := range changes {
+				if changes[i].Done {
+					done++
+				}
+			}
+			if err != nil {
+				return done, err
+			}
+		}
+	}
+	return done, nil
+}
