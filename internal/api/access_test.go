@@ -38,6 +38,20 @@ func TestTokens(t *testing.T) {
 
 // Two clients see and touch nothing of one another, and what they are told
 // does not depend on what is there.
+// Wrong tokens are limited by address, and a correct one from the same address is not.
+func TestWrongTokensAreLimited(t *testing.T) {
+	b := newBench(t, withClients)
+	for range 10 {
+		b.as("wrong").do("GET", "/v1/routes", "").is(401)
+	}
+	a := b.as("wrong").do("GET", "/v1/routes", "").is(429)
+	if a.header.Get("Retry-After") != "6" {
+		t.Errorf("Retry-After: %q", a.header.Get("Retry-After"))
+	}
+	b.as("token-of-one").do("GET", "/v1/routes", "").is(200)
+	b.as("").do("GET", "/v1/routes", "").is(401)
+}
+
 func TestScopes(t *testing.T) {
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, withClients)

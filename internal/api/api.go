@@ -24,6 +24,8 @@ type Options struct {
 	// Clients may call the API. Without any, only requests that name a loopback
 	// host are answered, and only if Loopback is set.
 	Clients []access.Client
+	// Failures limits wrong tokens, at the pages too. Nil: separate limits.
+	Failures *access.Failures
 	// MaxBody is the most bytes a notice's body may have. 0 means 256 KiB.
 	MaxBody int64
 	// History finds what has ended; nil = there is no history.
@@ -74,6 +76,7 @@ type api struct {
 	sessions  *session.Office
 	routes    *route.Table
 	clients   *access.Clients
+	failures  *access.Failures
 	maxBody   int64
 	maxBatch  int64
 	keys      *keyring.Ring
@@ -103,6 +106,9 @@ func New(o Options) http.Handler {
 	}
 	if a.log == nil {
 		a.log = zap.NewNop()
+	}
+	if a.failures = o.Failures; a.failures == nil {
+		a.failures = access.NewFailures(access.FailuresOptions{Logger: a.log})
 	}
 	a.trail = audit.NewTrail(o.Engine, a.log)
 	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine})

@@ -10,6 +10,7 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/keys"
+	"notifier/internal/remote"
 	"notifier/internal/store"
 )
 
@@ -94,7 +95,7 @@ func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 	default:
 		e.Result, e.Detail = audit.Failed, err.Error()
 	}
-	e.Client, e.Address, e.Via = at.Name, audit.Address(r), audit.API
+	e.Client, e.Address, e.Via = at.Name, remote.Of(r).Address, audit.API
 	a.trail.Note(r.Context(), e)
 }
 

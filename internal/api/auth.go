@@ -3,9 +3,12 @@ package api
 import (
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/remote"
 )
 
 // admit finds out who calls.
@@ -24,10 +27,15 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 		return caller{}, refused
 	}
 	who, ok := a.clients.Find(strings.TrimSpace(token))
-	if !ok {
-		return caller{}, refused
+	if ok {
+		return caller{who}, nil
 	}
-	return caller{who}, nil
+	if wait := a.failures.Add(remote.Of(r).Address, access.ViaAPI); wait > 0 {
+		seconds := int((wait + time.Second - 1) / time.Second)
+		return caller{}, problem(http.StatusTooManyRequests, "too many requests with a wrong token from this address; correct tokens are not limited").
+			with("Retry-After", strconv.Itoa(seconds))
+	}
+	return caller{}, refused
 }
 
 // admitLocal guards an API without clients against web pages: one that had its

@@ -150,6 +150,8 @@ func meaning(status int) string {
 		return "The request cannot be read: JSON, query or length."
 	case http.StatusUnauthorized:
 		return "No token, or a wrong one."
+	case http.StatusTooManyRequests:
+		return "Too many requests with a wrong token from this address; Retry-After says when to repeat."
 	case http.StatusForbidden:
 		return "The client's role or prefix does not cover this."
 	case http.StatusNotFound:

@@ -166,7 +166,7 @@ func (o *operation) raw() bool { return o.answer == nil }
 func (o *operation) everywhere() []int {
 	var s []int
 	if o.role != access.Public {
-		s = append(s, http.StatusUnauthorized)
+		s = append(s, http.StatusUnauthorized, http.StatusTooManyRequests)
 	}
 	if o.role > access.Read { // which every client has
 		s = append(s, http.StatusForbidden)

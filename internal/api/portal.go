@@ -9,6 +9,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/remote"
 	"notifier/internal/session"
 )
 
@@ -97,7 +98,7 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 	}
 	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " + link.Expires.Format(time.RFC3339)}, nil)
 	to := url.URL{Scheme: "http", Host: r.Host, Path: session.LinkPath + link.Token}
-	if session.Secure(r) {
+	if remote.Of(r).Secure {
 		to.Scheme = "https"
 	}
 	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience, ExpiresAt: stamp(link.Expires)}

@@ -45,7 +45,7 @@ func TestPortalLinks(t *testing.T) {
 		if left := time.Until(s.Expires); left < 119*time.Minute || left > 2*time.Hour {
 			t.Errorf("it ends in %s", left)
 		}
-		one.do("POST", "/v1/portal-links", `{"prefix":"app1"}`, "X-Forwarded-Proto", "https").is(201).says(`"url":"https://localhost:8080/ui/portal/`, "it shows all notices under app1")
+		one.do("POST", "https://localhost:8080/v1/portal-links", `{"prefix":"app1"}`).is(201).says(`"url":"https://localhost:8080/ui/portal/`, "it shows all notices under app1")
 		for _, prefix := range []string{"app", "app2", "app12", "app2:a"} {
 			one.do("POST", "/v1/portal-links", `{"prefix":"`+prefix+`"}`).is(403).says("under app1")
 		}

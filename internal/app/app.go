@@ -22,6 +22,7 @@ import (
 	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
+	"notifier/internal/remote"
 	"notifier/internal/route"
 	"notifier/internal/session"
 	"notifier/internal/store"
@@ -131,16 +132,17 @@ func New(o Options) (*Process, error) {
 	for _, x := range c.Clients {
 		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role})
 	}
+	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: m.AuthenticationFailed})
 	ring := keyring.New(p.Engine.Key)
 	if len(c.Key) > 0 {
 		ring = keyring.Fixed(c.Key)
 	}
-	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, MaxBody: c.MaxBody, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
+	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
 		Logger: o.Logger, Version: o.Version, Loopback: loopback(p.listen.Addr())})
 	if c.UI {
 		host, _, _ := net.SplitHostPort(c.Listen)
 		pages := ui.Options{Engine: p.Engine, Routes: table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
-			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine}), Probe: calls.Probe, Keys: ring}
+			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}), Probe: calls.Probe, Keys: ring}
 		if p.history != nil {
 			pages.History = p.history
 		}
@@ -150,7 +152,7 @@ func New(o Options) (*Process, error) {
 		p.pages = ui.New(pages)
 		calling = p.pages.Beside(calling)
 	}
-	p.server = api.Server(calling, c.Listen)
+	p.server = api.Server(remote.Proxies(c.TrustedProxies).Handler(calling), c.Listen)
 	return p, nil
 }
 

@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -57,8 +55,8 @@ type Entry struct {
 	// entry is kept.
 	ID string
 	At time.Time
-	// Client is the client's name, empty where none is configured; Address is
-	// that of the connection, which behind a proxy is the proxy's.
+	// Client is the client's name, empty where none is configured. Address is its IP
+	// address; behind a proxy that is not trusted, the proxy's.
 	Client  string
 	Address string
 	Via     string // API or Pages
@@ -71,14 +69,6 @@ type Entry struct {
 	Result Result
 	// Detail says more, in a few words. It holds no secret and no content.
 	Detail string
-}
-
-// Address is where a request comes from, without the port.
-func Address(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return host
-	}
-	return r.RemoteAddr
 }
 
 // Concerns reports whether all keys that the entry is about lie within the caller's

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -32,8 +33,10 @@ type Config struct {
 	// MetricsListen is a second address that serves the metrics alone; empty = none.
 	MetricsListen string
 
-	Clients []Client
-	Routes  []*route.Route // in the order of NOTIFIER_ROUTES
+	// TrustedProxies are the networks of proxies whose X-Forwarded headers count.
+	TrustedProxies []netip.Prefix
+	Clients        []Client
+	Routes         []*route.Route // in the order of NOTIFIER_ROUTES
 
 	Concurrency     int
 	Grace           time.Duration
@@ -135,6 +138,7 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	r.fill(Prefix, &raw)
 	c := r.service(&raw)
 	c.Redis = r.redis(&rawRedis)
+	c.TrustedProxies = r.networks("TRUSTED_PROXIES", raw.TrustedProxies)
 	c.Clients = r.clients(raw.Clients)
 	c.Routes = r.routes(raw.Routes, c)
 	r.across(c)

@@ -25,7 +25,7 @@ import (
 const (
 	hidden = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
 	secret = "whsec_" + hidden
-	token  = "hunter2-hunter2-hunter2"
+	token  = "hunter2-hunter2-hunter2-hunter2-hunter2"
 )
 
 // base is an environment that is right; tests change one thing of it.
@@ -110,6 +110,9 @@ func TestValues(t *testing.T) {
 			return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1" && c.Clients[0].Role == access.Read
 		}},
 		{[]string{"UI_BODIES=masked"}, func(c *Config) bool { return c.UIMask.All() }},
+		{[]string{"TRUSTED_PROXIES=10.1.2.3/8, 192.0.2.1,2001:db8::/32"}, func(c *Config) bool {
+			return fmt.Sprint(c.TrustedProxies) == "[10.0.0.0/8 192.0.2.1/32 2001:db8::/32]"
+		}},
 		{[]string{"UI_MASK=$.card.number, $..pan"}, func(c *Config) bool { return !c.UIMask.All() && !c.UIMask.None() }},
 		{[]string{"UI=true"}, func(c *Config) bool { return c.UI && c.UIMask.None() }},
 		{[]string{"METRICS_LISTEN=:9464"}, func(c *Config) bool { return c.MetricsListen == ":9464" && len(c.Clients) == 0 }},
@@ -285,6 +288,7 @@ func TestProblems(t *testing.T) {
 		{"LISTEN=8080", "host:port"},
 		{"LISTEN=127.0.0.1:http", "host:port"},
 		{"UI_BODIES=hidden", "NOTIFIER_UI_BODIES=\"hidden\": want shown or masked"},
+		{"TRUSTED_PROXIES=10.0.0.0/8,proxy.example", "NOTIFIER_TRUSTED_PROXIES=\"proxy.example\": want networks or addresses"},
 		{"UI_MASK=card,a[x]", "NOTIFIER_UI_MASK=\"card,a[x]\": \"a[x]\": want [*], [0] or ['name'] in brackets"},
 		{"METRICS_LISTEN=9090", "host:port"},
 		{"METRICS_LISTEN=:99999", "host:port"},
@@ -322,7 +326,7 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		want string
 	}{
 		{append(shop, "CLIENT_SHOP_TOKEN_FILE=/run/token"), "not both"},
-		{append(shop, "CLIENT_SHOP_TOKEN=short"), "16 to 512"},
+		{append(shop, "CLIENT_SHOP_TOKEN=short"), "32 to 512"},
 		{append(shop, "CLIENT_SHOP_TOKEN="), "NOTIFIER_CLIENT_SHOP_TOKEN: is missing; want a token, or NOTIFIER_CLIENT_SHOP_TOKEN_FILE"},
 		{append(shop, "CLIENT_SHOP_TOKEN="), "openssl rand -base64 32 makes one"},
 		{append(shop, "CLIENT_SHOP_PREFIX=a:"), "segment module is empty"},

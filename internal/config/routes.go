@@ -20,7 +20,7 @@ const (
 	defaultTimeout = 10 * time.Second
 	defaultPerHost = 16
 	maxTimeout     = 10 * time.Minute
-	minToken       = 16
+	minToken       = 32
 	maxToken       = 512
 	makeToken      = "openssl rand -base64 32 makes one"
 )

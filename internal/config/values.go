@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -62,6 +63,26 @@ func (r *reader) durationAs(variable, s string, least, most time.Duration) time.
 	}
 	r.add(variable, s, text)
 	return least
+}
+
+// networks reads a comma-separated list of networks and addresses.
+func (r *reader) networks(name, s string) []netip.Prefix {
+	var out []netip.Prefix
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		network, err := netip.ParsePrefix(part)
+		if a, aerr := netip.ParseAddr(part); err != nil && aerr == nil && a.Zone() == "" {
+			network, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+		}
+		if err != nil || network.Addr().Is4In6() {
+			r.wrong(name, part, "networks or addresses, such as 10.0.0.0/8,2001:db8::/32,192.0.2.1")
+			continue
+		}
+		out = append(out, network.Masked())
+	}
+	return out
 }
 
 func (r *reader) boolean(name, s string) bool { return r.booleanAs(Prefix+name, s) }

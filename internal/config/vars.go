@@ -22,6 +22,7 @@ type serviceVars struct {
 	Instance        string `env:"INSTANCE"`
 	Listen          string `env:"LISTEN, default=127.0.0.1:8080"`
 	MetricsListen   string `env:"METRICS_LISTEN"`
+	TrustedProxies  string `env:"TRUSTED_PROXIES"`
 	Clients         string `env:"CLIENTS"`
 	Routes          string `env:"ROUTES"`
 	Concurrency     string `env:"CONCURRENCY, default=512"`
@@ -100,6 +101,9 @@ var texts = map[string]string{
 	"LISTEN":   "The address of the HTTP API. An address that is not loopback is refused unless clients are configured.",
 	"METRICS_LISTEN": "A further address, such as `:9464`, that serves `/metrics` and nothing else, without a token. Only Prometheus should be able to reach " +
 		"it. Empty: there is none. `/metrics` is on LISTEN in any case, for clients without a prefix.",
+	"TRUSTED_PROXIES": "Networks (CIDR) and addresses of the proxies before LISTEN, comma-separated. For a connection from one of them the client's address is the rightmost " +
+		"`X-Forwarded-For` entry that is not one of them, and `X-Forwarded-Proto` says whether the client uses TLS. Empty: both headers are ignored. " +
+		"The audit, the log and the limit of failed attempts use the address.",
 	"CLIENTS": "The names of those who may call the API, comma-separated. Each has variables of its own, see below. Empty: everybody who can reach " +
 		"the address may call it.",
 	"ROUTES":      "The names of the routes, comma-separated; a name has letters, digits, `_` and `-`. Required by `serve`.",
@@ -137,7 +141,7 @@ var texts = map[string]string{
 	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
 	"LOG_FORMAT": "`json` or `console`.",
 
-	"CLIENT_<NAME>_TOKEN":  "The client's bearer token, 16 to 512 printable characters. Required.",
+	"CLIENT_<NAME>_TOKEN":  "The client's bearer token, 32 to 512 printable characters. Required.",
 	"CLIENT_<NAME>_PREFIX": "The prefix of the keys that the client may read and change: `app`, `app:module` or `app:module:type`. Empty: all keys.",
 	"CLIENT_<NAME>_ROLE":   "The calls that the client may make: `read` (look at everything under its prefix), `produce` (also schedule, replace, cancel, reschedule, fire and report), `operate` (also redrive, purge, replay, restore, pause, send tests and make links) or `admin` (also erase the history and, without a prefix, read receivers' keys and the audit of all clients). Other calls are refused with 403. Required.",
 

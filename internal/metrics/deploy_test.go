@@ -18,6 +18,7 @@ func families(t *testing.T) map[string]bool {
 	m := New(Options{Routes: routesNamed("orders", "adopts"), History: true})
 	m.Misconfigured("memory", false)
 	m.Handler("orders", 1)
+	m.AuthenticationFailed("api")
 	m.Observe(func(context.Context) (Gauges, error) {
 		return Gauges{Routes: []RouteGauges{{Route: "orders"}}, History: &HistoryGauges{Bound: 1}}, nil
 	})

@@ -31,7 +31,7 @@ var operations = []string{
 	"announce", "hold", "side", "home", "elsewhere", "drop", "resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room",
 	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "publish", "info", "key",
 	"locate", "mark", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
-	"ship", "shed", "endings", "backlog", "history", "forget", "replay",
+	"identity", "ship", "shed", "endings", "backlog", "history", "forget", "replay",
 	"audit", "session", "endsession", "link",
 }
 
@@ -65,6 +65,7 @@ type Metrics struct {
 	unsettled *prometheus.CounterVec
 	short     *prometheus.CounterVec
 	bodies    *prometheus.CounterVec
+	tokens    *prometheus.CounterVec
 	setup     *prometheus.GaugeVec
 
 	historyRows     prometheus.Counter
@@ -117,6 +118,7 @@ func New(o Options) *Metrics {
 		short: counter("notifier_unconfirmed_total", "Notices whose write is in Redis and was not confirmed as durable as it should be, by what it was for; "+
 			"an attempt's end is settled again, at most five times.", "op"),
 		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before they were adopted, or were too long: their notices have no body.", "route"),
+		tokens: counter("notifier_authentication_failures_total", "Requests with a token that no client has, by where: api or pages.", "via"),
 		redis:  counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for; what is rare appears with its first error.", "op"),
 		setup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "notifier_redis_misconfigured",
 			Help: "Whether notifier doctor would call this check of how Redis is set up an error; absent until it was looked at."}, []string{"check"}),
@@ -127,7 +129,7 @@ func New(o Options) *Metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.setup, &m.fleet,
+	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, &m.fleet,
 		build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
 	if o.History {
@@ -213,6 +215,9 @@ func (m *Metrics) BodiesLost(route string, n int) {
 	_, name := m.series(route)
 	m.bodies.WithLabelValues(name).Add(float64(n))
 }
+
+// AuthenticationFailed counts a request with a wrong token, at the API or the pages.
+func (m *Metrics) AuthenticationFailed(via string) { m.tokens.WithLabelValues(via).Inc() }
 
 // Attempt counts what an attempt, or a deferral, came to.
 func (m *Metrics) Attempt(route string, o notice.Outcome, reason notice.Reason) {

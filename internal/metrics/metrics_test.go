@@ -46,6 +46,7 @@ func TestCounting(t *testing.T) {
 	})
 	m.Scheduled("orders", 5)
 	m.BodiesLost("orders", 2)
+	m.AuthenticationFailed("api")
 	m.Attempt("orders", notice.OutcomeDelivered, "")
 	m.Attempt("orders", notice.OutcomeRetry, notice.ReasonTimeout)
 	m.Attempt("orders", notice.OutcomeRetry, "made up")
@@ -64,7 +65,7 @@ func TestCounting(t *testing.T) {
 	page := scrape(t, m)
 	for _, want := range []string{
 		`notifier_scheduled_total{route="orders"} 5`, `notifier_bodies_lost_total{route="orders"} 2`,
-		`notifier_bodies_lost_total{route="adopts"} 0`,
+		`notifier_bodies_lost_total{route="adopts"} 0`, `notifier_authentication_failures_total{via="api"} 1`,
 		`notifier_attempts_total{outcome="delivered",route="orders"} 1`,
 		`notifier_attempts_total{outcome="retry",route="orders"} 2`,
 		`notifier_attempts_total{outcome="dead",route="orders"} 0`,

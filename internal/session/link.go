@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -115,10 +114,3 @@ func (o *Office) RevokeLink(ctx context.Context, by access.Caller, id string) (p
 
 // LinkPath begins the path at which a link is opened; its token follows.
 const LinkPath = "/ui/portal/"
-
-// Secure reports whether who makes a request speaks TLS, to the service or to the
-// proxy before it.
-func Secure(r *http.Request) bool {
-	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
-	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(proto), "https")
-}

@@ -46,7 +46,7 @@ var (
 	ErrLink = errors.New("this link has ended, or was never made")
 )
 
-// TooMany says that an address has tried to sign in too often.
+// TooMany means that too many attempts to sign in from an address have failed.
 type TooMany struct{ Wait time.Duration }
 
 func (e *TooMany) Error() string {
@@ -61,23 +61,25 @@ type Options struct {
 	Keys     *keyring.Ring
 	Clients  *access.Clients
 	Register Register
+	// Failures limits wrong tokens, at the API too. Nil: separate limits.
+	Failures *access.Failures
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
 
 // Office gives sessions and links out and looks at those that come. It may be
 // used by many goroutines at once.
-type Office struct {
-	o     Options
-	tries *tries
-}
+type Office struct{ o Options }
 
 // New opens an Office.
 func New(o Options) *Office {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Office{o: o, tries: newTries(o.Now)}
+	if o.Failures == nil {
+		o.Failures = access.NewFailures(access.FailuresOptions{Now: o.Now})
+	}
+	return &Office{o}
 }
 
 // Open reports whether no client is configured, so that nobody need sign in.
@@ -179,17 +181,16 @@ func (o *Office) verify(ctx context.Context, p keyring.Purpose, signed string) (
 	return f, key, who, nil
 }
 
-// SignIn gives the cookie of a new session to who has a client's token. address
-// is where the attempt comes from: too many of them are a *TooMany.
+// SignIn opens a session for a client's token. address is the origin of the attempt:
+// too many wrong tokens from one address are a *TooMany. A correct token always works.
 func (o *Office) SignIn(ctx context.Context, token, address string) (cookie string, s *Session, err error) {
-	if wait := o.tries.take(address); wait > 0 {
-		return "", nil, &TooMany{wait}
-	}
 	who, ok := o.o.Clients.Find(strings.TrimSpace(token))
 	if !ok {
+		if wait := o.o.Failures.Add(address, access.ViaPages); wait > 0 {
+			return "", nil, &TooMany{wait}
+		}
 		return "", nil, ErrToken
 	}
-	o.tries.giveBack(address)
 	return o.begin(ctx, facts{Client: who.Name, Ends: o.o.Now().Add(Life).Unix()})
 }
 

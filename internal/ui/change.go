@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"notifier/internal/audit"
+	"notifier/internal/remote"
 	"notifier/internal/store"
 )
 
@@ -19,7 +20,7 @@ func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 	default:
 		e.Result, e.Detail = audit.Failed, err.Error()
 	}
-	e.Client, e.Address, e.Via = v.Client, audit.Address(r), audit.Pages
+	e.Client, e.Address, e.Via = v.Client, remote.Of(r).Address, audit.Pages
 	p.trail.Note(r.Context(), e)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/remote"
 	"notifier/internal/session"
 )
 
@@ -185,7 +186,7 @@ func dropCookie(w http.ResponseWriter, r *http.Request) {
 }
 
 func cookie(r *http.Request, value string) *http.Cookie {
-	return &http.Cookie{Name: cookieName, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: session.Secure(r)}
+	return &http.Cookie{Name: cookieName, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: remote.Of(r).Secure}
 }
 
 // sendToSignIn answers who has to sign in first.
@@ -257,7 +258,7 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return nil
 	}
-	value, s, err := p.o.Sessions.SignIn(r.Context(), token, audit.Address(r))
+	value, s, err := p.o.Sessions.SignIn(r.Context(), token, remote.Of(r).Address)
 	var tooMany *session.TooMany
 	switch {
 	case errors.As(err, &tooMany):
@@ -265,7 +266,6 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Retry-After", wait)
 		return p.renderSignIn(w, r, http.StatusTooManyRequests, signInForm{to, "Too many attempts from this address. Try again in " + wait + " s."})
 	case errors.Is(err, session.ErrToken):
-		p.log.Warn("somebody tried to sign in with a token that no client has", zap.String("address", audit.Address(r)))
 		return p.renderSignIn(w, r, http.StatusUnauthorized, signInForm{to, "No client has this token."})
 	case err != nil:
 		return p.unchecked(err)
@@ -298,7 +298,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 
 // entered keeps who came in or went.
 func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session) {
-	e := audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name, Address: audit.Address(r), Via: audit.Pages}
+	e := audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name, Address: remote.Of(r).Address, Via: audit.Pages}
 	if s.Link != "" {
 		e.Detail = "by link " + s.Link
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"notifier/internal/api/apitest"
 	"notifier/internal/audit"
 	"notifier/internal/keyring"
+	"notifier/internal/remote"
 	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/ui"
@@ -183,10 +185,10 @@ func TestSignInAndOut(t *testing.T) {
 
 func TestCookiesAreSecureBehindTLS(t *testing.T) {
 	_, at := instances(t, 1, clients)
-	for _, headers := range [][]string{{"X-Forwarded-Proto", "https"}, {"X-Forwarded-Proto", "HTTPS, http"}} {
-		b := &browser{t: t, h: at[0]}
-		if b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}, headers...); b.cookie == nil || !b.cookie.Secure {
-			t.Errorf("%v: %+v", headers, b.cookie)
+	for network, secure := range map[string]bool{"192.0.2.0/24": true, "198.51.100.0/24": false} { // requests come from 192.0.2.1
+		b := &browser{t: t, h: remote.Proxies{netip.MustParsePrefix(network)}.Handler(at[0])}
+		if b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}, "X-Forwarded-Proto", "https"); b.cookie == nil || b.cookie.Secure != secure {
+			t.Errorf("%s: %+v", network, b.cookie)
 		}
 	}
 	b := &browser{t: t, h: at[0]}
@@ -206,7 +208,7 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-func TestAttemptsToSignInAreLimited(t *testing.T) {
+func TestFailedSignInsAreLimited(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	b := &browser{t: t, h: at[0]}
 	for range 10 {
@@ -214,8 +216,11 @@ func TestAttemptsToSignInAreLimited(t *testing.T) {
 			t.Fatalf("%d", a.StatusCode)
 		}
 	}
-	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}); a.StatusCode != 429 || a.Header.Get("Retry-After") == "" || b.cookie != nil {
+	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"wrong"}}); a.StatusCode != 429 || a.Header.Get("Retry-After") == "" || b.cookie != nil {
 		t.Errorf("%d %v", a.StatusCode, a.Header)
+	}
+	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}); a.StatusCode != 303 || b.cookie == nil {
+		t.Errorf("a correct token: %d %v", a.StatusCode, a.Header)
 	}
 }
 

@@ -100,17 +100,17 @@ func TestFiftyDashboards(t *testing.T) {
 	rec := listen(t, nil)
 	db := redistest.Start(t)
 	envs := [][]string{route("pay", "load:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64"),
-		{"NOTIFIER_CLIENTS=ops", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators", "NOTIFIER_CLIENT_OPS_ROLE=admin"}}
+		{"NOTIFIER_CLIENTS=ops", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators-0123456789", "NOTIFIER_CLIENT_OPS_ROLE=admin"}}
 	for i := range 6 {
 		envs = append(envs, route(fmt.Sprintf("r%d", i), fmt.Sprintf("app%d", i), "log"))
 	}
 	s := launch(t, db.URL(), envs...)
-	s.api = s.as("token-of-the-operators")
+	s.api = s.as("token-of-the-operators-0123456789")
 	due := time.Now().Add(time.Hour)
 	s.scheduleAll(30_000, func(i int) string {
 		return line(fmt.Sprintf("app%d:a:b:%d", i%6, i), due.Add(time.Duration(i)*50*time.Millisecond))
 	})
-	cookie := s.signedInAs("token-of-the-operators")
+	cookie := s.signedInAs("token-of-the-operators-0123456789")
 	// in measures one window, with dashboards or without.
 	in := func(with bool, span func()) cost {
 		if with {

@@ -13,9 +13,9 @@ import (
 // Who signs in sees what is his; who signs out, nothing; and a link shows a merchant
 // his own notices and no more.
 func TestSignInAndLinks(t *testing.T) {
-	s := start(t, "NOTIFIER_CLIENTS", "ops,desk", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators", "NOTIFIER_CLIENT_DESK_TOKEN", "token-of-the-desk",
+	s := start(t, "NOTIFIER_CLIENTS", "ops,desk", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators-0123456789", "NOTIFIER_CLIENT_DESK_TOKEN", "token-of-the-desk-0123456789abcdef",
 		"NOTIFIER_CLIENT_DESK_PREFIX", "shop:paid", "NOTIFIER_CLIENT_DESK_ROLE", "read", "NOTIFIER_CLIENT_OPS_ROLE", "admin")
-	s.token = "token-of-the-operators"
+	s.token = "token-of-the-operators-0123456789"
 	s.keep("shop:paid:notice:1", "/ok", time.Hour, "scheduled")
 	s.keep("shop:refund:notice:2", "/ok", time.Hour, "scheduled")
 	b := browse(t, s)
@@ -25,7 +25,7 @@ func TestSignInAndLinks(t *testing.T) {
 	b.sees("Token of a client")
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-nobody"+kb.Enter))
 	b.sees("No client has this token.")
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-the-desk"+kb.Enter))
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-the-desk-0123456789abcdef"+kb.Enter))
 	b.sees("shop:paid:notice:1") // he goes on to where he wanted to be
 	b.sees("desk")
 	if strings.Contains(b.text(), "shop:refund") {

@@ -27,6 +27,7 @@ var layers = map[string]int{
 	"internal/keyring":  10,
 	"internal/mask":     10,
 	"internal/keys":     10,
+	"internal/remote":   10,
 	"internal/sentinel": 10,
 	"internal/spelling": 10,
 	"internal/access":   15,

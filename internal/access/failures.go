@@ -1,0 +1,141 @@
+package access
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Limits of failed attempts from one address: a burst, and then one each interval.
+// Each instance counts for itself.
+const (
+	failureBurst = 10
+	failureEvery = 6 * time.Second
+	maxAddresses = 8192
+	logEvery     = time.Minute
+)
+
+// Places where a wrong token is presented.
+const (
+	ViaAPI   = "api"
+	ViaPages = "pages"
+)
+
+// FailuresOptions of NewFailures.
+type FailuresOptions struct {
+	// Logger gets one line a minute and address. Nil means none.
+	Logger *zap.Logger
+	// Count is called for each failure. Nil means that nobody counts.
+	Count func(via string)
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Failures limits and reports attempts with a wrong token. A correct token is never
+// limited: behind a proxy, others with wrong tokens share its address. Failures may be
+// used by many goroutines at once.
+type Failures struct {
+	o FailuresOptions
+
+	mu        sync.Mutex
+	addresses map[string]*failing
+}
+
+// failing is an address with failed attempts.
+type failing struct {
+	recovered time.Time // when the whole burst is available again
+	logged    time.Time
+	unlogged  int
+}
+
+// NewFailures makes an empty Failures.
+func NewFailures(o FailuresOptions) *Failures {
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Count == nil {
+		o.Count = func(string) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Failures{o: o, addresses: map[string]*failing{}}
+}
+
+// Add records a failed attempt. If the address has used up its attempts, wait is the
+// time until it may fail again, and the caller answers 429.
+func (f *Failures) Add(address, via string) (wait time.Duration) {
+	f.o.Count(via)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	now := f.o.Now()
+	a := f.of(network(address), now)
+	f.log(a, address, via, now)
+	if a.recovered.Before(now) {
+		a.recovered = now
+	}
+	next := a.recovered.Add(failureEvery)
+	if wait = next.Sub(now) - failureBurst*failureEvery; wait > 0 {
+		return wait
+	}
+	a.recovered = next
+	return 0
+}
+
+// log writes a line, unless there was one for this address within the last minute.
+func (f *Failures) log(a *failing, address, via string, now time.Time) {
+	a.unlogged++
+	if !a.logged.IsZero() && now.Sub(a.logged) < logEvery {
+		return
+	}
+	f.o.Logger.Warn("authentication failed: no client has this token", zap.String("address", address), zap.String("via", via), zap.Int("failures", a.unlogged))
+	a.logged, a.unlogged = now, 0
+}
+
+// of is the entry of a network.
+func (f *Failures) of(network string, now time.Time) *failing {
+	a := f.addresses[network]
+	if a == nil {
+		if len(f.addresses) >= maxAddresses {
+			f.makeRoom(now)
+		}
+		a = &failing{}
+		f.addresses[network] = a
+	}
+	return a
+}
+
+// makeRoom drops addresses that have recovered, and some others if those are few.
+func (f *Failures) makeRoom(now time.Time) {
+	for network, a := range f.addresses {
+		if !a.recovered.After(now) && now.Sub(a.logged) >= logEvery {
+			delete(f.addresses, network)
+		}
+	}
+	for network := range f.addresses {
+		if len(f.addresses) < maxAddresses*7/8 {
+			return
+		}
+		delete(f.addresses, network)
+	}
+}
+
+// network is the unit that is limited: an IPv4 address, or the /64 of an IPv6 address,
+// all of which belongs to one customer.
+func network(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if a = a.Unmap(); a.Is4() {
+		return a.String()
+	}
+	p, err := a.WithZone("").Prefix(64)
+	if err != nil {
+		return address
+	}
+	return p.String()
+}

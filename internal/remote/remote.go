@@ -1,0 +1,106 @@
+// Package remote determines the client of an HTTP request behind proxies.
+//
+// X-Forwarded-For and X-Forwarded-Proto are read only if the connection comes from a
+// trusted proxy: anybody else could write any address there. The client's address is
+// the rightmost entry that is not a trusted proxy, over all header lines, because each
+// proxy appends the address of its own peer.
+package remote
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Origin is the client of a request.
+type Origin struct {
+	// Address is the client's IP address, or that of the last proxy known.
+	Address string
+	// Secure: the client uses TLS.
+	Secure bool
+}
+
+// Proxies are the networks of trusted proxies. The zero value trusts none.
+type Proxies []netip.Prefix
+
+// Handler makes the origin of each request available to Of.
+func (p Proxies) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := context.WithValue(r.Context(), originKey{}, p.origin(r))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+type originKey struct{}
+
+// Of is the origin of a request. Without Handler, no proxy is trusted.
+func Of(r *http.Request) Origin {
+	if o, ok := r.Context().Value(originKey{}).(Origin); ok {
+		return o
+	}
+	return Proxies(nil).origin(r)
+}
+
+func (p Proxies) origin(r *http.Request) Origin {
+	out := Origin{Address: r.RemoteAddr, Secure: r.TLS != nil}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return out
+	}
+	address := peer.Addr().Unmap()
+	out.Address = address.String()
+	if !p.trust(address) {
+		return out
+	}
+
+	proxies := 0 // beyond the peer
+	hops := entries(r.Header.Values("X-Forwarded-For"))
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, ok := parse(hops[i])
+		if !ok {
+			break
+		}
+		out.Address = hop.String()
+		if !p.trust(hop) {
+			break
+		}
+		proxies++
+	}
+	if schemes := entries(r.Header.Values("X-Forwarded-Proto")); len(schemes) > 0 {
+		// The outermost trusted proxy has seen the client's scheme. Proxies that replace
+		// the header leave one entry.
+		out.Secure = strings.EqualFold(schemes[max(len(schemes)-1-proxies, 0)], "https")
+	}
+	return out
+}
+
+func (p Proxies) trust(a netip.Addr) bool {
+	for _, network := range p {
+		if network.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// entries are the comma-separated entries of all lines of a header.
+func entries(lines []string) []string {
+	var out []string
+	for _, line := range lines {
+		for entry := range strings.SplitSeq(line, ",") {
+			out = append(out, strings.TrimSpace(entry))
+		}
+	}
+	return out
+}
+
+// parse reads an entry of X-Forwarded-For: an address, perhaps with a port.
+func parse(entry string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(strings.Trim(entry, "[]"))
+	if err != nil {
+		withPort, perr := netip.ParseAddrPort(entry)
+		a, err = withPort.Addr(), perr
+	}
+	return a.Unmap().WithZone(""), err == nil
+}
