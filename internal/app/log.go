@@ -12,12 +12,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// logDelay is how long a line may wait to be written together with others: a
-// write for each attempt costs as much as the attempt's own part of a settle.
-// Warnings and errors are written at once, with all that came before them.
-const logDelay = 100 * time.Millisecond
-
-// Logger makes the process's logger. Close writes what is still held.
+// Logger makes the process's logger. Warnings and errors are written at once, with all
+// lines before them; see lines for the others. closeLog writes the lines that wait.
 func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func(), err error) {
 	atLeast, err := zapcore.ParseLevel(level)
 	if err != nil {
@@ -30,22 +26,15 @@ func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func()
 	if format == "console" {
 		encoder = zapcore.NewConsoleEncoder(c)
 	}
-	w := &zapcore.BufferedWriteSyncer{WS: unsynced{out}, FlushInterval: logDelay}
+	w := &lines{out: out}
 	hurry := zap.Hooks(func(e zapcore.Entry) error {
 		if e.Level >= zapcore.WarnLevel {
 			return w.Sync()
 		}
 		return nil
 	})
-	return zap.New(zapcore.NewCore(encoder, w, atLeast), hurry), func() { _ = w.Stop() }, nil
+	return zap.New(zapcore.NewCore(encoder, w, atLeast), hurry), func() { _ = w.Sync() }, nil
 }
-
-// unsynced writes and leaves the file at that: a pipe or a terminal cannot be
-// synced, which zap would report as a line that is no JSON, and nobody waits for
-// a log to reach a disk.
-type unsynced struct{ io.Writer }
-
-func (unsynced) Sync() error { return nil }
 
 func utcMilli(t time.Time, e zapcore.PrimitiveArrayEncoder) {
 	e.AppendString(notice.Stamp(t))

@@ -3,9 +3,12 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -54,5 +57,78 @@ func TestWarningsAreWrittenAtOnceAndNothingIsLost(t *testing.T) {
 	}
 	if _, _, err := Logger("loud", "json", &out); err == nil {
 		t.Error("a level that does not exist was taken")
+	}
+}
+
+// A process that is killed loses no line that came after a pause: it is written at once.
+func TestLogLineAfterPauseIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out page
+		l, closeLog, err := Logger("info", "json", &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeLog()
+		want := func(n int) {
+			t.Helper()
+			if got := strings.Count(out.String(), "\n"); got != n {
+				t.Errorf("%d lines are written, want %d", got, n)
+			}
+		}
+		for range 3 {
+			out.b.Reset()
+			time.Sleep(time.Second) // in virtual time
+			l.Info("first")
+			want(1)
+			l.Info("second")
+			l.Info("third")
+			want(1)
+			time.Sleep(linePause) // in virtual time
+			synctest.Wait()
+			want(3)
+		}
+		l.Info("asked for")
+		if err := l.Sync(); err != nil {
+			t.Error(err)
+		}
+		want(4)
+	})
+}
+
+// broken fails for as long as it is told to, and takes a part then.
+type broken struct {
+	page
+	fails bool
+}
+
+func (b *broken) Write(text []byte) (int, error) {
+	if !b.fails {
+		return b.page.Write(text)
+	}
+	n, _ := b.page.Write(text[:min(2, len(text))])
+	return n, errors.New("no space left")
+}
+
+func TestLogLinesThatFailAreWrittenLater(t *testing.T) {
+	out := &broken{fails: true}
+	w := &lines{out: out}
+	if _, err := w.Write([]byte("first\n")); err == nil {
+		t.Error("no error")
+	}
+	if err := w.Sync(); err == nil {
+		t.Error("no error")
+	}
+	out.fails = false
+	if err := w.Sync(); err != nil || out.String() != "first\n" {
+		t.Errorf("%v, %q", err, out.String())
+	}
+
+	// More than is held is dropped.
+	out.fails = true
+	if _, err := w.Write(make([]byte, mostHeld)); err == nil {
+		t.Error("no error")
+	}
+	if len(w.held) != 0 {
+		t.Errorf("%d bytes are held", len(w.held))
 	}
 }

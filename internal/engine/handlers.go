@@ -18,9 +18,13 @@ import (
 // logHandler delivers to the log and nowhere else.
 type logHandler struct{ logger *zap.Logger }
 
-// Handle writes one line.
+// Handle writes one line, and returns once it is written: a line that waits would be
+// lost with the process, and its notice would be settled as delivered.
 func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	h.logger.Info("notice", zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()), zap.Int("bytes", len(n.Body)))
+	if err := h.logger.Sync(); err != nil {
+		return notice.RetryResult(notice.ReasonQueue, "the line was not written to the log: "+err.Error())
+	}
 	return notice.DeliveredResult(0)
 }
 

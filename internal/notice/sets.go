@@ -80,7 +80,7 @@ const (
 	ReasonExhausted   Reason = "exhausted"    // attempts were lost until none was left
 	ReasonRejected    Reason = "rejected"     // a consumer reported failure
 	ReasonUnreported  Reason = "unreported"   // a consumer took it and reported nothing in time
-	ReasonQueue       Reason = "queue"        // the list or stream could not take it
+	ReasonQueue       Reason = "queue"        // the list, stream or log could not take it
 	ReasonUnreadable  Reason = "unreadable"   // what stands in its record's place cannot be read
 	ReasonMissing     Reason = "missing"      // it has no record
 	ReasonLocked      Reason = "locked"       // 423, or a consumer's exit code 75: put off

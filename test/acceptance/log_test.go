@@ -3,6 +3,7 @@ package acceptance
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/client"
 	"notifier/internal/redistest"
 )
 
@@ -90,5 +92,29 @@ func TestEachLineOfTheLogThroughAPipeIsJSON(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The line of a delivered notice is the delivery of a log route. It is in the log when the
+// API shows the notice as delivered, so that a kill does not lose it.
+func TestLogRouteDeliversOnceItsLineIsWritten(t *testing.T) {
+	db := newRedis(t)
+	s := launch(t, db.URL(), route("dev", "app1", "log"), []string{"NOTIFIER_LOG_LEVEL=info"})
+	const key = "app1:m:t:1"
+	if _, err := s.api.Schedule(t.Context(), client.Request{Key: key, Body: []byte(`{"n":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, waitTimeout, "the notice delivered", func() bool {
+		n, err := s.api.Get(t.Context(), key)
+		return err == nil && n.State == client.Delivered
+	})
+	s.kill()
+
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), `"msg":"notice","key":"`+key+`"`) {
+		t.Errorf("the log has no line of the delivered notice:\n%s", tail(s.log))
 	}
 }
