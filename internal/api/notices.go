@@ -157,7 +157,7 @@ func (a *api) fields(w http.ResponseWriter, r *http.Request, known []string, f *
 }
 
 // whereID says where a consumer has the id of what it reports on.
-const whereID = `want the id of the entry: "id" of a list's element, the field id of a stream's entry, NOTIFIER_ID of a command`
+const whereID = `want the id of the entry: "id" of a list's element, the field id of a stream's entry, NOTICE_ID of a command`
 
 // maxID is far above the length of an id.
 const maxID = 100

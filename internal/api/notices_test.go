@@ -94,7 +94,7 @@ func TestReports(t *testing.T) {
 			b.do("POST", path+"ack", bad).is(422)
 		}
 		for _, verb := range []string{"ack", "nack", "defer"} {
-			b.do("POST", path+verb, `{"attempt":1}`).is(422).says("body.id", "is missing", "the entry", "NOTIFIER_ID")
+			b.do("POST", path+verb, `{"attempt":1}`).is(422).says("body.id", "is missing", "the entry", "NOTICE_ID")
 			b.do("POST", path+verb, `{"attempt":1,"id":"msg_another"}`).is(409).says("msg_another", id, `"state":"claimed"`)
 		}
 		b.do("POST", path+"nack", with(`"attempt":1,"permanent":"yes"`)).is(422)

@@ -34,9 +34,10 @@ NOTIFIER_REDIS_MODE), runs a command for each, and reports what came of it to th
 service (NOTIFIER_URL, NOTIFIER_TOKEN).
 
 The command is run by sh -c, with the body on its standard input and these in its
-environment: NOTIFIER_KEY, NOTIFIER_ID, NOTIFIER_ATTEMPT, NOTIFIER_DUE,
-NOTIFIER_CONTENT_TYPE; and NOTIFIER_BODY=lost if there is no body because the
-timer expired before it was taken over.
+environment: NOTICE_KEY, NOTICE_ID, NOTICE_ATTEMPT, NOTICE_DUE, NOTICE_CONTENT_TYPE;
+and NOTICE_BODY=lost if there is no body because the timer expired before it was
+taken over. Redis's address, tokens and other secrets of the service are removed from
+its environment. A command that calls the API itself reads NOTIFIER_TOKEN_FILE.
 
   exit 0      done
   exit 75     put off: it comes again and uses no attempt (a lock was taken)
@@ -83,7 +84,7 @@ they are members of one group, and take over what a dead member left.`,
 			if !report && r.Target == "list" {
 				a.complain("notifier: route %s does not await reports: what this process has taken when it dies is lost; ACK=report keeps it", r.Name)
 			}
-			run := consume.Command{Shell: shell, Environ: a.Environ, Timeout: timeout, Stdout: a.Stdout, Stderr: a.Stderr}
+			run := consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout, Stderr: a.Stderr}
 			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer, Idle: idle,
 				Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Run: run.Run, API: api, Logger: logger}).Run(ctx)
 		},

@@ -19,7 +19,7 @@ func (a *command) report(verb, about, done string, extra func(*cobra.Command, *c
 
 KEY, the attempt's number and the id are those of the entry: the members key, attempt
 and id of a list's element, the fields of these names of a stream's entry, and
-$NOTIFIER_KEY, $NOTIFIER_ATTEMPT and $NOTIFIER_ID in a command of notifier consume. If
+$NOTICE_KEY, $NOTICE_ATTEMPT and $NOTICE_ID in a command of notifier consume. If
 another notice has taken the key since, or the attempt is over, nothing is changed and
 the exit code is 1; the same report again is no failure.`,
 		Example:           "  notifier " + verb + " app1:jobs:mail:4711 --attempt 1 --id msg_3f1c0f9aa0b64be1a0f4c2d8e7",

@@ -16,10 +16,10 @@ type Entry struct {
 
 // Variables are the facts as a command finds them in its environment.
 func (e *Entry) Variables() []string {
-	v := []string{"NOTIFIER_KEY=" + e.Key, "NOTIFIER_ID=" + e.ID, "NOTIFIER_ATTEMPT=" + strconv.Itoa(e.Attempt), "NOTIFIER_DUE=" + e.Due,
-		"NOTIFIER_CONTENT_TYPE=" + e.ContentType}
+	v := []string{"NOTICE_KEY=" + e.Key, "NOTICE_ID=" + e.ID, "NOTICE_ATTEMPT=" + strconv.Itoa(e.Attempt), "NOTICE_DUE=" + e.Due,
+		"NOTICE_CONTENT_TYPE=" + e.ContentType}
 	if e.Lost {
-		v = append(v, "NOTIFIER_BODY=lost")
+		v = append(v, "NOTICE_BODY=lost")
 	}
 	for i := range v { // a variable holds no NUL
 		v[i] = strings.ReplaceAll(v[i], "\x00", "")

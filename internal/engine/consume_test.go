@@ -77,9 +77,9 @@ func TestConsumeRunsACommand(t *testing.T) {
 	w := working(t, redistest.Shared(t), queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport))
 	// Each notice says by its id what shall become of it.
 	command := consume.Command{Environ: os.Environ(), Timeout: 10 * time.Second, Stdout: io.Discard, Stderr: io.Discard, Shell: `
-		id=${NOTIFIER_KEY##*:}
-		cat > ` + dir + `/$id.$NOTIFIER_ATTEMPT
-		echo "$NOTIFIER_ID $NOTIFIER_DUE $NOTIFIER_CONTENT_TYPE" > ` + dir + `/$id.facts
+		id=${NOTICE_KEY##*:}
+		cat > ` + dir + `/$id.$NOTICE_ATTEMPT
+		echo "$NOTICE_ID $NOTICE_DUE $NOTICE_CONTENT_TYPE" > ` + dir + `/$id.facts
 		case $id in
 		done) exit 0 ;;
 		later) [ -e ` + dir + `/later.once ] && exit 0; touch ` + dir + `/later.once; echo locked >&2; exit 75 ;;

@@ -280,12 +280,12 @@ func TestConsumersAreKilledAtWork(t *testing.T) {
 			}
 			s := launch(t, db.URL(), route("jobs", "app1:jobs", c.target, settings...))
 			began, done := filepath.Join(dir, "began"), filepath.Join(dir, "done")
-			victim := join(t, s, db, `echo $NOTIFIER_KEY >> `+began+`; exec sleep 20 >/dev/null 2>&1`)
+			victim := join(t, s, db, `echo $NOTICE_KEY >> `+began+`; exec sleep 20 >/dev/null 2>&1`)
 			s.scheduleAll(n, func(i int) string { return line(fmt.Sprintf("app1:jobs:run:%d", i), time.Now()) })
 			await(t, waitTimeout, "the first consumer at work", func() bool { return len(lines(began)) > 0 })
 			victim.kill()
 			taken := lines(began)[0]
-			join(t, s, db, `echo $NOTIFIER_KEY >> `+done, "--concurrency", "4")
+			join(t, s, db, `echo $NOTICE_KEY >> `+done, "--concurrency", "4")
 			await(t, waitTimeout, "half of it done", func() bool { return len(lines(done)) > n/2 })
 			db.Restart()
 			await(t, 2*waitTimeout, "all done", func() bool { return len(set(lines(done))) == n })

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+)
+
+// WithoutCredentials returns an environment without this service's credentials, for
+// processes that it starts: Redis's address, tokens, keys and secrets. Variables of the
+// service that the table does not list are removed too. Variables that name the file of a
+// secret stay, as do all variables of other programs.
+func WithoutCredentials(environ []string) []string {
+	open := openNames()
+	var out []string
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, Prefix) || open(name) && !hasPassword(value) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// openNames returns a function that reports whether the value of a variable may be shown.
+func openNames() func(name string) bool {
+	whole := map[string]bool{Prefix + "URL": true, Prefix + "TOKEN_FILE": true}
+	ends := map[string][]string{} // by what begins the variables of clients and routes
+	for _, v := range Variables() {
+		name := v.Name
+		if v.Secret {
+			name += "_FILE"
+		}
+		if before, after, ok := strings.Cut(name, "<NAME>"); ok {
+			ends[before] = append(ends[before], after)
+		} else {
+			whole[name] = true
+		}
+	}
+	return func(name string) bool {
+		if whole[name] {
+			return true
+		}
+		for before, list := range ends {
+			for _, after := range list {
+				if strings.HasPrefix(name, before) && strings.HasSuffix(name, after) && len(name) > len(before)+len(after) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+// hasPassword reports whether a value is an address with a user's password.
+func hasPassword(value string) bool {
+	u, err := url.Parse(value)
+	if err != nil {
+		return strings.Contains(value, "@")
+	}
+	if u.User == nil {
+		return false
+	}
+	_, has := u.User.Password()
+	return has
+}
