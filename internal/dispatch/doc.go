@@ -62,10 +62,13 @@
 //
 // # What may be doubled
 //
-// A notice is handled again only if, between the handler's success and the
-// settle, this process dies, or loses Redis for what the handler has left of the
-// lease, or its connections to Redis are closed and it cannot come back for
-// NOTIFIER_TAKEOVER: see package fleet. The lease is the route's timeout and [route.Margin], and begins with the
+// A second delivery needs one of these between the handler's success and the settle:
+// this process dies, or loses Redis for what the handler has left of the lease, or its
+// connections to Redis are closed and it cannot come back for NOTIFIER_TAKEOVER (see
+// package fleet). A notice is also handled again if Redis loses its settle: a failover
+// loses writes that the new master has not received, a power cut those that are not on
+// disk. NOTIFIER_DURABILITY_SETTLE removes this case while replicas or the disk confirm;
+// a settle that is not confirmed is repeated settleTries times. The lease is the route's timeout and [route.Margin], and begins with the
 // claim: a handler that took h leaves the lease less h, which is the margin at
 // least. A handler begins only while its timeout and a second more are left, by
 // this process's clock from the moment the claim was sent; otherwise the notice is

@@ -58,7 +58,8 @@
 //
 // Nothing that a call acknowledged is lost while Redis keeps its data. A Redis
 // that forgets its last second (appendfsync everysec, failover) forgets the
-// notices scheduled in it, and may hand out again what was settled in it.
+// notices scheduled in it, and may hand out again what was settled in it, unless
+// NOTIFIER_DURABILITY_SETTLE had the settle confirmed.
 //
 // A claim holds its notice for a lease and no longer, and until others take it over
 // from an instance that is dead ([Store.TakeOver]). The settle of a claim whose
