@@ -31,28 +31,29 @@ const (
 // Notice is a notice as the API shows it.
 type Notice struct {
 	Raw
-	Key         string            `json:"key"`
-	ID          string            `json:"id"`
-	Route       string            `json:"route"`
-	State       string            `json:"state"` // Scheduled, Claimed, Delivered, Cancelled or Dead
-	Due         time.Time         `json:"due"`
-	Attempt     int               `json:"attempt"`
-	MaxAttempts int               `json:"max_attempts"`
-	URL         string            `json:"url"`
-	Audience    string            `json:"audience"`
-	Method      string            `json:"method"`
-	ContentType string            `json:"content_type"`
-	Retry       []string          `json:"retry"`
-	Headers     map[string]string `json:"headers"`
-	Withheld    []string          `json:"headers_withheld"` // names of headers whose values are not shown
-	EndedBefore int               `json:"ended_before"`     // how often it had ended before
-	Replay      string            `json:"replay"`           // the id of the replay that sends it again
-	CreatedAt   time.Time         `json:"created_at"`
-	SettledAt   time.Time         `json:"settled_at"`
-	Reason      string            `json:"reason"`
-	Attempts    []Attempt         `json:"attempts"`
-	Body        json.RawMessage   `json:"body"`
-	BodyBase64  []byte            `json:"body_base64"`
+	Key          string            `json:"key"`
+	ID           string            `json:"id"`
+	Route        string            `json:"route"`
+	State        string            `json:"state"` // Scheduled, Claimed, Delivered, Cancelled or Dead
+	Due          time.Time         `json:"due"`
+	Attempt      int               `json:"attempt"` // number of the coming attempt; 0 once the notice is finalized
+	AttemptsMade int               `json:"attempts_made"`
+	MaxAttempts  int               `json:"max_attempts"`
+	URL          string            `json:"url"`
+	Audience     string            `json:"audience"`
+	Method       string            `json:"method"`
+	ContentType  string            `json:"content_type"`
+	Retry        []string          `json:"retry"`
+	Headers      map[string]string `json:"headers"`
+	Withheld     []string          `json:"headers_withheld"` // names of headers whose values are not shown
+	EndedBefore  int               `json:"ended_before"`     // how often it had ended before
+	Replay       string            `json:"replay"`           // the id of the replay that sends it again
+	CreatedAt    time.Time         `json:"created_at"`
+	SettledAt    time.Time         `json:"settled_at"`
+	Reason       string            `json:"reason"`
+	Attempts     []Attempt         `json:"attempts"`
+	Body         json.RawMessage   `json:"body"`
+	BodyBase64   []byte            `json:"body_base64"`
 
 	// Of a schedule call.
 	Created  bool `json:"created"`

@@ -201,7 +201,7 @@ func (s *Service) takeAll(w http.ResponseWriter, r *http.Request, take taker) {
 		}
 	}
 	if back := tally[http.StatusCreated]; back > 0 && strings.HasSuffix(r.URL.Path, "/restore") {
-		s.enter(r, "restore", "", map[string]any{"detail": fmt.Sprintf("%d notices", back)})
+		s.enter(r, "restore", "", map[string]any{"detail": counted(back, "notice")})
 	}
 	if !lines {
 		write(w, status, answers)
@@ -396,7 +396,11 @@ func (r *routeState) view() map[string]any {
 	if r.Secret != "" {
 		v["sign_per"] = r.SignPer
 	}
+	if kind == "log" {
+		v["ack"] = "log line"
+	}
 	if kind == "list" || kind == "stream" {
+		v["ack"] = "push"
 		_, v["target_key"], _ = strings.Cut(r.Target, ":")
 		if r.Report {
 			v["ack"] = "report"
@@ -565,4 +569,12 @@ func (s *Service) stats(*http.Request, []byte) (int, any, *problem) {
 			"outcomes": map[string]int{"delivered": 0, "retry": 0, "dead": 0, "deferred": 0, "handed": 0}, "lateness_p50_ms": 0, "lateness_p99_ms": 0}
 	}
 	return http.StatusOK, s.lacking(map[string]any{"routes": routes}), nil
+}
+
+// counted spells a number of things: "1 notice", "2 notices".
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
 }

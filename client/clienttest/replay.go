@@ -147,7 +147,7 @@ func (s *Service) replay(r *http.Request, body []byte) (int, any, *problem) {
 		x.id = fmt.Sprintf("rpl_clienttest%06d", len(s.replays)+1)
 	}
 	s.replays = append(s.replays, x)
-	s.enter(r, "replay", x.prefix, map[string]any{"detail": fmt.Sprintf("%s: %d notices that ended since %s, until %s", x.id, len(x.items),
+	s.enter(r, "replay", x.prefix, map[string]any{"detail": fmt.Sprintf("%s: %s that ended since %s, until %s", x.id, counted(len(x.items), "notice"),
 		x.since.Format(time.RFC3339), x.until.Format(time.RFC3339))})
 	return http.StatusCreated, x.view(false), nil
 }

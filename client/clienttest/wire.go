@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"notifier/client"
 )
 
 // content is what decides whether two notices under one key are the same.
@@ -80,10 +82,13 @@ func spell(d time.Duration) string {
 
 // view is a notice as the API shows it, with more members behind.
 func (n *notice) view(withBody bool, more map[string]any) map[string]any {
-	v := map[string]any{"key": n.key, "id": n.id, "route": n.route.Name, "state": n.state, "due": stamp(n.due), "attempt": n.used + 1,
+	v := map[string]any{"key": n.key, "id": n.id, "route": n.route.Name, "state": n.state, "due": stamp(n.due), "attempts_made": n.used,
 		"max_attempts": 1 + n.redriven + len(n.ladder()), "created_at": stamp(n.createdAt), "attempts": n.attempts}
 	if n.attempts == nil {
 		v["attempts"] = []attempt{}
+	}
+	if n.state == client.Scheduled || n.state == client.Claimed {
+		v["attempt"] = n.used + 1
 	}
 	for name, s := range map[string]string{"url": n.url, "audience": n.audience, "method": n.method, "content_type": n.contentType,
 		"reason": n.reason, "replay": n.replay} {

@@ -274,7 +274,7 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 	x := history.Erasure{Key: q.Key, Host: q.Host}
 	done, err := a.eraser.Erase(r.Context(), x)
-	a.operated(r, at, audit.Entry{Action: audit.Erase, Detail: fmt.Sprintf("%s: %d rows, %d in Redis", x, done.Rows, done.Redis)}, err)
+	a.operated(r, at, audit.Entry{Action: audit.Erase, Detail: fmt.Sprintf("%s: %s, %d in Redis", x, notice.Count(done.Rows, "row"), done.Redis)}, err)
 	switch {
 	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign):
 		return a.historyProblem(err)

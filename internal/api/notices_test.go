@@ -176,12 +176,36 @@ func TestBulkRedrive(t *testing.T) {
 	})
 }
 
+// A finalized notice has no coming attempt: one without retries showed attempt 2 of 1.
+func TestFinalizedNoticeHasNoComingAttempt(t *testing.T) {
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		want := func(a answer, attempt any, made float64) {
+			t.Helper()
+			if m := a.is(200).json(); m["attempt"] != attempt || m["attempts_made"] != made || m["max_attempts"] != 1.0 {
+				t.Errorf("attempt %v, attempts_made %v, max_attempts %v: want %v, %v, 1", m["attempt"], m["attempts_made"], m["max_attempts"], attempt, made)
+			}
+		}
+		for _, state := range []notice.State{notice.Dead, notice.Delivered} {
+			key := "app1:orders:paid:" + string(state)
+			b.do("POST", "/v1/notices", `{"key":"`+key+`","url":"https://shop.example/","delay":"1h","retry":[]}`).is(201)
+			want(b.do("GET", "/v1/notices/"+key, ""), 1.0, 0)
+			b.engine.Move(key, state, "")
+			want(b.do("GET", "/v1/notices/"+key, ""), nil, 1)
+		}
+		const other = "app1:orders:paid:cancelled"
+		b.do("POST", "/v1/notices", `{"key":"`+other+`","url":"https://shop.example/","delay":"1h","retry":[]}`).is(201)
+		want(b.do("DELETE", "/v1/notices/"+other, ""), nil, 0)
+	})
+}
+
 func TestRoutesAndStats(t *testing.T) {
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		b.do("POST", "/v1/notices", one).is(201)
 		b.do("POST", "/v1/routes/orders/pause", "").is(200)
-		b.do("GET", "/v1/routes", "").is(200).says(`"summary":"9 retries over 25h13m15s"`, `"paused":true`, `"target":"notice"`)
+		b.do("GET", "/v1/routes", "").is(200).says(`"summary":"9 retries over 25h13m15s"`, `"paused":true`, `"target":"notice"`, `"ack":"2xx"`,
+			`"ack":"report"`, `"ack":"log line"`)
 		b.do("GET", "/v1/stats", "").is(200).says(`"route":"orders"`, `"pending":1,"overdue":0`, `"configured":true`, `"outcomes":{"dead":0`,
 			`"next_due":"20`)
 		b.do("POST", "/v1/notices/app1:orders:paid:1/fire", "").is(200)

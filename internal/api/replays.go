@@ -200,8 +200,8 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 	plan, err := a.replayer.MakeReplay(r.Context(), x, dry)
 	refused := errors.Is(err, replay.ErrEmpty) || errors.Is(err, replay.ErrLarge) || errors.Is(err, replay.ErrOther) || errors.Is(err, history.ErrSlow)
 	if known := err == nil && plan.Known; !dry && !refused && !known {
-		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %d notices that ended since %s, until %s",
-			x.ID, x.Total, x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
+		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s",
+			x.ID, notice.Count(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
 	}
 	switch {
 	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):

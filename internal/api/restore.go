@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -85,7 +84,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 	}
 	if back > 0 {
-		a.operated(r, at, audit.Entry{Action: audit.Restore, Prefix: at.Prefix, Detail: fmt.Sprintf("%d notices", back)}, nil)
+		a.operated(r, at, audit.Entry{Action: audit.Restore, Prefix: at.Prefix, Detail: notice.Count(back, "notice")}, nil)
 	}
 	return a.answerBatch(w, r, items, replies, lines)
 }

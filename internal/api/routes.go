@@ -19,7 +19,7 @@ type Route struct {
 	TargetKey   string   `json:"target_key,omitempty" doc:"The Redis key of a list or stream."`
 	Retry       []string `json:"retry" doc:"The delays between attempts."`
 	Summary     string   `json:"summary" example:"9 retries over 25h13m15s"`
-	Ack         string   `json:"ack" example:"2xx"`
+	Ack         string   `json:"ack" example:"2xx" doc:"What acknowledges a delivery: a rule of ACK, report, or push or log line for a target that does not answer."`
 	TimeoutMS   int64    `json:"timeout_ms"`
 	Concurrency int      `json:"concurrency"`
 	Rate        float64  `json:"rate,omitempty" doc:"A second; absent = unlimited."`
@@ -35,7 +35,7 @@ type Routes struct {
 
 func viewRoute(r *route.Route) Route {
 	v := Route{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), TargetKey: r.Target.Key, Retry: make([]string, len(r.Ladder)),
-		Summary: r.Ladder.Summary(), Ack: r.Ack.String(), TimeoutMS: r.Timeout.Milliseconds(), Concurrency: r.Concurrency,
+		Summary: r.Ladder.Summary(), Ack: r.Acknowledgement(), TimeoutMS: r.Timeout.Milliseconds(), Concurrency: r.Concurrency,
 		Rate: r.Rate, Signed: len(r.Secrets) > 0}
 	if v.Signed {
 		v.SignPer = string(r.Signs())

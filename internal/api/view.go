@@ -34,28 +34,29 @@ func stampOrNil(t time.Time) *stamp {
 // Notice is a notice as the API shows it. Body and BodyBase64 stand at the end
 // because the body is appended to the rest byte for byte.
 type Notice struct {
-	Key         string            `json:"key" example:"app1:orders:paid:4711"`
-	ID          string            `json:"id" doc:"The webhook-id of its callbacks."`
-	Route       string            `json:"route" doc:"The name of its route."`
-	State       notice.State      `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead,replaced" doc:"replaced: another notice took its key; only from the history."`
-	Due         stamp             `json:"due" doc:"When the coming (or last) attempt is (was) due."`
-	Attempt     int               `json:"attempt" doc:"The number of the coming attempt, from 1."`
-	MaxAttempts int               `json:"max_attempts" doc:"The attempts it may have in all."`
-	URL         string            `json:"url,omitempty" doc:"Its own address, without a password."`
-	Audience    string            `json:"audience,omitempty" doc:"Whom it is for, as given."`
-	Method      string            `json:"method,omitempty" enum:"POST,PUT,GET"`
-	ContentType string            `json:"content_type,omitempty"`
-	Retry       []string          `json:"retry,omitzero" doc:"Its own ladder, if it brought one; empty = one attempt."`
-	Headers     map[string]string `json:"headers,omitempty" doc:"Its own headers but those in headers_withheld."`
-	Withheld    []string          `json:"headers_withheld,omitempty" doc:"Names of headers whose values are secrets, which are not shown."`
-	EndedBefore int               `json:"ended_before,omitempty" doc:"How often it had ended before: it was dead and was redriven."`
-	Replay      string            `json:"replay,omitempty" doc:"The id of the replay that sends it again."`
-	CreatedAt   stamp             `json:"created_at"`
-	SettledAt   *stamp            `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
-	Reason      string            `json:"reason,omitempty" doc:"Why it is dead."`
-	Attempts    []Attempt         `json:"attempts" doc:"The last 20 attempts."`
-	Body        any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
-	BodyBase64  string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
+	Key          string            `json:"key" example:"app1:orders:paid:4711"`
+	ID           string            `json:"id" doc:"The webhook-id of its callbacks."`
+	Route        string            `json:"route" doc:"The name of its route."`
+	State        notice.State      `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead,replaced" doc:"replaced: another notice took its key; only from the history."`
+	Due          stamp             `json:"due" doc:"When the coming (or last) attempt is (was) due."`
+	Attempt      int               `json:"attempt,omitempty" doc:"The number of the coming attempt, from 1. Absent once the notice is finalized."`
+	AttemptsMade int               `json:"attempts_made" doc:"The number of attempts so far."`
+	MaxAttempts  int               `json:"max_attempts" doc:"The attempts it may have in all."`
+	URL          string            `json:"url,omitempty" doc:"Its own address, without a password."`
+	Audience     string            `json:"audience,omitempty" doc:"Whom it is for, as given."`
+	Method       string            `json:"method,omitempty" enum:"POST,PUT,GET"`
+	ContentType  string            `json:"content_type,omitempty"`
+	Retry        []string          `json:"retry,omitzero" doc:"Its own ladder, if it brought one; empty = one attempt."`
+	Headers      map[string]string `json:"headers,omitempty" doc:"Its own headers but those in headers_withheld."`
+	Withheld     []string          `json:"headers_withheld,omitempty" doc:"Names of headers whose values are secrets, which are not shown."`
+	EndedBefore  int               `json:"ended_before,omitempty" doc:"How often it had ended before: it was dead and was redriven."`
+	Replay       string            `json:"replay,omitempty" doc:"The id of the replay that sends it again."`
+	CreatedAt    stamp             `json:"created_at"`
+	SettledAt    *stamp            `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
+	Reason       string            `json:"reason,omitempty" doc:"Why it is dead."`
+	Attempts     []Attempt         `json:"attempts" doc:"The last 20 attempts."`
+	Body         any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
+	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
 }
 
 // Attempt is one attempt of a notice.
@@ -73,7 +74,7 @@ type Attempt struct {
 func (a *api) view(f store.Found) Notice {
 	n := f.Notice
 	v := Notice{
-		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: n.NextAttempt(), MaxAttempts: 1 + n.Redriven,
+		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: coming(f), AttemptsMade: n.AttemptsMade, MaxAttempts: 1 + n.Redriven,
 		URL: redacted(n.URL), Audience: n.Audience, Method: n.Method, ContentType: n.EffectiveType(), CreatedAt: stamp(n.Made.Time()),
 		EndedBefore: n.Endings, Replay: n.Replay, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), Attempts: make([]Attempt, len(n.Attempts)),
 	}
@@ -97,6 +98,14 @@ func (a *api) view(f store.Found) Notice {
 			Reason: string(at.Reason), Response: at.Response}
 	}
 	return v
+}
+
+// coming returns the number of the coming attempt, or 0 for a finalized notice.
+func coming(f store.Found) int {
+	if f.State != notice.Scheduled && f.State != notice.Claimed {
+		return 0
+	}
+	return f.NextAttempt()
 }
 
 // headersOf are headers as they are shown: the values of secrets are not.
@@ -171,7 +180,10 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	b = appendString(append(b, `,"route":`...), name)
 	b = appendString(append(b, `,"state":`...), string(f.State))
 	b = appendStamp(append(b, `,"due":`...), n.Due)
-	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(n.NextAttempt()), 10)
+	if next := coming(f); next > 0 {
+		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(next), 10)
+	}
+	b = strconv.AppendInt(append(b, `,"attempts_made":`...), int64(n.AttemptsMade), 10)
 	b = strconv.AppendInt(append(b, `,"max_attempts":`...), int64(1+n.Redriven+len(steps)), 10)
 	for _, m := range [...]struct{ name, value string }{{`,"url":`, redacted(n.URL)}, {`,"audience":`, n.Audience}, {`,"method":`, n.Method}, {`,"content_type":`,
 		contentType}} {

@@ -16,6 +16,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 )
 
 // benchOptions are the flags of bench.
@@ -216,8 +217,8 @@ func (a *command) sayBench(o benchOptions, took []time.Duration, elapsed time.Du
 	if a.json {
 		return a.sayValue(r)
 	}
-	a.say("%d notices in %d calls by %d callers: %.2fs, %.0f notices/s, %.0f calls/s\n", r.Notices, r.Calls, o.callers, r.Seconds,
-		r.NoticesASecond, r.CallsASecond)
+	a.say("%s in %s by %s: %.2fs, %.0f notices/s, %.0f calls/s\n", notice.Count(r.Notices, "notice"), notice.Count(r.Calls, "call"),
+		notice.Count(o.callers, "caller"), r.Seconds, r.NoticesASecond, r.CallsASecond)
 	a.say("a call took %.2fms (p50), %.2fms (p99), %.2fms at most\n", r.P50MS, r.P99MS, r.MaxMS)
 	return nil
 }

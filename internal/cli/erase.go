@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"notifier/client"
+	"notifier/internal/notice"
 )
 
 func (a *command) erase() *cobra.Command {
@@ -36,7 +37,7 @@ brings it back but a backup; copies that were exported are yours to erase.`,
 			if a.json {
 				return a.sayJSON(e.JSON)
 			}
-			a.say("erased %d rows of the history, and %d notices in Redis\n", e.Rows, e.Redis)
+			a.say("erased %s of the history, and %s in Redis\n", notice.Count(e.Rows, "row"), notice.Count(e.Redis, "notice"))
 			if e.Pending > 0 {
 				a.complain("the notice is pending, and stays: cancel it and erase again")
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"notifier/client"
+	"notifier/internal/notice"
 )
 
 // exportPage is how many endings one request asks for.
@@ -50,9 +51,9 @@ the last one goes on from there, with some lines twice.`,
 				err = errors.Join(err, z.Close())
 			}
 			if err = errors.Join(err, out.Flush()); err != nil {
-				return fmt.Errorf("export: after %d lines: %w", n, err)
+				return fmt.Errorf("export: after %s: %w", notice.Count(n, "line"), err)
 			}
-			a.complain("export: %d endings", n)
+			a.complain("export: %s", notice.Count(n, "ending"))
 			return nil
 		},
 	}

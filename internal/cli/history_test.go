@@ -137,7 +137,7 @@ func TestEraseCommand(t *testing.T) {
 	e := &eraser{done: history.Erased{Rows: 3, Redis: 1}}
 	d := newTestCLI(t, func(o *api.Options) { o.Eraser = e })
 	out, errs := d.run(0, "erase", "--key", "app1:orders:t:1")
-	contains(t, out, "erased 3 rows of the history, and 1 notices in Redis")
+	contains(t, out, "erased 3 rows of the history, and 1 notice in Redis")
 	if errs != "" {
 		t.Error(errs)
 	}
@@ -294,7 +294,7 @@ func TestImportPutsPendingNoticesBack(t *testing.T) {
 		}
 	}
 	listed, _ := d.run(0, "list", "--all", "--json")
-	contains(t, listed, `"attempt":2,"max_attempts":3`, `"attempt":5,"max_attempts":6`)
+	contains(t, listed, `"attempt":2,"attempts_made":1,"max_attempts":3`, `"attempt":5,"attempts_made":4,"max_attempts":6`)
 	d.stdin = listed
 	said, _ := d.run(0, "import", "-", "--json")
 	contains(t, said, `"kept": 2`, `"put_back": 0`)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"notifier/client"
+	"notifier/internal/notice"
 )
 
 const (
@@ -112,7 +113,7 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 		if err := im.window(ctx); err != nil {
 			_ = im.bar.Exit()
 			if im.path != "" {
-				a.complain("import: stopped after %d lines; the same command goes on from there", im.Lines)
+				a.complain("import: stopped after %s; the same command goes on from there", notice.Count(im.Lines, "line"))
 			}
 			return err
 		}

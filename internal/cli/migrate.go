@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/move"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -147,7 +148,7 @@ func (a *command) sayMigrated(done move.Migrated, dry bool) {
 		a.say("the clocks are %d ms apart; nothing was moved\n", done.SkewMS)
 		return
 	}
-	a.say("%d notices moved; the new side is open\n", done.Moved)
+	a.say("%s moved; the new side is open\n", notice.Count(done.Moved, "notice"))
 	counts("old", done.Old)
 	counts("new", done.New)
 	a.say("%d that have left were looked for on the new side, %d are missing\n", done.Checked, done.MissingN)

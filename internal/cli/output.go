@@ -77,8 +77,7 @@ var looks = map[string]style{client.Scheduled: cyan, client.Claimed: yellow, cli
 // made says how many attempts were made of how many are allowed. Where the
 // route's ladder has become shorter since, those that were made were allowed.
 func made(n *client.Notice) string {
-	done := max(0, n.Attempt-1)
-	return fmt.Sprintf("%d of %d", done, max(done, n.MaxAttempts))
+	return fmt.Sprintf("%d of %d", n.AttemptsMade, max(n.AttemptsMade, n.MaxAttempts))
 }
 
 // sayNotice prints a notice for a person.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"notifier/client"
+	"notifier/internal/notice"
 )
 
 func (a *command) replay() *cobra.Command {
@@ -97,13 +98,13 @@ func (a *command) beginReplay(ctx context.Context, c *client.Client, r client.Re
 		if a.json {
 			return a.sayJSON(x.JSON)
 		}
-		a.say("%d notices fit, and %d of them would be sent at %s; without --dry-run they are\n", x.Found, x.Total, x.Rate)
+		a.say("found %s; without --dry-run %d of them would be sent at %s\n", notice.Count(x.Found, "notice"), x.Total, x.Rate)
 		a.sayCounts("cannot be sent again", x.Refused)
 		a.sayDiffers(x)
 		return nil
 	}
 	if !a.json {
-		a.say("%s: %d notices fit, and %d of them are sent at %s\n", x.ID, x.Found, x.Total, x.Rate)
+		a.say("%s: found %s; sending %d of them at %s\n", x.ID, notice.Count(x.Found, "notice"), x.Total, x.Rate)
 		a.sayCounts("cannot be sent again", x.Refused)
 		a.sayDiffers(x)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/move"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -64,9 +65,9 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 			}
 			switch {
 			case done.Changed || done.Moved > 0:
-				a.say("%d shards; %d notices moved\n", done.Shards, done.Moved)
+				a.say("%s; %s moved\n", notice.Count(done.Shards, "shard"), notice.Count(done.Moved, "notice"))
 			default:
-				a.say("%d shards, as before; there was nothing to move\n", done.Shards)
+				a.say("%s, as before; there was nothing to move\n", notice.Count(done.Shards, "shard"))
 			}
 			if done.Held > 0 {
 				a.say("%d stay where they are until their attempt ends or their report comes; the instances move them then\n", done.Held)

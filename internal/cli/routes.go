@@ -90,7 +90,7 @@ type stepView struct {
 }
 
 func viewRoute(r *route.Route) routeView {
-	v := routeView{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Ack: r.Ack.String(), Timeout: notice.Short(r.Timeout),
+	v := routeView{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Ack: r.Acknowledgement(), Timeout: notice.Short(r.Timeout),
 		Lease: notice.Short(r.Lease()), Jitter: r.Jitter, Concurrency: r.Concurrency, Signed: len(r.Secrets),
 		Total: notice.Short(r.Ladder.Total()), Summary: r.Ladder.Summary(), Ladder: []stepView{{Attempt: 1, After: "0s", At: "0s"}}}
 	if v.Signed > 0 {

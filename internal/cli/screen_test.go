@@ -111,7 +111,7 @@ func TestATerminalShowsTheLastResponseWhole(t *testing.T) {
 	why := strings.Repeat("so it is; ", 20) + "set ALLOW"
 	d.wrap = func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(map[string]any{"key": "app1:orders:paid:1", "state": "delivered", "attempt": 2, "max_attempts": 1,
+			_ = json.NewEncoder(w).Encode(map[string]any{"key": "app1:orders:paid:1", "state": "delivered", "attempts_made": 1, "max_attempts": 1,
 				"attempts": []any{map[string]any{"n": 1, "at": "2026-12-01T00:00:00Z", "status": 200, "duration_ms": 12.345, "response": why}}})
 		})
 	}

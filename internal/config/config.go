@@ -276,12 +276,9 @@ func instance() string {
 // Describe says in lines for the start log what the configuration comes to:
 // what a reader of it would have to compute, the ladders first.
 func Describe(c *Config) []string {
-	shards := fmt.Sprintf("%d shards", c.Shards)
-	switch c.Shards {
-	case 0:
+	shards := notice.Count(c.Shards, "shard")
+	if c.Shards == 0 {
 		shards = "as many shards as it has"
-	case 1:
-		shards = "1 shard"
 	}
 	lines := []string{fmt.Sprintf("redis %s, namespace %s, %s", c.Redis, c.Namespace, shards)}
 	whose := " from all instances"

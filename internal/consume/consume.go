@@ -196,7 +196,7 @@ func (c *Consumer) stands(e *Entry) bool {
 		waits = "claimed"
 	}
 	// In a cluster the entry comes first and the notice says so a moment later.
-	return n.ID == e.ID && (n.State == waits && n.Attempt == e.Attempt+1 || n.State == "claimed" && n.Attempt == e.Attempt)
+	return n.ID == e.ID && (n.State == waits && n.AttemptsMade == e.Attempt || n.State == "claimed" && n.AttemptsMade == e.Attempt-1)
 }
 
 // trouble says what went wrong, once in a row, and waits.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -79,8 +80,8 @@ func (r *run) former(ctx context.Context) {
 		}
 	}
 	if n > 0 && err == nil {
-		r.add(Finding{Check: "layout", Severity: Info, Message: fmt.Sprintf("former shards hold %d notices; they are delivered from there, and moved as far as "+
-			"no attempt is under way and no report is awaited", n), Remedy: fmt.Sprintf("notifier reshard --to %d moves them at once", r.space.Shards)})
+		r.add(Finding{Check: "layout", Severity: Info, Message: fmt.Sprintf("former shards hold %s; they are delivered from there, and moved as far as "+
+			"no attempt is under way and no report is awaited", notice.Count(n, "notice")), Remedy: fmt.Sprintf("notifier reshard --to %d moves them at once", r.space.Shards)})
 	}
 }
 
@@ -166,8 +167,8 @@ func (r *run) paused(ctx context.Context) error {
 			name = rt.Name
 		}
 		if pending > 0 {
-			r.add(Finding{Check: "prefixes", Severity: Warning, Message: fmt.Sprintf("route %s is paused and holds %d pending notices", name,
-				pending),
+			r.add(Finding{Check: "prefixes", Severity: Warning, Message: fmt.Sprintf("route %s is paused and holds %s", name,
+				notice.Count(pending, "pending notice")),
 				Remedy: "notifier resume " + name})
 		}
 	}

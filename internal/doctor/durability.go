@@ -68,10 +68,10 @@ func (n *node) replicas(name string, want int) {
 			Remedy: fmt.Sprintf("%s needs %d of them", name, want)})
 	case have < want:
 		n.add(Finding{Check: durability, Severity: Error,
-			Message: fmt.Sprintf("%d of the %d replicas that %s waits for are connected: nothing is confirmed until they are", have, want, name),
+			Message: fmt.Sprintf("connected replicas: %d of the %d that %s waits for; nothing is confirmed until all are connected", have, want, name),
 			Remedy:  "start them, or set a smaller number; calls that change notices are answered with 503 meanwhile, and delivering goes on"})
 	case have == want:
-		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%d replicas, and %s waits for all: with one gone, nothing is confirmed", have, name)})
+		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%s, and %s waits for all: with one gone, nothing is confirmed", notice.Count(have, "replica"), name)})
 	default:
 		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%d replicas, of which %s waits for %d: what was confirmed survives a failover "+
 			"if at most %d of them are cut off together with the master", have, name, want, want-1)})
@@ -148,11 +148,11 @@ func (n *node) minReplicas(ctx context.Context) {
 	}
 	switch want, _ := strconv.Atoi(text); {
 	case want > have:
-		n.add(Finding{Check: durability, Severity: Error, Message: fmt.Sprintf("%s is %d and %d replicas are connected: Redis refuses all writes", name, want, have),
+		n.add(Finding{Check: durability, Severity: Error, Message: fmt.Sprintf("connected replicas: %d, and %s is %d: Redis refuses all writes", have, name, want),
 			Remedy: "start the replicas, or lower it"})
 	case want == 0 && have > 0:
-		n.add(Finding{Check: durability, Severity: Warning, Message: fmt.Sprintf("%s is 0: a master that is cut off from its %d replicas goes on taking writes, "+
-			"which are lost when one of them has taken its place", name, have),
+		n.add(Finding{Check: durability, Severity: Warning, Message: fmt.Sprintf("%s is 0: a master that is cut off from its %s goes on taking writes, "+
+			"which are lost when a replica has taken its place", name, notice.Count(have, "replica")),
 			Remedy: "min-replicas-to-write 1 and min-replicas-max-lag 10 in redis.conf, on replicas too; with one replica only, its end then stops all writes"})
 	}
 }

@@ -22,7 +22,7 @@ func durable(url, calls, settle string) *config.Config {
 func TestReplicasThatAreWaitedFor(t *testing.T) {
 	master := redistest.Start(t, redistest.WithConfig(append(good, "repl-diskless-sync-delay 0")...))
 	alone := examine(t, durable(master.URL(), "replicas:1", "memory"), Options{})
-	alone.says(t, durability, Error, "0 of the 1 replicas that NOTIFIER_DURABILITY waits for")
+	alone.says(t, durability, Error, "connected replicas: 0 of the 1 that NOTIFIER_DURABILITY waits for")
 	alone.says(t, durability, OK, "a failover loses none of it")
 	redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
 	for !strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online") {
@@ -32,8 +32,8 @@ func TestReplicasThatAreWaitedFor(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
 	}
 	one := examine(t, durable(master.URL(), "replicas:1", "replicas:2"), Options{})
-	one.says(t, durability, OK, "1 replicas, and NOTIFIER_DURABILITY waits for all")
-	one.says(t, durability, Error, "1 of the 2 replicas that NOTIFIER_DURABILITY_SETTLE waits for")
+	one.says(t, durability, OK, "1 replica, and NOTIFIER_DURABILITY waits for all")
+	one.says(t, durability, Error, "connected replicas: 1 of the 2 that NOTIFIER_DURABILITY_SETTLE waits for")
 	one.says(t, durability, Warning, "min-replicas-to-write is 0")
 	if err := master.Client().ConfigSet(t.Context(), "min-replicas-to-write", "2").Err(); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestCoverageOfACluster(t *testing.T) {
 	cfg.Redis.Mode = config.Cluster
 	r := examine(t, cfg, Options{})
 	r.says(t, durability, Warning, "cluster-require-full-coverage is yes")
-	r.says(t, "shards", OK, "1 shards over 1 masters")
+	r.says(t, "shards", OK, "1 shard over 1 master")
 	if err := srv.Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
 		t.Fatal(err)
 	}

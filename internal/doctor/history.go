@@ -37,15 +37,15 @@ func (r *run) history(ctx context.Context) {
 	if len(r.cfg.History.URL) == 0 {
 		switch {
 		case on && time.Since(seen) > unseen:
-			r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("what ends is handed over to a history, and nobody has brought it to a database since %s: %d endings wait",
-				notice.Stamp(seen), left), Remedy: "start an instance with NOTIFIER_HISTORY_URL; or end the history as docs/history.md says (Instances of different configurations)"})
+			r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("what ends is handed over to a history, and nobody has brought it to a database since %s; waiting: %s",
+				notice.Stamp(seen), notice.Count(left, "ending")), Remedy: "start an instance with NOTIFIER_HISTORY_URL; or end the history as docs/history.md says (Instances of different configurations)"})
 		case on:
 			r.add(Finding{Check: check, Severity: Info, Message: "others keep a history; this environment has no NOTIFIER_HISTORY_URL",
 				Remedy: "give it to all instances, so that each of them can bring endings there and find them"})
 		}
 		return
 	}
-	f := Finding{Check: check, Severity: OK, Message: fmt.Sprintf("%d endings wait for the database", left)}
+	f := Finding{Check: check, Severity: OK, Message: "waiting for the database: " + notice.Count(left, "ending")}
 	if lost > 0 {
 		f.Message += fmt.Sprintf(", %d were dropped since ever", lost)
 	}

@@ -46,7 +46,7 @@ func TestHistory(t *testing.T) {
 		_ = d.Close()
 		r := examine(t, with(url), Options{})
 		r.says(t, "history", OK, "the database answers")
-		r.says(t, "history", OK, "0 endings wait")
+		r.says(t, "history", OK, "waiting for the database: 0 endings")
 	}
 	examine(t, with("sqlite:///nonexistent/history.db"), Options{}).says(t, "history", Error, "the database takes no writes")
 	c := s.Client()
@@ -55,7 +55,7 @@ func TestHistory(t *testing.T) {
 		if err := c.RPush(t.Context(), "notifier:{0}:ended", text).Err(); err != nil {
 			t.Fatal(err)
 		}
-		said := "1 endings wait for the database"
+		said := "waiting for the database: 1 ending"
 		if want == Warning {
 			said = "the oldest has waited 1m"
 		}
@@ -93,7 +93,7 @@ func TestHistory(t *testing.T) {
 	if err := errors.Join(c.HSet(t.Context(), "notifier:{0}:layout", "history", "1000").Err(), c.HSet(t.Context(), "notifier:{0}:history", "seen", long).Err()); err != nil {
 		t.Fatal(err)
 	}
-	examine(t, cfg, Options{}).says(t, "history", Warning, "501 endings wait")
+	examine(t, cfg, Options{}).says(t, "history", Warning, "waiting: 501 endings")
 	if err := c.HSet(t.Context(), "notifier:{0}:history", "seen", time.Now().UnixMilli()).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -34,13 +36,13 @@ func (r *run) spread(ctx context.Context) {
 		tags[i] = r.space.Tag(r.space.First() + i)
 	}
 	here, masters := over(ranges, tags)
-	f := Finding{Check: "shards", Severity: OK, Message: fmt.Sprintf("%d shards over %d masters: %s", shards, len(masters), listed(here, masters))}
+	f := Finding{Check: "shards", Severity: OK, Message: fmt.Sprintf("%s over %s: %s", notice.Count(shards, "shard"), notice.Count(len(masters), "master"), listed(here, masters))}
 	even, _ := over(ranges, numbered(shards))
 	switch {
 	case uneven(here, masters) <= 1 && shards >= len(masters):
 	case shards < len(masters):
 		f.Severity = Warning
-		f.Message += fmt.Sprintf("; %d masters have none", len(masters)-shards)
+		f.Message += "; masters without one: " + strconv.Itoa(len(masters)-shards)
 		f.Remedy = fmt.Sprintf("notifier reshard --to %d, or a multiple of it, uses all masters", len(masters))
 	case uneven(even, masters) < uneven(here, masters):
 		f.Severity = Warning

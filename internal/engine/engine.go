@@ -22,6 +22,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/listener"
 	"notifier/internal/metrics"
+	"notifier/internal/notice"
 	"notifier/internal/reconcile"
 	"notifier/internal/replay"
 	"notifier/internal/route"
@@ -519,7 +520,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		r.Reasons = append(r.Reasons, "no keyspace events: plain timers are looked for each second; doctor names what the user must be granted")
 	}
 	if n := e.janitor.Orphans(); n > 0 {
-		r.Reasons = append(r.Reasons, fmt.Sprintf("%d notices lie under prefixes that no route covers", n))
+		r.Reasons = append(r.Reasons, notice.Count(n, "notice")+" under prefixes that no route covers")
 	}
 	return r
 }

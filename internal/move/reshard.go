@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -108,7 +109,7 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	now := r.store.Space().Now()
 	r.done.Shards = now.Shards
 	if left > 0 {
-		r.Say(fmt.Sprintf("former shards hold notices: what was begun before is finished first, with %s", shards(now.Shards)))
+		r.Say(fmt.Sprintf("former shards hold notices: what was begun before is finished first, with %s", notice.Count(now.Shards, "shard")))
 		if err := r.empty(ctx); err != nil {
 			return err
 		}
@@ -121,18 +122,11 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 		return err
 	}
 	r.done.Shards, r.done.Changed = r.To, true
-	r.Say(fmt.Sprintf("%s, with the tags %s, are in the place of %d", shards(r.To), strings.Join(next.Tags, ","), now.Shards))
+	r.Say(fmt.Sprintf("%s, with the tags %s, are in the place of %d", notice.Count(r.To, "shard"), strings.Join(next.Tags, ","), now.Shards))
 	if err := r.awaitFleet(ctx); err != nil {
 		return err
 	}
 	return r.empty(ctx)
-}
-
-func shards(n int) string {
-	if n == 1 {
-		return "1 shard"
-	}
-	return fmt.Sprintf("%d shards", n)
 }
 
 // even reports whether the shards lie over the slots as those of a first start.

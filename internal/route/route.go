@@ -167,6 +167,18 @@ type Route struct {
 	Method          string // empty = POST
 }
 
+// Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a
+// consumer's report, or, where the target does not answer, the push or the log line.
+func (r *Route) Acknowledgement() string {
+	switch {
+	case r.Target.Kind == KindLog:
+		return "log line"
+	case (r.Target.Kind == KindList || r.Target.Kind == KindStream) && r.Ack.Kind != AckReport:
+		return "push"
+	}
+	return r.Ack.String()
+}
+
 // Margin is what a lease has over the handler's timeout: time to settle, and
 // room for a Redis that is slow at the wrong moment.
 const Margin = 5 * time.Second

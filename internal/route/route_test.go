@@ -90,3 +90,23 @@ func TestSlots(t *testing.T) {
 		}
 	}
 }
+
+func TestAcknowledgementOfTargetsWithoutAnswer(t *testing.T) {
+	for _, c := range []struct {
+		kind Kind
+		ack  Ack
+		want string
+	}{
+		{KindFixed, Ack{Kind: Ack2xx}, "2xx"},
+		{KindNotice, Ack{Kind: AckBody, Body: "success"}, "body:success"},
+		{KindList, Ack{Kind: Ack2xx}, "push"},
+		{KindStream, Ack{Kind: Ack2xx}, "push"},
+		{KindStream, Ack{Kind: AckReport}, "report"},
+		{KindLog, Ack{Kind: Ack2xx}, "log line"},
+	} {
+		r := &Route{Target: Target{Kind: c.kind}, Ack: c.ack}
+		if got := r.Acknowledgement(); got != c.want {
+			t.Errorf("%s with %s: %q, want %q", c.kind, c.ack, got, c.want)
+		}
+	}
+}

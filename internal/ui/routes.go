@@ -49,14 +49,8 @@ func rowOf(rt *route.Route) routeRow {
 		}
 		return number(n)
 	}
-	row := routeRow{Name: rt.Name, Prefix: rt.Prefix, Target: targetText(rt), Ladder: rt.Ladder.String(), Summary: rt.Ladder.Summary(), Ack: rt.Ack.String(),
+	row := routeRow{Name: rt.Name, Prefix: rt.Prefix, Target: targetText(rt), Ladder: rt.Ladder.String(), Summary: rt.Ladder.Summary(), Ack: rt.Acknowledgement(),
 		Timeout: notice.Short(rt.Timeout), Signed: "no", Concurrency: many(rt.Concurrency), HostConcurrency: many(rt.HostConcurrency), Rate: "unlimited"}
-	if k := rt.Target.Kind; rt.Ack.Kind == route.Ack2xx && (k == route.KindList || k == route.KindStream || k == route.KindLog) {
-		row.Ack = "being pushed"
-		if k == route.KindLog {
-			row.Ack = "being logged"
-		}
-	}
 	if rt.Jitter > 0 {
 		row.Jitter = "± " + strconv.FormatFloat(rt.Jitter*100, 'f', -1, 64) + " %"
 	}

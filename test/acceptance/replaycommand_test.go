@@ -92,7 +92,7 @@ func TestTheReplayCommand(t *testing.T) {
 	})
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	asked := []string{"replay", "--since", since, "--rate", "20/s", "--outcome", "delivered", "--id", "outage"}
-	says(t, first.tell(0, append(asked, "--dry-run")...), "120 notices fit, and 120 of them would be sent at 20/s")
+	says(t, first.tell(0, append(asked, "--dry-run")...), "found 120 notices; without --dry-run 120 of them would be sent at 20/s")
 	if out := first.tell(0, "replay"); strings.Contains(out, "outage") {
 		t.Errorf("a dry run has made one:\n%s", out)
 	}
@@ -106,7 +106,7 @@ func TestTheReplayCommand(t *testing.T) {
 	}
 	follower, followed := first.run(asked...)
 	await(t, waitTimeout, "it has begun", func() bool {
-		return strings.Contains(followed.String(), "outage: 120 notices fit, and 120 of them are sent at 20/s") && sent(first) > 0
+		return strings.Contains(followed.String(), "outage: found 120 notices; sending 120 of them at 20/s") && sent(first) > 0
 	})
 	says(t, first.tell(0, "replay", "outage"), "outage: running, ")
 	says(t, first.tell(0, "replay", "outage", "--stop"), "outage: stopped, ", "notifier replay outage --resume lets it go on")

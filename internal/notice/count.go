@@ -1,0 +1,11 @@
+package notice
+
+import "strconv"
+
+// Count spells a number of things: "1 notice", "2 notices".
+func Count[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + one + "s"
+}
