@@ -40,7 +40,8 @@ Your own lists and streams, the audit and the charts do not.
 
 It may be killed at any time: run it again at once, since up to 64 notices for each
 shard of the old side may be on their way and are delivered by neither side until then.
-With the two sides exchanged it moves everything back. Both clocks must agree.
+With the two sides exchanged it moves everything back, at any point of the way. Both
+clocks must agree.
 
 The new side's TLS certificates and log-in at sentinels are those of the environment, or,
 where they differ, those in NOTIFIER_TO_REDIS_CA_FILE, NOTIFIER_TO_REDIS_CERT_FILE and

@@ -37,8 +37,12 @@ func alone(ctx context.Context, s *store.Store) (held context.Context, release f
 	}
 	ended.Go(func() {
 		for held.Err() == nil {
-			if _, err := line.Next(held); err != nil { // it is made anew by the client
-				time.Sleep(pollEvery) // sleep: between tries of what fails
+			if _, err := line.Next(held); err == nil {
+				continue
+			}
+			select { // the client connects again
+			case <-held.Done():
+			case <-time.After(pollEvery):
 			}
 		}
 	})

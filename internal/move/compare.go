@@ -2,16 +2,12 @@ package move
 
 import (
 	"context"
-	"iter"
-	"maps"
 	"slices"
 	"strconv"
 
 	"notifier/internal/keys"
 	"notifier/internal/store"
 )
-
-func mapKeys(m map[string]string) iter.Seq[string] { return maps.Keys(m) }
 
 // mostMissing is how many of those that are missing are named.
 const mostMissing = 20
@@ -100,7 +96,7 @@ func (m *migrator) look(ctx context.Context, place int, was map[string]string) e
 					m.done.Missing = append(m.done.Missing, k)
 				}
 			}
-			if err := m.step("compared", func() error { return m.from.DropElsewhere(ctx, place, found) }); err != nil {
+			if err := m.step("compared", func() error { return m.from.Unmark(ctx, m.sides[0], place, found) }); err != nil {
 				return err
 			}
 		}

@@ -75,7 +75,7 @@ func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks [
 		return batch, held, err
 	}
 	err = c.m.step("out", func() (err error) {
-		batch, held, err = c.Store.SendOff(ctx, store.Way{Far: c.m.to, Near: c.m.near}, from, to, ks)
+		batch, held, err = c.Store.SendOff(ctx, store.Way{Far: c.m.to, Side: c.m.sides[0], Near: c.m.near}, from, to, ks)
 		if errors.Is(err, store.ErrFull) {
 			err = fmt.Errorf("%w; give it memory, and run this again: until then each side delivers what it has", err)
 		}

@@ -65,23 +65,47 @@
 //
 // Two servers share no step, and no instance knows both. A [Migrate] takes the same
 // steps, out, in and end, between the shards of the two; out deletes the timer and in
-// sets it. What else holds is that each side knows, by the same guard, how it stands to
-// the other ([store.Side]), and which notices are on the other side:
+// sets it. Each side knows, by the same guard, how it stands to the other ([store.Side]).
+// A mark in a shard says that a notice is on the other side, or on its way.
 //
 //	old side   new side
 //	open       coming    the new one takes no calls that make or change notices
-//	leaving    coming    out notes what leaves; calls about that are ErrMoved
-//	left       coming    neither side takes calls; what is not claimed moves
-//	left       opened    the new one has noted what is still to come, and refuses
-//	                     calls about that; in takes it off
+//	leaving    coming    out marks each notice that leaves; calls about those are ErrMoved
+//	left       coming    neither side takes calls; unclaimed notices move
+//	left       opened    the new one has marks of the notices that are still to come, and
+//	                     refuses calls about those; in removes the mark
 //	left       open      nothing is to come
 //
 // So a call that finds nothing says so only where that is certain. Both sides claim and
-// settle all the while, and each notice is at one of them, or on its way. What is on its
-// way when a mover is killed is brought in by the next one, since no instance can do it:
-// therefore what is due soon does not set out.
+// settle all the while, and each notice is on one of them, or on its way. A batch that is
+// on its way when a mover is killed is brought in by the next one, since no instance can do
+// it: therefore notices that are due soon do not set out.
 //
-// Plain timers are adopted on either side at any time. What a producer who knows nothing
-// but Redis sets or writes on the old side after its notice has left is a notice of its
-// own, which replaces the older one when it is moved.
+// Plain timers are adopted on either side at any time. A timer or notice that a plain Redis
+// producer writes on the old side after its notice has left is another notice. It
+// replaces the older one when it is moved.
+//
+// # Turning round
+//
+// At each moment one side at most takes calls: the one that is open, leaving or opened. In
+// the second line of the table and in the fourth the rule for its calls is the same: its
+// marks name every notice of the other side, and all other calls are taken. So a migration
+// the other way needs no new marks. It gives the sides other names:
+//
+//	leaving, coming   becomes   opened, left    the first side stays in service
+//	left, coming      becomes   opened, left    the side that was closed last has all marks
+//	left, opened      becomes   coming, leaving
+//
+// The side that is to take calls changes last where it opens, and the one that takes none
+// changes first where it closes, so that a kill between the two leaves a pair of the table.
+// Marks are removed only while no call reads them: on a side that is open, or takes no
+// calls. To remove all marks and write those of the other side would do as well, but both
+// sides would refuse calls as long as that takes.
+//
+// # Several movers
+//
+// One mover at a time holds both sides. One that is stopped for longer than its hold, and
+// then goes on, may meet another that has turned round. So each mover begins with a new
+// epoch on both sides. Sides and marks are changed, and notices taken out, only under the
+// epoch that the mover knows; in and end compare the number of the batch.
 package move

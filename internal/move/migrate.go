@@ -2,10 +2,8 @@ package move
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"notifier/internal/fleet"
@@ -95,6 +93,7 @@ type migrator struct {
 	MigrateOptions
 	from, to *store.Store
 	homes    [2]string
+	sides    [2]store.Side // as they are, of from and to
 	id       string
 	clocks   clocks
 	total    int64
@@ -233,11 +232,6 @@ func (m *migrator) run(ctx context.Context) error {
 		return err
 	}
 	m.done.Begun = true
-	for place := range m.to.Space().Places() { // of a migration the other way
-		if err := m.to.FinishLeaving(ctx, m.from, place); err != nil {
-			return err
-		}
-	}
 	if err := m.finish(ctx); err != nil {
 		return err
 	}
@@ -249,7 +243,7 @@ func (m *migrator) run(ctx context.Context) error {
 		}
 		m.total += n
 	}
-	if far := m.to.Side().State; far != store.SideOpened && far != store.SideOpen {
+	if m.sides[1].State == store.SideComing {
 		if err := m.cross(ctx); err != nil {
 			return err
 		}
@@ -271,67 +265,6 @@ func (m *migrator) finish(ctx context.Context) error {
 	return nil
 }
 
-// begin sees to it that both sides stand as they must, and that nobody else's migration
-// is under way on either.
-func (m *migrator) begin(ctx context.Context) (err error) {
-	for i, s := range []*store.Store{m.from, m.to} {
-		if m.homes[i], err = s.Home(ctx); err != nil {
-			return err
-		}
-		if err := s.Spread(ctx); err != nil {
-			return err
-		}
-	}
-	if m.homes[0] == m.homes[1] {
-		return fmt.Errorf("%w: both addresses lead to the same Redis and namespace, or the new side is a copy of the old one (%s has the same home)",
-			ErrRefused, m.to.Space().Meta())
-	}
-	if left, err := m.from.Drained(ctx, nil); err != nil || left > 0 {
-		n := m.from.Space().Now().Shards
-		return errors.Join(err, refusedIf(left > 0, fmt.Sprintf("the old side's last reshard is not over: notices are left in %s, claimed, awaiting a report, or not moved yet. "+
-			"Report those, run notifier reshard --to %d until it leaves none, and then this again", formerShards(left), n)))
-	}
-	a, b := m.from.Side(), m.to.Side()
-	if err := m.choose(ctx, a, b); err != nil {
-		return err
-	}
-	if b.ID != m.id {
-		if err := m.forget(ctx, m.to); err != nil {
-			return err
-		}
-		// Before the new side can write: the history belongs to the identity.
-		id, err := m.from.Identity(ctx)
-		if err != nil {
-			return err
-		}
-		came := fmt.Sprintf("%d %d", time.Now().Unix(), m.from.Space().Now().Shards)
-		if err := m.step("coming", func() error {
-			return m.to.SetSide(ctx, store.Side{State: store.SideComing, ID: m.id, Other: m.homes[0]}, "came", came, "id", id)
-		}); err != nil {
-			return err
-		}
-		m.Say(m.Names[1] + " is coming: its instances deliver, and answer calls that schedule or change notices with 503 moved until all is there")
-	}
-	if m.to.Side().State == store.SideComing {
-		if err := m.settings(ctx); err != nil {
-			return err
-		}
-		if err := m.able(ctx, m.to, true); err != nil {
-			return err
-		}
-	}
-	if a.ID == m.id && (a.State == store.SideLeaving || a.State == store.SideLeft) {
-		return nil
-	}
-	if err := m.forget(ctx, m.from); err != nil {
-		return err
-	}
-	m.Say(m.Names[0] + " is being left: what has moved is answered with 503 moved there, all else as before")
-	return m.step("leaving", func() error {
-		return m.from.SetSide(ctx, store.Side{State: store.SideLeaving, ID: m.id, Other: m.homes[1]})
-	})
-}
-
 func formerShards(n int) string {
 	if n == 1 {
 		return "1 former shard"
@@ -344,54 +277,6 @@ func refusedIf(yes bool, text string) error {
 		return fmt.Errorf("%w: %s", ErrRefused, text)
 	}
 	return nil
-}
-
-// choose says by which id the migration goes, which is that of one that was begun.
-func (m *migrator) choose(ctx context.Context, a, b store.Side) error {
-	back := b.Other == m.homes[0] // the new side knows the old one
-	going := a.State == store.SideLeaving || a.State == store.SideLeft
-	switch {
-	case going && a.Other != m.homes[1]:
-		return refusedIf(true, "the old side's notices move, or have moved, to another Redis than "+m.Names[1]+": give the address of that one, or bring them back first")
-	case a.State == store.SideComing && a.Other != m.homes[1]:
-		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: run that to its end first")
-	case going:
-		m.id = a.ID
-	case b.State == store.SideComing && back:
-		m.id = b.ID
-	default:
-		m.id = rand.Text()
-	}
-	if b.ID == m.id {
-		return nil
-	}
-	if a.State == store.SideOpened && a.Other != m.homes[1] {
-		for place := range m.from.Space().Places() {
-			if was, _, err := m.from.Elsewhere(ctx, place, 0, 1); err != nil || len(was) > 0 {
-				return errors.Join(err, refusedIf(len(was) > 0, "some notices of the last migration to "+m.Names[0]+" have not come yet: run that one again first"))
-			}
-		}
-	}
-	switch b.State {
-	case store.SideLeft, store.SideLeaving:
-		return refusedIf(!back, m.Names[1]+" is being left, or was, for another Redis")
-	case store.SideComing, store.SideOpened:
-		return refusedIf(!back, "notices come to "+m.Names[1]+" from another Redis: run that to its end first")
-	}
-	for place := range m.to.Space().Places() {
-		n, err := m.to.Records(ctx, place)
-		if err != nil || n > 0 {
-			return errors.Join(err, refusedIf(n > 0, m.Names[1]+" keeps notices of its own under this namespace: migrate to an empty one"))
-		}
-	}
-	return nil
-}
-
-// forget forgets which notices of a side were elsewhere in a former migration.
-func (m *migrator) forget(ctx context.Context, s *store.Store) error {
-	return eachElsewhere(ctx, s, func(place int, was map[string]string) error {
-		return m.step("forget", func() error { return s.DropElsewhere(ctx, place, slices.Collect(mapKeys(was))) })
-	})
 }
 
 // eachElsewhere goes through what is on the other side.
@@ -426,7 +311,7 @@ func (m *migrator) pauses(ctx context.Context) error {
 
 // cross moves what is not claimed, and opens the new side.
 func (m *migrator) cross(ctx context.Context) error {
-	if m.from.Side().State == store.SideLeaving {
+	if m.sides[0].State == store.SideLeaving {
 		for _, kind := range []store.Kind{store.KindSettled, store.KindDead} {
 			if _, err := m.pass(ctx, kind); err != nil {
 				return err
@@ -442,9 +327,7 @@ func (m *migrator) cross(ctx context.Context) error {
 				break
 			}
 		}
-		if err := m.step("left", func() error {
-			return m.from.SetSide(ctx, store.Side{State: store.SideLeft, ID: m.id, Other: m.homes[1]})
-		}); err != nil {
+		if err := m.set(ctx, 0, store.SideLeft); err != nil {
 			return err
 		}
 	}
@@ -454,9 +337,7 @@ func (m *migrator) cross(ctx context.Context) error {
 		m.reopen(ctx)
 		return err
 	}
-	err := m.step("opened", func() error {
-		return m.to.SetSide(ctx, store.Side{State: store.SideOpened, ID: m.id, Other: m.homes[0]})
-	})
+	err := m.set(ctx, 1, store.SideOpened)
 	m.done.RefusedMS = time.Since(closed).Milliseconds()
 	if err != nil {
 		return err // who knows whether it is open
@@ -482,7 +363,7 @@ func (m *migrator) last(ctx context.Context) error {
 	if err := m.pauses(ctx); err != nil {
 		return err
 	}
-	return m.announce(ctx)
+	return m.announce(ctx, 0)
 }
 
 // reopenFor is how long it is tried to open the old side again.
@@ -496,38 +377,9 @@ func (m *migrator) reopen(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), reopenFor)
 	defer stop()
-	if m.from.SetSide(ctx, store.Side{State: store.SideLeaving, ID: m.id, Other: m.homes[1]}) == nil {
+	if m.change(ctx, 0, store.SideLeaving) == nil {
 		m.Say(m.Names[0] + " takes such calls again, since this is not done")
 	}
-}
-
-// announce tells the new side which notices are still to come.
-func (m *migrator) announce(ctx context.Context) error {
-	for _, prefix := range m.from.Prefixes() {
-		for place := range m.from.Space().Places() {
-			p := keys.Partition{Prefix: prefix, Shard: place}
-			for cursor := uint64(0); ; {
-				ks, next, err := m.from.Kept(ctx, p, cursor, scanned)
-				if err != nil {
-					return err
-				}
-				by := map[int][]string{}
-				for _, k := range ks {
-					shard := m.to.Space().Shard(k)
-					by[shard] = append(by[shard], k)
-				}
-				for shard, some := range by {
-					if err := m.step("announce", func() error { return m.to.SetElsewhere(ctx, shard, some) }); err != nil {
-						return err
-					}
-				}
-				if cursor = next; cursor == 0 {
-					break
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // late moves what has stayed, as long as it is worth waiting for.
@@ -547,13 +399,11 @@ func (m *migrator) late(ctx context.Context) error {
 		case <-time.After(lateEvery):
 		}
 	}
-	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.to.Side().State != store.SideOpened {
+	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.sides[1].State != store.SideOpened {
 		return nil
 	}
-	if err := m.forget(ctx, m.to); err != nil { // what has ended on the old side and is not kept
+	if err := m.forget(ctx, 1); err != nil { // the marks of notices that have ended on the old side and are not kept
 		return err
 	}
-	return m.step("open", func() error {
-		return m.to.SetSide(ctx, store.Side{State: store.SideOpen, ID: m.id, Other: m.homes[0]})
-	})
+	return m.set(ctx, 1, store.SideOpen)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,18 +18,18 @@ import (
 // Notices that go to another Redis: out, in and end as from a former shard, with the
 // Store of the other side as the place they go to. See package move.
 
-// Way leads to another Redis. What falls due within Near, or has just done so, does not
-// take it.
+// Way leads to another Redis, from a side that is being left, or was. What falls due within
+// Near, or has just done so, does not take it.
 type Way struct {
 	Far  *Store
+	Side Side
 	Near time.Duration
 }
 
 // SendOff takes notices of a side that is being left out of one shard, on their way to one
 // of another Redis.
 func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to int, ks []string) (Moving, Staying, error) {
-	far := way.Far
-	id := s.Side().ID
+	far, id := way.Far, way.Side.ID
 	l := Moving{From: from, To: to, far: id + "/" + s.space.Tag(from.Shard)}
 	if err := far.Room(ctx, to); err != nil {
 		return l, Staying{}, fmt.Errorf("the new side: %w", err)
@@ -43,7 +44,7 @@ func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to in
 	}
 	args := []any{id + "/" + far.space.Tag(to), from.Prefix, maxMovingBytes, last, way.Near.Milliseconds(), timers}
 	l, held, err := s.moveOut(ctx, l, args, ks, func(v *view) bool {
-		return v.side.ID == id && (v.side.State == SideLeaving || v.side.State == SideLeft)
+		return v.side == way.Side
 	})
 	if err != nil {
 		return l, held, err
@@ -204,16 +205,49 @@ func (s *Store) KeptOf(ctx context.Context, p keys.Partition, kind Kind, cursor 
 	return ks, next, nil
 }
 
-// SetElsewhere notes that notices of a shard are still to come from another Redis.
-func (s *Store) SetElsewhere(ctx context.Context, shard int, ks []string) error {
+//go:embed lua/marks.lua
+var marksSource string
+
+var marksScript = newScript("marks", marksSource, false)
+
+// Mark marks notices of a shard as being on the other side, but for those of which this
+// side has a record. It is ErrUnavailable where the side is not at any more: another mover
+// has changed it, and a mark that this one would write may be wrong by now.
+func (s *Store) Mark(ctx context.Context, at Side, shard int, ks []string) error {
+	return s.mark(ctx, at, shard, "+", ks)
+}
+
+// Unmark removes the marks of notices, on the same condition.
+func (s *Store) Unmark(ctx context.Context, at Side, shard int, ks []string) error {
+	return s.mark(ctx, at, shard, "-", ks)
+}
+
+func (s *Store) mark(ctx context.Context, at Side, shard int, op string, ks []string) error {
 	if len(ks) == 0 {
 		return nil
 	}
-	fields := make([]any, 0, 2*len(ks))
+	args := []any{op}
 	for _, k := range ks {
-		fields = append(fields, k, "?")
+		args = append(args, k)
 	}
-	return s.wrapped("elsewhere", s.c.HSet(ctx, s.space.Elsewhere(shard), fields...).Err())
+	err := s.knowing(ctx, s.space.Base(shard), func(v *view) *redis.Cmd {
+		switch {
+		case v.side.Epoch > at.Epoch && v.side.sorts():
+			cmd := redis.NewCmd(ctx)
+			cmd.SetErr(errOvertaken)
+			return cmd
+		case v.side.sorts() != at.sorts(), at.sorts() && v.side != at:
+			return outdated(ctx)
+		}
+		names := []string{s.space.Elsewhere(shard)}
+		if op == "+" {
+			for _, p := range v.coveringAny(ks) {
+				names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: shard}))
+			}
+		}
+		return s.send(ctx, v, marksScript, names, args)
+	}).Err()
+	return s.wrapped(marksScript.op, err)
 }
 
 // Elsewhere reads which notices of a shard are on the other side, some at a time, each
@@ -228,14 +262,6 @@ func (s *Store) Elsewhere(ctx context.Context, shard int, cursor uint64, n int64
 		was[both[i]] = both[i+1]
 	}
 	return was, next, nil
-}
-
-// DropElsewhere forgets some of that.
-func (s *Store) DropElsewhere(ctx context.Context, shard int, ks []string) error {
-	if len(ks) == 0 {
-		return nil
-	}
-	return s.wrapped("elsewhere", s.c.HDel(ctx, s.space.Elsewhere(shard), ks...).Err())
 }
 
 // Absent is which of some keys of a shard no prefix has.

@@ -26,7 +26,7 @@ func Wrap(op string, err error) error {
 // kind is what callers tell err apart by, nil for what is a defect, or the
 // caller's own doing.
 func kind(err error) error {
-	if errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrNotSynced) || errors.Is(err, ErrMoved) {
+	if errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrNotSynced) || errors.Is(err, ErrMoved) || errors.Is(err, errOvertaken) {
 		return nil // which say all
 	}
 	var answer redis.Error

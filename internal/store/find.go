@@ -34,7 +34,7 @@ var findScript = newScript("find", findSource, false)
 // lies.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 	for range maxMoves {
-		open := len(s.Formers())
+		open, sorted := len(s.Formers()), s.Side().sorts()
 		at, err := s.where(ctx, key)
 		if err != nil {
 			return Found{}, err
@@ -46,10 +46,10 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if s.IsFormer(at) || s.refilled(open) {
 			continue
 		}
-		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !s.Side().sorts() {
+		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !sorted && !s.Side().sorts() {
 			return f, err
 		}
-		// It may have come between the two looks.
+		// It may have arrived since the first look, and the side may have opened.
 		return s.findIn(ctx, at, prefix, key)
 	}
 	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)

@@ -169,7 +169,10 @@ func FuzzReplies(f *testing.F) {
 				_, arrived := s.Arrive(ctx, m)
 				return errors.Join(err, arrived, s.MoveEnd(ctx, m, nil))
 			},
-			func() error { return s.SetSide(ctx, Side{State: SideLeaving, ID: "m", Other: "x"}) },
+			func() error {
+				_, err := s.SetSide(ctx, s.Side(), Side{State: SideLeaving, ID: "m", Other: "x"})
+				return err
+			},
 			func() error { _, err := s.Resharding(ctx, "mine", time.Second); return err },
 			func() error { return s.EndSession(ctx, "x", time.Second) },
 		} {

@@ -168,21 +168,24 @@ var sideSource string
 // What is full must still learn that it takes calls again.
 var sideScript = newScript("side", sideSource, false).anywhere()
 
-// SetSide says how this Redis stands from now on, with the next epoch, in notifier:meta
-// and then in each shard, and tells all instances. fields stand beside it. It is
-// ErrUnavailable if the side has changed meanwhile.
-func (s *Store) SetSide(ctx context.Context, side Side, fields ...any) error {
-	now := s.Side()
-	side.Epoch = now.Epoch + 1
-	done, err := s.bare(ctx, sideScript, []string{s.space.Meta()}, append([]any{now.Epoch, side.String()}, fields...))
+// errOvertaken says that another mover has changed a side.
+var errOvertaken = fmt.Errorf("%w: another migration has begun meanwhile", ErrUnavailable)
+
+// SetSide changes how this Redis stands from was to next, with the next epoch, in
+// notifier:meta and then in each shard, and publishes it to all instances. fields are
+// written beside it. It returns the side as it is written. It is ErrUnavailable if the side
+// is not was any more.
+func (s *Store) SetSide(ctx context.Context, was, next Side, fields ...any) (Side, error) {
+	next.Epoch = was.Epoch + 1
+	done, err := s.bare(ctx, sideScript, []string{s.space.Meta()}, append([]any{was.Epoch, next.String()}, fields...))
 	if err != nil {
-		return err
+		return was, err
 	}
 	if done == 0 {
-		return fmt.Errorf("%w: another migration has begun meanwhile", ErrUnavailable)
+		return was, errOvertaken
 	}
-	s.side.Store(&side)
-	return s.Spread(ctx)
+	s.side.Store(&next)
+	return next, s.Spread(ctx)
 }
 
 // Home names this Redis, with its namespace, apart from all others. It is chosen when it

@@ -12,7 +12,10 @@
 // There are worlds of several kinds ([kind]): of one prefix; of moves from one
 // prefix to another; of adopted timers, whose events Redis itself sends; of reshards,
 // in which other shards take the place of those there are. Of these there are such, too,
-// in which each shard forgets for itself, as the nodes of a cluster do ([parted]).
+// in which each shard forgets for itself, as the nodes of a cluster do ([parted]). In worlds
+// of migrations notices move between two servers, and back at any command of a mover
+// ([ferry]). In every world a key is claimable in one place at most, unless a node has
+// lost writes.
 //
 // What fails is shrunk to a short story by pgregory.net/rapid. The second part
 // runs instances at once, records what each call was asked and answered, and has

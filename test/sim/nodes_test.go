@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +84,7 @@ func (l *lab) part(rt *rapid.T) {
 		w.stores = append(w.stores, w.newStore())
 	}
 	rt.Repeat(map[string]func(*rapid.T){
-		"":         func(t *rapid.T) { w.t = t; w.steps++; w.note() },
+		"":         func(t *rapid.T) { w.t = t; w.steps++; w.note(); w.claimable() },
 		"schedule": w.schedule,
 		"deliver":  func(t *rapid.T) { w.deliver(pick(t, "instance", w.stores), w.place(t)) },
 		"announce": w.announce,
@@ -146,6 +147,21 @@ func (w *parted) note() {
 		here, away := w.lie(p)
 		for _, k := range append(here, away...) {
 			n.seen[k] = true
+		}
+	}
+}
+
+// claimable: a notice is claimable in one place at most, unless a place has forgotten that
+// it lay there, or that it did no more.
+func (w *parted) claimable() {
+	ks := slices.Sorted(maps.Keys(w.facts))
+	counts, err := claimableIn(w.ctx, ks, w.plain)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, k := range ks {
+		if counts[i] > 1 && w.facts[k].again == 0 {
+			w.t.Fatalf("%s is claimable in %d places", k, counts[i])
 		}
 	}
 }

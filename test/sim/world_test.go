@@ -332,6 +332,7 @@ return {entries, records, reply}`)
 
 // look compares Redis with the model.
 func (w *world) look() {
+	w.lookClaimable()
 	if w.kind == reshards {
 		w.lookEverywhere()
 		return

@@ -1,0 +1,591 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"notifier/internal/keys"
+	"notifier/internal/move"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// In a world of migrations notices move between two servers, to and fro, while producers
+// call both sides and instances of both claim and settle. A mover is killed at any of its
+// commands, before or after it; the next one goes the same way or turns round. A mover may
+// also be stopped for so long that another one takes its place, and then go on.
+//
+// After each step a notice is in one place, or on its way, and claimable in one place at
+// most. A call on either side may be refused as moved. It never answers that an existing
+// notice is not found, and never creates its key again.
+
+// mostCommands is about how many commands a mover sends.
+const mostCommands = 120
+
+// shore is one of the two servers.
+type shore struct {
+	name   string
+	srv    *redistest.Server
+	plain  *redis.Client
+	conn   *store.Conn // of its instances
+	tap    *tap        // on that
+	stores [2]*store.Store
+	begun  bool // it knows of a migration, so that producers may call it
+}
+
+// ferry is one run.
+type ferry struct {
+	t      *rapid.T
+	ctx    context.Context
+	shores [2]*shore
+	facts  [4]condition
+	jobs   []*task
+	steps  *int
+	serial int
+	depth  int // of movers between the commands of calls, and calls between those of movers
+}
+
+// condition is the reference model of a key.
+type condition struct {
+	state  notice.State // "", scheduled (also while it is claimed), delivered, cancelled, dead
+	made   notice.Made
+	far    bool // due in an hour
+	holder string
+	lasts  bool // the holder's lease
+	lapses int
+}
+
+// task is a claim of an instance.
+type task struct {
+	on    *shore
+	key   int
+	token string
+	made  notice.Made
+	claim store.Claim
+}
+
+func (f *condition) held() bool { return f.state == notice.Scheduled && f.holder != "" && f.lasts }
+
+// TestMigrationsTurnedRound is the world of migrations.
+func TestMigrationsTurnedRound(t *testing.T) {
+	l, begun, want := &lab{}, time.Now(), *stepsFlag*migrationsPercent/100
+	shores := newShores(t)
+	from := seed(*seedFlag)
+	l.repeat(t, from, want, 10*time.Second, func(rt *rapid.T) { newFerry(rt, shores, &l.steps).run(rt) })
+	summarize(&summary.lines, "- %d steps in worlds of migrations between two servers, turned round and killed at any command, from seed %d on, in %.0f s: nothing found.",
+		l.steps, from, time.Since(begun).Seconds())
+}
+
+// migrationsPercent is how much of the steps is taken in worlds of migrations.
+const migrationsPercent = 20
+
+func newShores(t *testing.T) (shores [2]*shore) {
+	t.Helper()
+	for i, name := range []string{"A", "B"} {
+		srv := redistest.Start(t)
+		c, err := store.Open(store.Address{URL: srv.URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		s := &shore{name: name, srv: srv, plain: srv.Client(), conn: c, tap: &tap{}}
+		c.AddHook(s.tap)
+		shores[i] = s
+	}
+	return shores
+}
+
+func newFerry(t *rapid.T, shores [2]*shore, steps *int) *ferry {
+	w := &ferry{t: t, ctx: context.Background(), shores: shores, steps: steps}
+	for i, s := range shores {
+		s.tap.clear()
+		if err := s.plain.FlushDB(w.ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		s.begun = i == 0
+		for j := range s.stores {
+			s.stores[j] = w.newStore(s, i+1)
+		}
+	}
+	return w
+}
+
+func (w *ferry) run(rt *rapid.T) {
+	rt.Repeat(map[string]func(*rapid.T){
+		"":           func(t *rapid.T) { w.t = t; *w.steps++; w.look() },
+		"schedule":   func(t *rapid.T) { w.during(t, func() { w.schedule(t) }) },
+		"cancel":     func(t *rapid.T) { w.during(t, func() { w.amend(t, store.Cancel) }) },
+		"reschedule": func(t *rapid.T) { w.during(t, func() { w.amend(t, store.Reschedule) }) },
+		"fire":       func(t *rapid.T) { w.during(t, func() { w.amend(t, store.Fire) }) },
+		"find":       func(t *rapid.T) { w.during(t, func() { w.find(t) }) },
+		"claim":      w.claim,
+		"settle":     w.settle,
+		"die":        w.die,
+		"forget":     w.forget,
+		"begin":      w.begin,
+		"migrate":    func(t *rapid.T) { w.migrate(t, rapid.IntRange(0, 1).Draw(t, "from"), w.killed(t)) },
+		"stop":       w.stop,
+	})
+	w.end()
+}
+
+func (w *ferry) say(format string, args ...any) { w.t.Logf(format, args...) }
+
+// newStore is the store of an instance; the first one of a side writes so many shards.
+func (w *ferry) newStore(s *shore, shards int) *store.Store {
+	now, _, err := store.Discover(w.ctx, s.conn, keys.Space{Namespace: space.Namespace}, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if s.plain.Exists(w.ctx, space.Meta()).Val() == 0 {
+		now.Shards = shards
+	}
+	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: now, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	if err := x.Detect(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := x.Learn(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	return x
+}
+
+// begin starts an instance in the place of another.
+func (w *ferry) begin(t *rapid.T) {
+	s := w.shores[rapid.IntRange(0, 1).Draw(t, "side")]
+	s.stores[rapid.IntRange(0, 1).Draw(t, "instance")] = w.newStore(s, 1)
+}
+
+// caller is a side that a producer calls, and the instance that answers.
+func (w *ferry) caller(t *rapid.T) (*shore, *store.Store) {
+	s := w.shores[rapid.IntRange(0, 1).Draw(t, "side")]
+	if !s.begun {
+		s = w.shores[0]
+	}
+	return s, s.stores[rapid.IntRange(0, 1).Draw(t, "instance")]
+}
+
+// during makes a call, and lets a mover come between two of its commands.
+func (w *ferry) during(t *rapid.T, call func()) {
+	if w.depth > 0 || rapid.IntRange(0, 2).Draw(t, "meanwhile") > 0 {
+		call()
+		return
+	}
+	from, at := rapid.IntRange(0, 1).Draw(t, "meanwhile from"), rapid.IntRange(1, 3).Draw(t, "behind command")
+	for _, s := range w.shores {
+		s.tap.interrupt(at, func() {
+			w.depth++
+			defer func() { w.depth-- }()
+			_ = w.migrate(t, from, w.killed(t))
+		})
+	}
+	call()
+	for _, s := range w.shores {
+		s.tap.clear()
+	}
+}
+
+func (w *ferry) drawKey(t *rapid.T) (int, *condition) {
+	k := rapid.IntRange(0, len(w.facts)-1).Draw(t, "key")
+	return k, &w.facts[k]
+}
+
+func (w *ferry) schedule(t *rapid.T) {
+	s, x := w.caller(t)
+	k, f := w.drawKey(t)
+	r := store.Request{Key: key(k), Content: notice.Content{Body: []byte("1")}}
+	far := rapid.IntRange(0, 3).Draw(t, "due") > 0
+	if far {
+		r.Delay = long
+	}
+	replaces := rapid.IntRange(0, 4).Draw(t, "replaces") == 0
+	if replaces {
+		r.OnDuplicate = store.Replace
+	}
+	w.say("key %d is scheduled on %s, far %v, replacing %v; there is %q", k, s.name, far, replaces, f.state)
+	out, err := x.Schedule(w.ctx, x.Space().Partition(prefix, r.Key), []store.Request{r})
+	if err == nil {
+		err = out[0].Err
+	}
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		w.say("moved")
+		return
+	case err != nil:
+		t.Fatalf("schedule key %d: %v", k, err)
+	case out[0].Created && f.state != "" && !replaces:
+		t.Fatalf("key %d is created on %s, and exists already: %s, made %d", k, s.name, f.state, f.made)
+	case out[0].Created && f.state != "" && !out[0].Replaced:
+		t.Fatalf("key %d is created on %s and replaces nothing, and exists already: %s", k, s.name, f.state)
+	case !out[0].Created && (f.state == "" || out[0].Made != f.made):
+		t.Fatalf("key %d made %d is found on %s; there is %q made %d", k, out[0].Made, s.name, f.state, f.made)
+	}
+	if out[0].Created {
+		*f = condition{state: notice.Scheduled, made: out[0].Made, far: far}
+	}
+}
+
+func (w *ferry) amend(t *rapid.T, op store.Amendment) {
+	s, x := w.caller(t)
+	k, f := w.drawKey(t)
+	w.say("%s of key %d on %s; there is %q", op, k, s.name, f.state)
+	c, err := x.Amend(w.ctx, prefix, key(k), op, store.When{Delay: long})
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		w.say("moved")
+		return
+	case errors.Is(err, store.ErrNotFound):
+		if f.state != "" {
+			t.Fatalf("key %d is not found on %s, and is %s", k, s.name, f.state)
+		}
+		return
+	case err != nil:
+		t.Fatalf("%s of key %d: %v", op, k, err)
+	case c.Made != f.made:
+		t.Fatalf("%s of key %d made %d; there is %q made %d", op, k, c.Made, f.state, f.made)
+	case !c.Done:
+		return
+	}
+	switch op {
+	case store.Cancel:
+		*f = condition{state: notice.Cancelled, made: f.made}
+	default:
+		f.far, f.lapses, f.holder = op == store.Reschedule, 0, ""
+	}
+}
+
+func (w *ferry) find(t *rapid.T) {
+	s, x := w.caller(t)
+	k, f := w.drawKey(t)
+	w.say("key %d is read on %s; there is %q", k, s.name, f.state)
+	got, err := x.Find(w.ctx, prefix, key(k))
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		w.say("moved")
+	case errors.Is(err, store.ErrNotFound):
+		if f.state != "" {
+			t.Fatalf("key %d is not found on %s, and is %s", k, s.name, f.state)
+		}
+	case err != nil:
+		t.Fatalf("find key %d: %v", k, err)
+	case got.Made != f.made:
+		t.Fatalf("key %d made %d is found on %s; there is %q made %d", k, got.Made, s.name, f.state, f.made)
+	}
+}
+
+// claim claims notices that are due in a shard of a side.
+func (w *ferry) claim(t *rapid.T) {
+	s := w.shores[rapid.IntRange(0, 1).Draw(t, "side")]
+	x := s.stores[rapid.IntRange(0, 1).Draw(t, "instance")]
+	lease := store.Lease{For: short}
+	lasts := rapid.Bool().Draw(t, "lease lasts")
+	if lasts {
+		lease.For = long
+	}
+	w.claimIn(s, x, rapid.IntRange(0, x.Space().Places()-1).Draw(t, "place"), lease)
+}
+
+func (w *ferry) claimIn(s *shore, x *store.Store, place int, lease store.Lease) (n int) {
+	w.serial++
+	lease.Token = "t" + strconv.Itoa(w.serial)
+	got, err := x.Sweep(w.ctx, keys.Partition{Prefix: prefix, Shard: place}, lease, store.SweepOptions{Limit: 3})
+	if err != nil {
+		w.t.Fatalf("claim on %s: %v", s.name, err)
+	}
+	for _, c := range got.Won {
+		k := slices.IndexFunc(w.facts[:], func(f condition) bool { return f.state != "" && c.Made == f.made })
+		if k < 0 || key(k) != c.Key {
+			w.t.Fatalf("%s made %d is claimed on %s, and is no notice", c.Key, c.Made, s.name)
+		}
+		f := &w.facts[k]
+		w.say("key %d is claimed on %s by %s, the lease lasts %v", k, s.name, lease.Token, lease.For == long)
+		if f.state != notice.Scheduled || f.far || f.held() {
+			w.t.Fatalf("key %d is claimed on %s, and is %+v", k, s.name, *f)
+		}
+		f.holder, f.lasts = lease.Token, lease.For == long
+		f.lapses++
+		w.jobs = append(w.jobs, &task{s, k, lease.Token, c.Made, c})
+	}
+	if lease.For == short {
+		w.pass(s)
+	}
+	return len(got.Won)
+}
+
+// pass waits until short leases have ended.
+func (w *ferry) pass(s *shore) {
+	until := s.plain.Time(w.ctx).Val().Add(short + time.Millisecond)
+	for s.plain.Time(w.ctx).Val().Before(until) {
+		continue
+	}
+}
+
+func (w *ferry) settle(t *rapid.T) {
+	j := pick(t, "claim", w.jobs)
+	ending := pick(t, "ending", []store.Ending{store.EndDelivered, store.EndRetry, store.EndDead})
+	w.settleAs(j, ending, rapid.Bool().Draw(t, "in an hour"))
+}
+
+func (w *ferry) settleAs(j *task, ending store.Ending, far bool) {
+	w.jobs = slices.DeleteFunc(w.jobs, func(o *task) bool { return o == j })
+	f := &w.facts[j.key]
+	n := *j.claim.Notice
+	c := j.claim
+	c.Notice = &n
+	end := store.Settlement{Claim: c, Ending: ending}
+	if ending == store.EndRetry && far {
+		end.After = long
+	}
+	if ending == store.EndDead {
+		n.Reason = notice.ReasonGone
+	}
+	x := j.on.stores[0]
+	w.say("key %d is settled on %s by %s: %s, in an hour %v", j.key, j.on.name, j.token, ending, far)
+	out, err := x.Settle(w.ctx, c.Partition(), []store.Settlement{end})
+	if err != nil {
+		w.t.Fatalf("settle key %d: %v", j.key, err)
+	}
+	// A lease that has ended counts as long as no other claim has been made.
+	counts := f.state == notice.Scheduled && f.made == j.made && f.holder == j.token
+	if out[0].Stale == counts {
+		w.t.Fatalf("key %d is %+v; stale %v", j.key, *f, out[0].Stale)
+	}
+	if !counts {
+		return
+	}
+	f.holder, f.lapses = "", 0
+	switch ending {
+	case store.EndDelivered:
+		f.state = notice.Delivered
+	case store.EndDead:
+		f.state = notice.Dead
+	default:
+		f.far = far
+	}
+}
+
+// die ends an instance that has a claim.
+func (w *ferry) die(t *rapid.T) {
+	j := pick(t, "claim", w.jobs)
+	if w.facts[j.key].held() && w.facts[j.key].holder == j.token {
+		t.SkipNow() // its lease would hold the notice to the end
+	}
+	w.say("%s dies with key %d", j.token, j.key)
+	w.jobs = slices.DeleteFunc(w.jobs, func(o *task) bool { return o == j })
+}
+
+// forget ends the retention of a finalized notice.
+func (w *ferry) forget(t *rapid.T) {
+	k, f := w.drawKey(t)
+	if f.state != notice.Delivered && f.state != notice.Cancelled {
+		t.SkipNow()
+	}
+	for _, s := range w.shores {
+		x := s.stores[0]
+		if n, _, err := x.Forget(w.ctx, x.Space().Partition(prefix, key(k)), []string{key(k)}); err != nil {
+			t.Fatal(err)
+		} else if n == 1 {
+			w.say("key %d is forgotten on %s", k, s.name)
+			*f = condition{}
+			return
+		}
+	}
+}
+
+// killed is a mover that is killed at one of its commands, or not, and between whose
+// commands calls come.
+func (w *ferry) killed(t *rapid.T) *tap {
+	p := &tap{}
+	if rapid.IntRange(0, 3).Draw(t, "is killed") > 0 {
+		p.kill = rapid.IntRange(1, mostCommands).Draw(t, "at command")
+		p.after = rapid.Bool().Draw(t, "after it")
+	}
+	if w.depth == 0 {
+		for range rapid.IntRange(0, 3).Draw(t, "calls meanwhile") {
+			p.interrupt(rapid.IntRange(1, mostCommands).Draw(t, "behind command"), func() { w.meanwhile(t) })
+		}
+	}
+	return p
+}
+
+// stop runs a mover that is stopped behind one of its commands until another one has run in
+// its place, and then goes on.
+func (w *ferry) stop(t *rapid.T) {
+	p := &tap{}
+	p.interrupt(rapid.IntRange(10, mostCommands).Draw(t, "behind command"), func() {
+		w.depth++
+		defer func() { w.depth-- }()
+		w.say("the mover is stopped")
+		for range rapid.IntRange(1, 2).Draw(t, "movers") {
+			_ = w.migrate(t, rapid.IntRange(0, 1).Draw(t, "meanwhile from"), w.killed(t))
+		}
+		w.schedule(t)
+		w.say("the mover goes on")
+	})
+	for range rapid.IntRange(0, 2).Draw(t, "calls meanwhile") {
+		p.interrupt(rapid.IntRange(1, mostCommands).Draw(t, "behind command"), func() { w.meanwhile(t) })
+	}
+	_ = w.migrate(t, rapid.IntRange(0, 1).Draw(t, "from"), p)
+}
+
+// migrate runs a mover.
+func (w *ferry) migrate(t *rapid.T, from int, p *tap) error {
+	w.say("a mover begins, from %s to %s, killed at command %d, after it %v", w.shores[from].name, w.shores[1-from].name, p.kill, p.after)
+	done, err := w.mover(from, p)
+	w.say("the mover ends after %d commands: open %v, %v", p.n, done.Open, err)
+	if err != nil && !errors.Is(err, errKill) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, move.ErrRefused) {
+		t.Fatalf("the mover: %v", err)
+	}
+	return err
+}
+
+// mover is a process that moves.
+func (w *ferry) mover(from int, p *tap) (move.Migrated, error) {
+	var conns [2]*store.Conn
+	for i, s := range w.shores {
+		c, err := store.Open(store.Address{URL: s.srv.URL()})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c.AddHook(p)
+		defer func() { _ = c.Close() }()
+		conns[i] = c
+		w.plainly(s.plain.Del(w.ctx, space.Resharding()).Err()) // 15 s have passed
+	}
+	defer func() {
+		for _, s := range w.shores {
+			s.begun = s.begun || s.plain.HExists(w.ctx, space.Meta(), "side").Val()
+		}
+	}()
+	return move.Migrate(w.ctx, move.MigrateOptions{From: conns[from], To: conns[1-from], Names: [2]string{w.shores[from].name, w.shores[1-from].name},
+		Namespace: space.Namespace, MaxSkew: time.Hour, Force: true, Say: func(text string) { w.say("  %s", text) }, OnMoved: func(int, int64) {}})
+}
+
+func (w *ferry) plainly(err error) {
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// meanwhile is a call or a claim between two commands of a mover.
+func (w *ferry) meanwhile(t *rapid.T) {
+	w.depth++
+	defer func() { w.depth-- }()
+	for _, s := range w.shores {
+		s.begun = s.begun || s.plain.HExists(w.ctx, space.Meta(), "side").Val()
+	}
+	w.say("meanwhile:")
+	switch what := rapid.IntRange(0, 5).Draw(t, "meanwhile what"); {
+	case what == 0:
+		w.amend(t, store.Cancel)
+	case what == 1:
+		w.find(t)
+	case what == 2:
+		w.claim(t)
+	case what == 3 && len(w.jobs) > 0:
+		w.settle(t)
+	default:
+		w.schedule(t)
+	}
+	w.look()
+}
+
+// records counts, for each key, the records of a server, and the batches on their way out
+// of its shards that have it.
+var records = redis.NewScript(`
+local reply = {}
+local bases = {}
+for _, name in ipairs(redis.call('KEYS', 'notifier:{*}:layout')) do bases[#bases + 1] = string.sub(name, 1, -7) end
+for i = 2, #ARGV do
+  local there, away = 0, 0
+  for _, base in ipairs(bases) do
+    there = there + redis.call('HEXISTS', base .. 'records:' .. ARGV[1], ARGV[i])
+    away = away + redis.call('HEXISTS', base .. 'moving', ARGV[i])
+  end
+  reply[#reply + 1], reply[#reply + 2] = there, away
+end
+return reply`)
+
+// look compares both servers with the model.
+func (w *ferry) look() {
+	var ks []string
+	args := []any{prefix}
+	for k := range w.facts {
+		ks, args = append(ks, key(k)), append(args, key(k))
+	}
+	can, err := claimableIn(w.ctx, ks, w.shores[0].plain, w.shores[1].plain)
+	w.plainly(err)
+	var counts [2][]int64
+	for i, s := range w.shores {
+		counts[i], err = records.Run(w.ctx, s.plain, nil, args...).Int64Slice()
+		w.plainly(err)
+	}
+	for k, f := range w.facts {
+		there, away := counts[0][2*k]+counts[1][2*k], counts[0][2*k+1]+counts[1][2*k+1]
+		switch {
+		case there > 1 || can[k] > 1:
+			w.t.Fatalf("key %d, %+v, has %d records and is claimable in %d places", k, f, there, can[k])
+		case f.state != "" && there+away == 0:
+			w.t.Fatalf("key %d, %+v, is lost", k, f)
+		case f.state == "" && there > 0:
+			w.t.Fatalf("key %d exists, and should not", k)
+		}
+	}
+}
+
+// end lets a migration come to its end in either direction, and looks at all.
+func (w *ferry) end() {
+	from := 0
+	if w.shores[1].begun {
+		from = rapid.IntRange(0, 1).Draw(w.t, "at last from")
+	}
+	w.say("at last from %s", w.shores[from].name)
+	for round := 0; ; round++ {
+		for len(w.jobs) > 0 {
+			w.settleAs(w.jobs[0], store.EndDelivered, false)
+		}
+		for _, s := range w.shores {
+			for place := range s.stores[0].Space().Places() {
+				for w.claimIn(s, s.stores[0], place, store.Lease{For: long}) > 0 {
+					for len(w.jobs) > 0 {
+						w.settleAs(w.jobs[0], store.EndDelivered, false)
+					}
+				}
+			}
+		}
+		done, err := w.mover(from, &tap{})
+		if err != nil || !done.Open {
+			w.t.Fatalf("the migration comes to %+v, %v", done, err)
+		}
+		w.look()
+		if done.Claimed+done.Soon == 0 {
+			break
+		}
+		if round > 5 {
+			w.t.Fatalf("the migration has come to no end: %+v", done)
+		}
+	}
+	to := w.shores[1-from]
+	for k, f := range w.facts {
+		got, err := to.stores[1].Find(w.ctx, prefix, key(k))
+		switch {
+		case f.state == "" && errors.Is(err, store.ErrNotFound):
+		case err != nil || got.State != f.state || got.Made != f.made || got.Shard < 0:
+			w.t.Fatalf("key %d is %+v on %s, %v; want %+v", k, got, to.name, err, f)
+		}
+		if _, err := w.shores[from].stores[0].Find(w.ctx, prefix, key(k)); !errors.Is(err, store.ErrMoved) {
+			w.t.Fatalf("key %d on the side that was left: %v", k, err)
+		}
+	}
+	if side := to.stores[1].Side(); side.State != store.SideOpen {
+		w.t.Fatalf("%s is %s at last", to.name, side.State)
+	}
+}
