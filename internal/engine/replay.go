@@ -2,16 +2,18 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"notifier/internal/history"
 	"notifier/internal/replay"
+	"notifier/internal/store"
 )
 
 // MakeReplay chooses what a replay sends and begins with it, unless it is a dry
 // run. What has ended until now is meant, by Redis's clock.
 func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
-	if err := e.known(ctx); err != nil {
+	if err := e.replayable(ctx, dry); err != nil {
 		return nil, err
 	}
 	now, err := e.store.Now(ctx)
@@ -69,8 +71,23 @@ func (e *Engine) StopReplay(ctx context.Context, id string) (ok bool, err error)
 	return e.o.History.DB.StopReplay(ctx, id)
 }
 
+// replayable is store.ErrMoved while notices move to another Redis, or from it: a replay
+// would fail at once. A dry run sends nothing.
+func (e *Engine) replayable(ctx context.Context, dry bool) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	if side := e.store.Side(); !dry && side.State != store.SideOpen {
+		return fmt.Errorf("replay: %w", store.ErrMoved)
+	}
+	return nil
+}
+
 // ResumeReplay lets a stopped replay go on; ok is false if it is not stopped.
 func (e *Engine) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
+	if err := e.replayable(ctx, false); err != nil {
+		return false, err
+	}
 	if ok, err = e.o.History.DB.ResumeReplay(ctx, id); ok && e.begun.Load() {
 		e.replays.Wake()
 	}

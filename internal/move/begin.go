@@ -173,7 +173,7 @@ func (m *migrator) setOut(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		came := fmt.Sprintf("%d %d", time.Now().Unix(), m.from.Space().Now().Shards)
+		came := fmt.Sprintf("%d %d", time.Now().UnixMilli(), m.from.Space().Now().Shards)
 		if err := m.set(ctx, 1, store.SideComing, "came", came, "id", identity); err != nil {
 			return err
 		}

@@ -30,5 +30,7 @@
 // was scheduled then; the driver does not do it again, because it may have been
 // delivered. It is counted as neither sent nor skipped.
 //
-// How far it is stands by shard, so a replay whose shards have changed fails.
+// Progress is stored by shard. So a replay fails if its shards have changed, or if notices
+// move to another Redis or have moved there since it was made. While they move, no replay
+// is made or resumed.
 package replay

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"sync"
@@ -31,6 +32,8 @@ type Journal interface {
 type Sender interface {
 	Replay(ctx context.Context, r store.Replay, items []store.ReplayItem) ([]store.Replayed, error)
 	ReplayCounts(ctx context.Context, mark string) (map[string]int64, error)
+	// Came is when the last migration to this Redis began; zero if there was none.
+	Came() time.Time
 }
 
 // Options of a Driver.
@@ -161,6 +164,9 @@ func (d *drive) run(ctx context.Context) {
 			defer cancel()
 			_ = d.o.Journal.LeaveReplay(last, d.r.ID, d.as) // else its hold ends
 			return
+		case errors.Is(err, store.ErrMoved):
+			d.fail(ctx, "notices are being moved to another Redis, or from it: "+anew)
+			return
 		case err != nil:
 			d.wait = min(max(2*d.wait, leastWait), mostWait)
 			log.Warn("a replay does not go on at the moment; it is tried again", zap.Error(err))
@@ -191,14 +197,22 @@ func (d *drive) run(ctx context.Context) {
 	}
 }
 
-// outdated ends a replay that was made for other shards: how far it is, each of those
-// knows for itself.
+// anew ends the reason of a replay that has failed since notices have moved.
+const anew = "items that it has not sent by now need a new replay"
+
+// outdated ends a replay that was made for other shards, or on another Redis: its progress
+// is stored in each of those shards.
 func (d *drive) outdated(ctx context.Context) bool {
 	now := d.o.Space.Places()
-	if d.r.Shards != now {
-		d.fail(ctx, fmt.Sprintf("the shards have changed since it was made (%d, and %d now, former ones included); what it has not sent by now needs a new replay", d.r.Shards, now))
+	switch {
+	case d.r.Shards != now:
+		d.fail(ctx, fmt.Sprintf("the shards have changed since it was made (%d, and %d now, former ones included); %s", d.r.Shards, now, anew))
+	case d.r.Made.Before(d.o.Sender.Came()):
+		d.fail(ctx, "notices have moved to another Redis since it was made: "+anew)
+	default:
+		return false
 	}
-	return d.r.Shards != now
+	return true
 }
 
 // rest waits, and keeps the hold meanwhile; it reports false if that is lost.
@@ -272,6 +286,9 @@ func (d *drive) send(ctx context.Context, shard int, list []store.ReplayItem) er
 }
 
 func (d *drive) fail(ctx context.Context, reason string) {
+	if counts, err := d.o.Sender.ReplayCounts(ctx, d.r.Mark()); err == nil && len(counts) > 0 {
+		d.r.Counts = counts // some items of the last batch may have been sent
+	}
 	if d.end(ctx, history.ReplayFailed, reason) {
 		d.o.Logger.Error("a replay has failed", zap.String("replay", d.r.ID), zap.String("reason", reason))
 	}

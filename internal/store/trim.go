@@ -52,15 +52,28 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (int, e
 // more. The same holds where they have come from another Redis.
 func (s *Store) retain() int {
 	now := s.space.Now()
-	var came, from int64
-	if text, _ := s.came.Load().(string); text != "" {
-		if _, err := fmt.Sscan(text, &came, &from); err == nil && time.Since(time.Unix(came, 0)) <= s.o.Retention {
-			return s.o.Retain * max(1, (int(from)+now.Shards-1)/now.Shards)
-		}
+	if at, from := s.cameFrom(); from > 0 && time.Since(at) <= s.o.Retention {
+		return s.o.Retain * max(1, (from+now.Shards-1)/now.Shards)
 	}
 	if len(now.Replaced) == 0 || time.Since(time.Unix(s.since.Load(), 0)) > s.o.Retention {
 		return s.o.Retain
 	}
 	before := now.Replaced[len(now.Replaced)-1]
 	return s.o.Retain * max(1, (before+now.Shards-1)/now.Shards)
+}
+
+// Came is when the last migration to this Redis began; zero if there was none.
+func (s *Store) Came() time.Time {
+	at, _ := s.cameFrom()
+	return at
+}
+
+// cameFrom is the same, with the number of shards of the other side.
+func (s *Store) cameFrom() (at time.Time, shards int) {
+	text, _ := s.came.Load().(string)
+	var ms int64
+	if _, err := fmt.Sscan(text, &ms, &shards); err != nil {
+		return time.Time{}, 0
+	}
+	return time.UnixMilli(ms), shards
 }
