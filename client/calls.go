@@ -34,9 +34,10 @@ type Notice struct {
 	Key          string            `json:"key"`
 	ID           string            `json:"id"`
 	Route        string            `json:"route"`
-	State        string            `json:"state"` // Scheduled, Claimed, Delivered, Cancelled or Dead
-	Due          time.Time         `json:"due"`
-	Attempt      int               `json:"attempt"` // number of the coming attempt; 0 once the notice is finalized
+	State        string            `json:"state"`           // Scheduled, Claimed, Delivered, Cancelled or Dead
+	Due          time.Time         `json:"due"`             // as promised
+	NextAttempt  time.Time         `json:"next_attempt_at"` // of a scheduled notice: later than Due if it was postponed
+	Attempt      int               `json:"attempt"`         // number of the coming attempt; 0 once the notice is finalized
 	AttemptsMade int               `json:"attempts_made"`
 	MaxAttempts  int               `json:"max_attempts"`
 	URL          string            `json:"url"`

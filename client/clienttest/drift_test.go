@@ -219,7 +219,7 @@ func masked(v any) any {
 			v["errors"] = errs[:1]
 		}
 		for name, x := range v {
-			if slices.Contains([]string{"id", "due", "created_at", "settled_at", "at", "duration_ms", "url", "detail", "message"}, name) {
+			if slices.Contains([]string{"id", "due", "next_attempt_at", "created_at", "settled_at", "at", "duration_ms", "url", "detail", "message"}, name) {
 				v[name] = "•"
 				continue
 			}

@@ -12,7 +12,7 @@ import (
 
 // letterFields are those of a notice as listings and the history show it.
 var letterFields = []string{"key", "id", "state", "outcome", "reason", "due", "created_at", "settled_at", "ended_at", "attempt", "attempts_made", "ended_before", "ending",
-	"replay", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64", "body_kept", "route", "host", "max_attempts",
+	"replay", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64", "body_kept", "route", "host", "max_attempts", "next_attempt_at",
 	"body_size", "body_sha256", "on_duplicate"}
 
 // contentFields are those of them that say what is sent, and where.

@@ -90,6 +90,9 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	if n.state == client.Scheduled || n.state == client.Claimed {
 		v["attempt"] = n.used + 1
 	}
+	if n.state == client.Scheduled {
+		v["next_attempt_at"] = stamp(n.due)
+	}
 	for name, s := range map[string]string{"url": n.url, "audience": n.audience, "method": n.method, "content_type": n.contentType,
 		"reason": n.reason, "replay": n.replay} {
 		if s != "" {

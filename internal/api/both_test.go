@@ -279,7 +279,7 @@ func (d *driven) claim(key string) (*route.Route, store.Claim) {
 
 func (d *driven) end(r *route.Route, c store.Claim, res notice.Result) {
 	d.t.Helper()
-	out, err := d.Store().Settle(d.t.Context(), keys.Partition{Prefix: r.Prefix}, []store.Settlement{dispatch.End(r, &c, res, time.Now(), 12*time.Millisecond)})
+	out, err := d.Store().Settle(d.t.Context(), keys.Partition{Prefix: r.Prefix}, []store.Settlement{dispatch.End(r, &c, res, notice.Attempt{At: time.Now(), Duration: 12 * time.Millisecond}, notice.Waits{})})
 	if err != nil || out[0].Stale || out[0].Refused != "" {
 		d.t.Fatalf("%s cannot be settled: %+v, %v", c.Key, out, err)
 	}

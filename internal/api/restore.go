@@ -53,7 +53,7 @@ type RestoreRequest struct {
 
 var restoreFields = []string{"key", "id", "state", "outcome", "reason", "due", "created_at", "settled_at", "ended_at", "attempt", "attempts_made",
 	"ended_before", "ending", "replay", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64",
-	"body_kept", "unreadable", "route", "host", "max_attempts", "body_size", "body_sha256", "on_duplicate"}
+	"body_kept", "unreadable", "route", "host", "max_attempts", "next_attempt_at", "body_size", "body_sha256", "on_duplicate"}
 
 // restore serves POST /v1/notices/restore.
 func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {

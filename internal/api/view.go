@@ -38,7 +38,7 @@ type Notice struct {
 	ID           string            `json:"id" doc:"The webhook-id of its callbacks."`
 	Route        string            `json:"route" doc:"The name of its route."`
 	State        notice.State      `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead,replaced" doc:"replaced: another notice took its key; only from the history."`
-	Due          stamp             `json:"due" doc:"When the coming (or last) attempt is (was) due."`
+	Due          stamp             `json:"due" doc:"When the coming (or last) attempt is (was) promised. A postponement does not change it: see next_attempt_at."`
 	Attempt      int               `json:"attempt,omitempty" doc:"The number of the coming attempt, from 1. Absent once the notice is finalized."`
 	AttemptsMade int               `json:"attempts_made" doc:"The number of attempts so far."`
 	MaxAttempts  int               `json:"max_attempts" doc:"The attempts it may have in all."`
@@ -54,6 +54,7 @@ type Notice struct {
 	CreatedAt    stamp             `json:"created_at"`
 	SettledAt    *stamp            `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
 	Reason       string            `json:"reason,omitempty" doc:"Why it is dead."`
+	NextAttempt  *stamp            `json:"next_attempt_at,omitempty" doc:"When a scheduled notice is attempted next: later than due if it was postponed, because its host was busy or its breaker open, for example."`
 	Attempts     []Attempt         `json:"attempts" doc:"The last 20 attempts."`
 	Body         any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
 	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
@@ -76,7 +77,8 @@ func (a *api) view(f store.Found) Notice {
 	v := Notice{
 		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: coming(f), AttemptsMade: n.AttemptsMade, MaxAttempts: 1 + n.Redriven,
 		URL: redacted(n.URL), Audience: n.Audience, Method: n.Method, ContentType: n.EffectiveType(), CreatedAt: stamp(n.Made.Time()),
-		EndedBefore: n.Endings, Replay: n.Replay, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), Attempts: make([]Attempt, len(n.Attempts)),
+		EndedBefore: n.Endings, Replay: n.Replay, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), NextAttempt: stampOrNil(f.NextAttemptAt()),
+		Attempts: make([]Attempt, len(n.Attempts)),
 	}
 	ladder := n.Ladder
 	if r := a.routes.Prefix(n.Route); r != nil {
@@ -222,6 +224,9 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	}
 	if n.Reason != "" {
 		b = appendString(append(b, `,"reason":`...), string(n.Reason))
+	}
+	if at := f.NextAttemptAt(); !at.IsZero() {
+		b = appendStamp(append(b, `,"next_attempt_at":`...), at)
 	}
 	b = append(b, `,"attempts":`...)
 	if len(n.Attempts) == 0 {

@@ -182,7 +182,9 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	}
 	to, err := s.check(n)
 	if err != nil {
-		return s.finish(n, to, failure(&facts{}, err, 0))
+		res := s.finish(n, to, failure(&facts{}, err, 0))
+		res.Unsent = true
+		return res
 	}
 	began := time.Now()
 	pass, refused := s.limits.enter(to.port)
@@ -198,8 +200,10 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 		res = notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for its turn at the route's rate")
 		return res
 	}
+	waited := time.Since(began)
 	f := s.exchange(ctx, n, to, &tracker{began: began, first: pass.first}, nil)
 	res = s.finish(n, to, resultOf(&r.Ack, f))
+	res.Waited = waited
 	timedOut = res.Reason == notice.ReasonTimeout
 	return res
 }

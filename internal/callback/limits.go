@@ -211,10 +211,10 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 	if !ok {
 		done(errExcluded)
 		if after == 0 {
-			return nil, &deferral{notice.DeferredResult(notice.ReasonBusy, minAfter, fmt.Sprintf("the route's rate of %g/s is other instances'",
+			return nil, &deferral{notice.DeferredResult(notice.ReasonRate, minAfter, fmt.Sprintf("the route's rate of %g/s is other instances'",
 				l.pacer.whole)), l.holders(), ""}
 		}
-		return nil, put(notice.DeferredResult(notice.ReasonBusy, after, fmt.Sprintf("the route's rate of %g/s is used up", l.pacer.whole)))
+		return nil, put(notice.DeferredResult(notice.ReasonRate, after, fmt.Sprintf("the route's rate of %g/s is used up", l.pacer.whole)))
 	}
 	h.begin(now)
 	l.held[stood]++

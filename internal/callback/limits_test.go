@@ -228,7 +228,7 @@ func TestRateLinesUp(t *testing.T) {
 		}
 		var last time.Duration
 		for i := range 500 {
-			res := refusal(t, l, fmt.Sprint("host", i), notice.ReasonBusy)
+			res := refusal(t, l, fmt.Sprint("host", i), notice.ReasonRate)
 			if want := minAfter + time.Duration(i+1)*10*time.Millisecond; res.After != want {
 				t.Fatalf("the %dth comes back after %s, want %s", i+1, res.After, want)
 			}

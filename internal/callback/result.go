@@ -182,7 +182,9 @@ const frozen = time.Second
 // failure judges an exchange that broke.
 func failure(f *facts, err error, status int) notice.Result {
 	if f.cancelled && !isTimeout(err) {
-		return notice.DeferredResult(notice.ReasonShutdown, 0, "interrupted: this instance is stopping")
+		res := notice.DeferredResult(notice.ReasonShutdown, 0, "interrupted: this instance is stopping")
+		res.Unsent = false
+		return res
 	}
 	if f.overrun > frozen {
 		return notice.RetryResult(notice.ReasonInterrupted, fmt.Sprintf("interrupted: this instance did not run at the deadline of the call, which ended %s later",

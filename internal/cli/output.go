@@ -102,6 +102,9 @@ func (a *command) sayNotice(n *client.Notice) {
 	}
 	add("route", n.Route)
 	add("due", a.screen.when(n.Due))
+	if n.NextAttempt.After(n.Due) {
+		add("next attempt", a.screen.when(n.NextAttempt))
+	}
 	add("attempts", attempts)
 	add("url", n.URL)
 	add("audience", n.Audience)

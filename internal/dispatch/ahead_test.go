@@ -105,7 +105,7 @@ func TestClaimsAheadOfHandlersThatHangAreGivenBack(t *testing.T) {
 			t.Errorf("%d are claimed, want the 64 whose handlers hang", n)
 		}
 		for _, e := range s.ended {
-			if e.Ending == store.EndDeferred && (e.After != minDeferral || e.Claim.AttemptsMade != 0) {
+			if e.Ending == store.EndPostponed && (e.After != minDeferral || e.Claim.AttemptsMade != 0) {
 				t.Errorf("%+v: want due soon, no attempt used", e)
 			}
 		}

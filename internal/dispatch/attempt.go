@@ -22,6 +22,9 @@ type finished struct {
 	at       time.Time
 	took     time.Duration
 	lateness time.Duration
+	held     notice.Held  // of an exchange that began
+	waits    notice.Waits // until the attempt began
+	pushes   bool         // the settle makes the exchange
 	source   notice.Source
 	slot     bool // it still holds its slot
 }
@@ -42,7 +45,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	begin := j.now.Add(time.Since(j.at))
 	due := c.Due
 	if c.AwaitsReport {
-		due = c.Attention() // when the report was to come
+		due = c.Attention // when the report was to come
 	}
 	e := finished{at: begin, lateness: begin.Sub(due), source: source, slot: true}
 	countLapses(q.r, c, begin)
@@ -56,14 +59,17 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	case spent(q.r, c.Notice):
 		e.result = notice.DeadResult(notice.ReasonExhausted, "every attempt was lost before its end")
 	default:
-		q.d.o.OnLateness(q.r.Name, source, e.lateness)
+		e.waits = q.waits(j, begin)
 		from := time.Now()
 		e.result = q.handle(ctx, c.Notice)
 		e.took = time.Since(from)
+		if e.pushes = pushes(e.result.Push); !e.pushes {
+			q.observe(&e)
+		}
 		q.pace(e.took)
 		q.d.o.OnHandled(q.r.Name, e.took)
 	}
-	e.Settlement = End(q.r, c, e.result, e.at, e.took)
+	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
 	settles := q.shards.at(c.Shard).settles
 	if settles.Len() < maxUnsettled {
 		// The slot is for handlers; it need not wait until all is written down.
@@ -82,11 +88,28 @@ const maxUnsettled = 4 * maxBatch
 // whether it holds one.
 func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
 	c, source := j.claim, j.source
-	countLapses(q.r, c, j.now.Add(time.Since(j.at)))
+	now := j.now.Add(time.Since(j.at))
+	countLapses(q.r, c, now)
 	r := notice.DeferredResult(why, 0, "")
 	q.d.wg.Add(1)
-	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, time.Time{}, 0), result: r, attempt: c.NextAttempt(),
+	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r, attempt: c.NextAttempt(),
 		source: source, slot: slot})
+}
+
+// pushes reports whether the settle makes the exchange, which is a push.
+func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
+
+// observe takes the lateness of an exchange that began, and the cause that held it.
+// If none began, the notice keeps its due time, and is observed later.
+func (q *routeQueue) observe(e *finished) {
+	if e.result.Unsent {
+		return
+	}
+	e.lateness += e.result.Waited
+	waits := e.waits
+	waits.Add(notice.HeldRate, waits.Until.Add(e.result.Waited))
+	e.held = waits.Longest()
+	q.d.o.OnLateness(q.r.Name, e.source, e.held, e.lateness)
 }
 
 func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {
@@ -97,7 +120,7 @@ func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Res
 		}
 		if r.Outcome == notice.OutcomeRetry && errors.Is(context.Cause(ctx), ErrShutdown) {
 			// It was cut short by us, which is not the receiver's failure.
-			r = notice.DeferredResult(notice.ReasonShutdown, 0, r.Response)
+			r.Outcome, r.Reason, r.After = notice.OutcomeDeferred, notice.ReasonShutdown, 0
 		}
 	}()
 	return q.handler.Handle(ctx, q.r, n)
@@ -109,7 +132,7 @@ func countLapses(r *route.Route, c *store.Claim, now time.Time) {
 	if c.AwaitsReport {
 		return // the attempt was counted when it was handed over
 	}
-	at := c.Attention().Add(-r.Lease())
+	at := c.Attention.Add(-r.Lease())
 	if at.Before(c.Due) { // not known: the claim was found again
 		at = c.Due
 	}

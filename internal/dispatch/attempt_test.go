@@ -101,7 +101,7 @@ func TestDeferredLeavesItsSlotEarly(t *testing.T) {
 		r := testRoute("a", 1)
 		d := begin(options(s, w, 1, r))
 		after(time.Second)
-		if w.calls != 300 || w.top != 1 || s.endings()[store.EndDeferred] != 300 {
+		if w.calls != 300 || w.top != 1 || s.endings()[store.EndPostponed] != 300 {
 			t.Errorf("%d calls, %d at once, %v", w.calls, w.top, s.endings())
 		}
 		quiet(t, d)

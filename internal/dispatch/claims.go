@@ -174,6 +174,7 @@ func (q *routeQueue) claim(c call) {
 // had succeeded. The caller holds mu.
 func (q *routeQueue) failed(c call, err error) (first bool) {
 	l := q.shards.at(c.shard)
+	l.failedFor.begin(c.sent)
 	q.backlog.ask(c.shard, wantDue)
 	if c.over.holder != "" && c.looks == 0 {
 		q.remember(c.over)
@@ -194,6 +195,7 @@ func (q *routeQueue) failed(c call, err error) (first bool) {
 func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	l := q.shards.at(c.shard)
 	l.health.claimed()
+	l.failedFor.end(time.Now())
 	if claimed.More {
 		q.backlog.ask(c.shard, c.want)
 	}

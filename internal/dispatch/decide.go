@@ -19,8 +19,8 @@ const minDeferral = 10 * time.Millisecond
 type Decision struct {
 	Ending store.Ending
 	// Step is the ladder's delay before the next attempt, without jitter (of
-	// EndRetry). After is the least delay then, and the delay of EndDeferred and
-	// EndHanded.
+	// EndRetry). After is the least delay then, and the delay of EndDeferred,
+	// EndPostponed and EndHanded.
 	Step, After time.Duration
 	Counting    Counting
 	// Locked is how often the notice has been put off because of a lock since
@@ -52,9 +52,12 @@ const (
 //	retry, no step is left        dead       –                           0
 //	… of an interrupted attempt   retry      10 ms, three times at most  0
 //	dead                          dead       –                           0
-//	deferred                      deferred   as asked, 10 ms least       kept
-//	deferred by a shutdown        deferred   as asked                    kept
+//	deferred                      postponed  as asked, 10 ms least       kept
+//	deferred by a shutdown        postponed  as asked                    kept
 //	deferred by a lock            deferred   as asked, 10 ms least       one more
+//
+// A notice that is postponed keeps its due time: no exchange began, or this service
+// ended it, so the promise still holds. A lock, and a consumer's defer, make a new one.
 //
 // Deferrals and what is asked by Retry-After last a day at most. A push keeps
 // what is counted of locks, since its consumer may find the lock and put the
@@ -93,7 +96,7 @@ func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 }
 
 func deferral(n *notice.Notice, res notice.Result) Decision {
-	d := Decision{Ending: store.EndDeferred, After: min(max(res.After, 0), maxDelay), Locked: n.Locked}
+	d := Decision{Ending: store.EndPostponed, After: min(max(res.After, 0), maxDelay), Locked: n.Locked}
 	if d.After == 0 && res.Reason != notice.ReasonShutdown {
 		d.After = minDeferral
 	}
@@ -101,6 +104,7 @@ func deferral(n *notice.Notice, res notice.Result) Decision {
 		d.Counting = CountUndone
 	}
 	if res.Reason == notice.ReasonLocked {
+		d.Ending = store.EndDeferred
 		d.Locked++
 	}
 	return d
@@ -127,6 +131,9 @@ func (d Decision) apply(n *notice.Notice, a notice.Attempt) {
 	}
 	n.AwaitsReport = d.Ending == store.EndHanded
 	n.Locked = d.Locked
+	if d.Ending != store.EndPostponed {
+		n.Waits = notice.Waits{}
+	}
 	if d.Ending == store.EndDead {
 		n.Reason = d.Reason
 	}
@@ -141,14 +148,21 @@ func (d Decision) delay(share float64) time.Duration {
 	return d.After
 }
 
-// End makes the settlement of a claim whose attempt began at at (zero = it was not
-// begun), took so long and came to res: it decides, and writes the decision into the
-// claim's notice.
-func End(r *route.Route, c *store.Claim, res notice.Result, at time.Time, took time.Duration) store.Settlement {
+// End makes the settlement of a claim whose attempt came to res: it decides, and writes the
+// decision into the claim's notice. Of a are At and Duration used. Waits is what has held the
+// notice until then.
+func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, waits notice.Waits) store.Settlement {
 	n := c.Notice
 	d := Decide(r, n, res)
 	// Lapses were counted in the record when it was claimed.
-	keep := d.Counting == CountNothing && d.Locked == n.Locked && c.Lapses == 0
-	d.apply(n, notice.Attempt{Number: n.NextAttempt(), At: at, Duration: took, Status: res.Status, Reason: res.Reason, Response: notice.Kept(res.Response)})
-	return store.Settlement{Claim: *c, Ending: d.Ending, After: d.delay(r.Jitter), Push: res.Push, KeepRecord: keep, KeepDue: d.Ending == store.EndDeferred && at.IsZero()}
+	keep := d.Ending == store.EndPostponed && d.Counting == CountNothing && c.Lapses == 0
+	a.Number, a.Status, a.Reason, a.Response = n.NextAttempt(), res.Status, res.Reason, notice.Kept(res.Response)
+	d.apply(n, a)
+	t := store.Settlement{Claim: *c, Ending: d.Ending, After: d.delay(r.Jitter), Push: res.Push}
+	if d.Ending == store.EndPostponed {
+		t.Held = heldBy(c, res.Reason)
+		keep = !note(n, t.Held, waits) && keep
+	}
+	t.KeepRecord = keep
+	return t
 }

@@ -49,9 +49,9 @@ func TestDecideRowByRow(t *testing.T) {
 		{"interrupted, no step is left", 2, false, false, cut, Decision{Ending: store.EndRetry, After: minDeferral, Counting: CountAttempt}},
 		{"dead", 0, false, false, gone, Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: notice.ReasonGone}},
 		{"deferred", 1, false, false, later(notice.ReasonBusy, time.Second),
-			Decision{Ending: store.EndDeferred, After: time.Second, Locked: lock}},
-		{"deferred for no time", 0, false, false, later(notice.ReasonBusy, 0), Decision{Ending: store.EndDeferred, After: minDeferral, Locked: lock}},
-		{"deferred by a shutdown", 0, false, false, later(notice.ReasonShutdown, 0), Decision{Ending: store.EndDeferred, Locked: lock}},
+			Decision{Ending: store.EndPostponed, After: time.Second, Locked: lock}},
+		{"deferred for no time", 0, false, false, later(notice.ReasonBusy, 0), Decision{Ending: store.EndPostponed, After: minDeferral, Locked: lock}},
+		{"deferred by a shutdown", 0, false, false, later(notice.ReasonShutdown, 0), Decision{Ending: store.EndPostponed, Locked: lock}},
 		{"deferred by a lock", 0, false, false, later(notice.ReasonLocked, time.Second),
 			Decision{Ending: store.EndDeferred, After: time.Second, Locked: lock + 1}},
 
@@ -143,18 +143,18 @@ func TestDecide(t *testing.T) {
 		{name: "gone", res: notice.DeadResult(notice.ReasonGone, ""),
 			ending: "x", nowUsed: 1, kept: 1, last: notice.ReasonGone, reason: notice.ReasonGone},
 
-		{name: "put off", res: later(notice.ReasonBusy, time.Second), ending: "f", after: time.Second, keepRecord: true},
+		{name: "put off", res: later(notice.ReasonBusy, time.Second), ending: "p", after: time.Second, keepRecord: true},
 		{name: "put off amid the ladder", used: 1, res: later(notice.ReasonBreaker, time.Second),
-			ending: "f", after: time.Second, keepRecord: true, nowUsed: 1, kept: 1},
+			ending: "p", after: time.Second, keepRecord: true, nowUsed: 1, kept: 1},
 		{name: "put off keeps the lapses", lapses: 2, res: later(notice.ReasonBusy, time.Second),
-			ending: "f", after: time.Second, nowUsed: 2, kept: 2,
+			ending: "p", after: time.Second, nowUsed: 2, kept: 2,
 			last: notice.ReasonInterrupted},
 		{name: "put off keeps the locks", locked: 2, res: later(notice.ReasonBusy, time.Second),
-			ending: "f", after: time.Second, keepRecord: true, nowLocked: 2},
-		{name: "put off for a month", res: later(notice.ReasonBusy, 720*time.Hour), ending: "f", after: maxDelay, keepRecord: true},
-		{name: "put off for no time", res: later(notice.ReasonBusy, 0), ending: "f", after: minDeferral, keepRecord: true},
-		{name: "put off for less", res: later(notice.ReasonBusy, -time.Second), ending: "f", after: minDeferral, keepRecord: true},
-		{name: "stopping", res: later(notice.ReasonShutdown, 0), ending: "f", keepRecord: true},
+			ending: "p", after: time.Second, keepRecord: true, nowLocked: 2},
+		{name: "put off for a month", res: later(notice.ReasonBusy, 720*time.Hour), ending: "p", after: maxDelay, keepRecord: true},
+		{name: "put off for no time", res: later(notice.ReasonBusy, 0), ending: "p", after: minDeferral, keepRecord: true},
+		{name: "put off for less", res: later(notice.ReasonBusy, -time.Second), ending: "p", after: minDeferral, keepRecord: true},
+		{name: "stopping", res: later(notice.ReasonShutdown, 0), ending: "p", keepRecord: true},
 		{name: "locked", locked: 2, res: later(notice.ReasonLocked, time.Second), ending: "f", after: time.Second, nowLocked: 3},
 
 		{name: "pushed", res: pushed, ending: "d", nowUsed: 1, kept: 1},
@@ -190,7 +190,7 @@ func TestDecide(t *testing.T) {
 			}
 			claim := &store.Claim{Notice: n, Lapses: c.lapses}
 			countLapses(r, claim, at)
-			s := End(r, claim, c.res, at, time.Second)
+			s := End(r, claim, c.res, notice.Attempt{At: at, Duration: time.Second}, notice.Waits{})
 			if s.Ending != c.ending || s.After != c.after || s.KeepRecord != c.keepRecord {
 				t.Errorf("%s after %s, keepRecord %v; want %s after %s, %v", s.Ending, s.After, s.KeepRecord, c.ending, c.after, c.keepRecord)
 			}
@@ -233,7 +233,7 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 					c := &store.Claim{Notice: n, Lapses: lapses}
 					countLapses(r, c, time.Now())
 					before := n.AttemptsMade
-					s := End(r, c, res, time.Now(), time.Second)
+					s := End(r, c, res, notice.Attempt{At: time.Now(), Duration: time.Second}, notice.Waits{})
 					name := fmt.Sprintf("%s, used %d, %d lapses, handed %v, report %v", res.Outcome, used, lapses, handed, report)
 					want := before + 1
 					switch {
@@ -245,14 +245,14 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 					if n.AttemptsMade != want || len(n.Attempts) > min(want, notice.KeptAttempts) {
 						t.Fatalf("%s: used %d with %d kept, want %d", name, n.AttemptsMade, len(n.Attempts), want)
 					}
-					timed := s.Ending == store.EndRetry || s.Ending == store.EndDeferred || s.Ending == store.EndHanded
+					timed := s.Ending == store.EndRetry || s.Ending == store.EndDeferred || s.Ending == store.EndPostponed || s.Ending == store.EndHanded
 					if !timed && s.After != 0 || s.After < 0 || s.After > maxDelay {
 						t.Fatalf("%s: %s after %s", name, s.Ending, s.After)
 					}
 					if s.Ending == store.EndRetry && s.After == 0 {
 						t.Fatalf("%s: a retry at once", name)
 					}
-					if s.KeepRecord && (lapses > 0 || handed || s.Ending != store.EndDeferred) {
+					if s.KeepRecord && (lapses > 0 || handed || s.Ending != store.EndPostponed) {
 						t.Fatalf("%s: the record would not be written", name)
 					}
 					if (s.Ending == store.EndDead) != (n.Reason != "") || (s.Ending == store.EndHanded) != n.AwaitsReport {

@@ -91,8 +91,8 @@ type Options struct {
 	// safe for concurrent use.
 
 	OnClaims    func(source notice.Source, result notice.ClaimResult, n int)
-	OnAttempt   func(route string, o notice.Outcome, r notice.Reason) // an attempt or a deferral ended
-	OnLateness  func(route string, source notice.Source, late time.Duration)
+	OnAttempt   func(route string, o notice.Outcome, r notice.Reason)                          // an attempt or a deferral ended
+	OnLateness  func(route string, source notice.Source, held notice.Held, late time.Duration) // an exchange began
 	OnHandled   func(route string, took time.Duration)
 	OnUnsettled func(route string, n int) // attempts whose settle failed and is repeated
 	// SettleWait is how much longer than others a settle may take, because it waits
@@ -115,7 +115,7 @@ func (o *Options) setDefaults() {
 		o.OnAttempt = func(string, notice.Outcome, notice.Reason) {}
 	}
 	if o.OnLateness == nil {
-		o.OnLateness = func(string, notice.Source, time.Duration) {}
+		o.OnLateness = func(string, notice.Source, notice.Held, time.Duration) {}
 	}
 	if o.OnHandled == nil {
 		o.OnHandled = func(string, time.Duration) {}

@@ -10,8 +10,9 @@
 //	    │       │       │            │          │          ├─ retry: due again after the ladder's step
 //	    │       │       │            │          │          └─ dead
 //	    │       │       │            │          │
-//	    │       │       └─ deferred ◀┴──────────┘  no attempt used: put off by the handler, cut short by a
-//	    │       │                                  shutdown, or too little was left of the lease to begin
+//	    │       │       └─ postponed ◀┴─────────┘  no attempt used, and due as before: postponed by the handler,
+//	    │       │                                  cut short by a shutdown, or too little was left of the lease to
+//	    │       │                                  begin. A lock defers to a new due time instead
 //	    │       └───────── lapsed ◀── this process died, or lost Redis, before the settle: when the lease
 //	    │                             ends, or others know that it is dead, the next claim counts an
 //	    │                             interrupted attempt
@@ -46,6 +47,17 @@
 //
 // Nothing is claimed before SetPaused has been called once: a route that was
 // paused stays so while an instance starts.
+//
+// # Lateness
+//
+// Lateness is observed once for each exchange that began, from the due time in the record.
+// That is the promise: a retry, a lock, a consumer's defer and a producer's call make a new
+// one; a postponement does not, and only moves the score. The label held is the cause that
+// held the notice the longest. The score's fraction is the cause of the last postponement, so
+// that every instance knows it when it claims. Only when the cause changes, and others
+// held the notice for a second or more, does the record get the time of each cause (the member
+// held), which a later due time voids. Pauses, and times in which claims failed, are
+// known to the instances that ran then. After an instance died, the cause is none.
 //
 // # Two ways to a claim
 //

@@ -51,7 +51,7 @@ func TestDrainEndsHandlersAndPutsThemOff(t *testing.T) {
 		if left := d.Drain(ctx, 3*time.Second); left != 0 || time.Since(from) != 25*time.Second {
 			t.Errorf("%d left after %s", left, time.Since(from))
 		}
-		if s.endings()[store.EndDeferred] != 3 {
+		if s.endings()[store.EndPostponed] != 3 {
 			t.Errorf("%v, want all put off", s.endings())
 		}
 		for _, e := range s.ended {
@@ -103,7 +103,7 @@ func TestClaimsNotBegunAreGivenBack(t *testing.T) {
 		if left := d.Drain(ctx, 3*time.Second); left != 0 {
 			t.Errorf("%d left", left)
 		}
-		if w.calls != 0 || s.endings()[store.EndDeferred] != 3 || s.endings()[store.EndRetry] != 1 {
+		if w.calls != 0 || s.endings()[store.EndPostponed] != 3 || s.endings()[store.EndRetry] != 1 {
 			t.Errorf("%d calls, %v", w.calls, s.endings())
 		}
 		if lapsed.AttemptsMade != 1 || len(lapsed.Attempts) != 1 {

@@ -37,6 +37,7 @@ type entry struct {
 	lapses  int
 	claimed bool
 	token   string
+	held    notice.Held // what it was postponed for
 }
 
 // fakeStore is a Store in memory that keeps the promises dispatch relies on: a
@@ -174,7 +175,7 @@ func (s *fakeStore) claims(ctx context.Context, made callMade, choose func([]*en
 			s.won[e.n.Key]++
 		}
 		e.claimed, e.token = true, made.token
-		c.Won = append(c.Won, store.Claim{Notice: e.n, Lapses: e.lapses, Shard: made.at.Shard})
+		c.Won = append(c.Won, store.Claim{Notice: e.n, Lapses: e.lapses, Shard: made.at.Shard, Attention: e.at, Held: e.held})
 	}
 	if err != nil {
 		return store.Claimed{}, err
@@ -257,8 +258,11 @@ func (s *fakeStore) Settle(_ context.Context, _ keys.Partition, list []store.Set
 		}
 		s.ended = append(s.ended, t)
 		switch e := s.entries[at]; t.Ending {
-		case store.EndRetry, store.EndDeferred:
+		case store.EndRetry, store.EndDeferred, store.EndPostponed:
 			e.claimed, e.lapses, e.at = false, 0, time.Now().Add(t.After)
+			if e.held = t.Held; t.Ending != store.EndPostponed {
+				e.n.Due = e.at
+			}
 			done[i].Due = e.at
 		case store.EndHanded:
 			e.claimed, e.lapses, e.at = false, 1, time.Now().Add(t.After)

@@ -26,7 +26,7 @@ func TestNoHandlerBeginsOnALeaseThatMayEndBeforeIt(t *testing.T) {
 		if w.count() != 0 {
 			t.Error("a handler began with 10.5 s of the lease left and a timeout of 10 s")
 		}
-		if len(s.ended) != 1 || s.ended[0].Ending != store.EndDeferred || n.AttemptsMade != 0 || !s.ended[0].KeepRecord {
+		if len(s.ended) != 1 || s.ended[0].Ending != store.EndPostponed || n.AttemptsMade != 0 || !s.ended[0].KeepRecord {
 			t.Errorf("settled %+v; want it put off, no attempt used", s.ended)
 		}
 		after(time.Second)
@@ -102,7 +102,7 @@ func TestLatenessCountsFromTheDueTime(t *testing.T) {
 			s.entries[0].lapses = lapses
 			o := options(s, w, 10, testRoute("a", 4))
 			var late []time.Duration
-			o.OnLateness = func(_ string, _ notice.Source, d time.Duration) { late = append(late, d) }
+			o.OnLateness = func(_ string, _ notice.Source, _ notice.Held, d time.Duration) { late = append(late, d) }
 			d := begin(o)
 			after(time.Second)
 			if len(late) != 1 || late[0].Round(time.Second) != time.Minute {

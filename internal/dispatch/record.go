@@ -29,7 +29,7 @@ func (e *finished) outcome() notice.Outcome {
 // attempt. A stale end changed nothing.
 func (e *finished) level(s store.Settled) zapcore.Level {
 	switch {
-	case e.Ending == store.EndDeferred:
+	case e.Ending == store.EndDeferred || e.Ending == store.EndPostponed:
 		return zap.DebugLevel
 	case e.Ending == store.EndDead && !s.Stale:
 		return zap.WarnLevel
@@ -47,11 +47,14 @@ func (e *finished) record(onAttempt func(route string, o notice.Outcome, r notic
 	if ce == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 12)
+	fields := make([]zap.Field, 0, 13)
 	fields = append(fields, zap.String("key", e.Claim.Key), zap.String("route", r.Name), zap.Int("attempt", e.attempt),
 		zap.String("outcome", string(e.outcome())), zap.String("source", string(e.source)))
 	if e.source != notice.SourceReport { // it was on time or late when it was handed over
 		fields = append(fields, zap.Float64("lateness_ms", float64(e.lateness.Microseconds())/1000))
+	}
+	if e.held != "" {
+		fields = append(fields, zap.String("held", string(e.held)))
 	}
 	fields = append(fields, zap.Float64("duration_ms", float64(e.took.Microseconds())/1000))
 	if e.result.Status != 0 {

@@ -164,7 +164,7 @@ func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finis
 	}
 	claim := store.Reported(f)
 	f.AwaitsReport = true // also of one that counts as delivered: the report ends the attempt that was counted
-	e.Settlement = End(r, &claim, e.result, time.Now(), 0)
+	e.Settlement = End(r, &claim, e.result, notice.Attempt{At: time.Now()}, notice.Waits{})
 	return e
 }
 

@@ -134,7 +134,7 @@ func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 		if l.paused && !p {
 			q.backlog.ask(l.shard, wantDue)
 		}
-		l.paused = p
+		l.setPaused(p, time.Now())
 	}
 	q.claimMore()
 }

@@ -114,7 +114,7 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 		if done[i].Unavailable {
 			e.result = notice.DeferredResult(notice.ReasonQueue, unavailableFor, done[i].Refused)
 		}
-		e.Settlement = End(q.r, &e.Claim, e.result, e.at, e.took)
+		e.Settlement = End(q.r, &e.Claim, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
 		q.shards.at(e.Claim.Shard).settles.Add(e)
 	}
 	return rest, settled
@@ -168,6 +168,9 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 	}
 	q.release(f)
 	for i := range list {
+		if list[i].pushes && !done[i].Stale {
+			q.observe(&list[i])
+		}
 		list[i].record(q.d.o.OnAttempt, q.d.o.Logger, q.r, done[i])
 		q.d.wg.Done()
 	}

@@ -18,7 +18,10 @@ type shardQueue struct {
 	unanswered unanswered
 	stuck      int  // claim calls whose answer is late: see lend
 	paused     bool // until SetPaused is called for the first time, too
+	known      bool // SetPaused was called
 	open       bool // claims may be made: see openShards
+	// pausedFor and failedFor are the last pause, and the last time in which claims failed.
+	pausedFor, failedFor span
 }
 
 // shardQueues are those of all shards, by their number. There may come more at any
@@ -41,6 +44,20 @@ func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, q.d.o.Shards)},
 		func(e []finished) { q.settle(l, e) })
 	return l
+}
+
+// setPaused notes whether the partition is paused. Before the first call nothing is
+// claimed, which is no pause; a pause at the first call had begun before.
+func (l *shardQueue) setPaused(paused bool, now time.Time) {
+	switch {
+	case !paused:
+		l.pausedFor.end(now)
+	case l.known:
+		l.pausedFor.begin(now)
+	default:
+		l.pausedFor.begin(time.Time{})
+	}
+	l.paused, l.known = paused, true
 }
 
 // settlesEvery is the least time between two settles of one partition, where the load

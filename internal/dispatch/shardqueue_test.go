@@ -74,7 +74,7 @@ func TestALateClaimTakesNoMoreSlotsThanThereAre(t *testing.T) {
 		}
 		close(hang)
 		after(time.Minute)
-		if n := s.endings(); n[store.EndDelivered] != 12 || n[store.EndDeferred] == 0 {
+		if n := s.endings(); n[store.EndDelivered] != 12 || n[store.EndPostponed] == 0 {
 			t.Errorf("%v, want 12 delivered, and some given back", n)
 		}
 		if w.top > 4 {

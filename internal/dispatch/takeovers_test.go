@@ -91,7 +91,7 @@ func TestNoHandlerStartsForAClaimOfOneThatWasCountedOut(t *testing.T) {
 		d := begin(o)
 		time.Sleep(settleInterval)
 		synctest.Wait()
-		if w.count() != 0 || s.endings()[store.EndDeferred] != 4 {
+		if w.count() != 0 || s.endings()[store.EndPostponed] != 4 {
 			t.Errorf("%d handlers started, %v; want 4 put off", w.count(), s.endings())
 		}
 		for _, token := range s.tokens {

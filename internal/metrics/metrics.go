@@ -80,9 +80,15 @@ type Metrics struct {
 type routeMetrics struct {
 	scheduled prometheus.Counter
 	handler   func() prometheus.Observer
-	lateness  map[notice.Source]prometheus.Observer
-	late      *durations // all sources, for Stats
+	lateness  map[lateKey]prometheus.Observer
+	late      *durations // of the causes that NotifierLate reads, for Stats
 	attempts  map[notice.Outcome]prometheus.Counter
+}
+
+// lateKey names a series of a route's lateness.
+type lateKey struct {
+	source notice.Source
+	held   notice.Held
 }
 
 // Options of New.
@@ -108,7 +114,7 @@ func New(o Options) *Metrics {
 			"route", "outcome", "reason"),
 		claims: counter("notifier_claims_total", "Claims, by who found the notice due and whether the claim was won.", "source", "result"),
 		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_lateness_seconds", Buckets: latenessBuckets,
-			Help: "From the due time to the handler's start."}, []string{"route", "source"}),
+			Help: "From the promised due time to the start of an exchange, by what held the notice the longest."}, []string{"route", "source", "held"}),
 		handler: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_handler_seconds", Buckets: handlerBuckets,
 			Help: "How long a handler took for one attempt."}, []string{"route"}),
 		events: counter("notifier_events_total", "Expired events received, by what became of them.", "result"),
@@ -148,6 +154,7 @@ func New(o Options) *Metrics {
 func (m *Metrics) register(routes []*route.Route) {
 	for _, r := range routes {
 		m.routes[r.Name] = m.route(r.Name)
+		m.expectLate(r.Name, ownCause(r))
 		for _, o := range notice.Outcomes {
 			m.routes[r.Name].attempts[o] = m.attempts.WithLabelValues(r.Name, string(o))
 		}
@@ -179,14 +186,32 @@ func (m *Metrics) route(name string) *routeMetrics {
 		scheduled: m.scheduled.WithLabelValues(name),
 		// No alert goes by it, so that it appears with the first attempt.
 		handler:  sync.OnceValue(func() prometheus.Observer { return m.handler.WithLabelValues(name) }),
-		lateness: map[notice.Source]prometheus.Observer{},
+		lateness: map[lateKey]prometheus.Observer{},
 		late:     &durations{},
 		attempts: map[notice.Outcome]prometheus.Counter{},
 	}
-	for _, s := range notice.ClaimSources {
-		r.lateness[s] = m.lateness.WithLabelValues(name, string(s))
-	}
 	return r
+}
+
+// expectLate makes the series of a route's lateness that NotifierLate reads, so that it sees
+// the first notices.
+func (m *Metrics) expectLate(name string, causes ...notice.Held) {
+	for _, h := range append(causes, notice.HeldNone) {
+		for _, s := range notice.ClaimSources {
+			m.routes[name].lateness[lateKey{s, h}] = m.lateness.WithLabelValues(name, string(s), string(h))
+		}
+	}
+}
+
+// ownCause is the cause, besides none, that NotifierLate reads of a route with its target.
+func ownCause(r *route.Route) notice.Held {
+	switch r.Target.Kind {
+	case route.KindList, route.KindStream:
+		return notice.HeldRedis
+	case route.KindLog:
+		return notice.HeldNone
+	}
+	return notice.HeldBusy
 }
 
 // series finds a route's series; a route that is not configured has them under
@@ -250,18 +275,20 @@ func (m *Metrics) Claim(source notice.Source, result notice.ClaimResult, n int) 
 	m.claims.WithLabelValues(oneOf(notice.ClaimSources, source), oneOf(notice.ClaimResults, result)).Add(float64(n))
 }
 
-// Lateness takes the time from the due time to the handler's start.
-func (m *Metrics) Lateness(route string, source notice.Source, d time.Duration) {
+// Lateness takes the time from the promised due time to the start of an exchange, and what held it.
+func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held, d time.Duration) {
 	if m == nil {
 		return
 	}
 	r, name := m.series(route)
-	o := r.lateness[source]
+	o := r.lateness[lateKey{source, held}]
 	if o == nil {
-		o = m.lateness.WithLabelValues(name, other)
+		o = m.lateness.WithLabelValues(name, oneOf(notice.ClaimSources, source), oneOf(notice.Helds[:], held))
 	}
 	o.Observe(max(d, 0).Seconds())
-	r.late.add(d)
+	if held.Own() {
+		r.late.add(d)
+	}
 }
 
 // Handler takes how long a handler took.

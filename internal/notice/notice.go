@@ -56,6 +56,9 @@ type Notice struct {
 	// AwaitsReport: its entry was handed to a list or stream, and the consumer has
 	// not reported yet.
 	AwaitsReport bool
+	// Waits is what held the notice before the last change of the cause; the cause since
+	// then is in the score of the shadow.
+	Waits Waits
 
 	Content
 
@@ -233,6 +236,9 @@ type Result struct {
 	After time.Duration
 	// Push, if not nil, is handed to a list or stream by the settle itself.
 	Push *Push
+	// Unsent: no exchange began. Waited is how long the handler waited before the exchange.
+	Unsent bool
+	Waited time.Duration
 }
 
 // Report is what a consumer says of a notice that it took from a list or a
@@ -294,9 +300,10 @@ func DeadResult(r Reason, detail string) Result {
 	return Result{Outcome: OutcomeDead, Reason: r, Response: detail}
 }
 
-// DeferredResult puts a notice off without using an attempt.
+// DeferredResult puts a notice off without using an attempt. No exchange has begun;
+// whoever defers after one began sets Unsent to false.
 func DeferredResult(r Reason, after time.Duration, detail string) Result {
-	return Result{Outcome: OutcomeDeferred, Reason: r, After: after, Response: detail}
+	return Result{Outcome: OutcomeDeferred, Reason: r, After: after, Response: detail, Unsent: true}
 }
 
 // Kept cuts s to what is kept of a response, at a rune's border.

@@ -77,6 +77,12 @@ func TestRecordComesBack(t *testing.T) {
 			n.Headers = append(n.Headers, Header{rapid.StringMatching("[a-z]+").Draw(t, "name"), rapid.String().Draw(t, "value")})
 		}
 		n.Locked = rapid.IntRange(0, 3).Draw(t, "locked")
+		if rapid.Bool().Draw(t, "was held") {
+			n.Waits.Until = time.UnixMilli(rapid.Int64Range(1, 1<<42).Draw(t, "until")).UTC()
+			for i := range n.Waits.For {
+				n.Waits.For[i] = time.Duration(rapid.Int64Range(0, 1<<20).Draw(t, "ms")) * time.Millisecond
+			}
+		}
 		n.Ladder = rapid.SampledFrom([]Ladder{nil, {}, {time.Second}}).Draw(t, "ladder")
 		n.Reason = rapid.SampledFrom(append([]Reason{""}, Reasons...)).Draw(t, "reason")
 		for i := range rapid.IntRange(0, 22).Draw(t, "attempts") {

@@ -45,6 +45,9 @@ func (n *Notice) AppendTail(b []byte) []byte {
 	if n.AwaitsReport {
 		b = append(b, `,"handed":true`...)
 	}
+	if !n.Waits.Until.IsZero() {
+		b = n.Waits.append(b)
+	}
 	if n.AttemptsMade > 0 {
 		b = appendInt(b, "n", int64(n.AttemptsMade))
 	}
@@ -258,6 +261,7 @@ type record struct {
 	Raw      []byte          `json:"raw"`
 	Locked   int             `json:"locked"`
 	Handed   bool            `json:"handed"`
+	Held     json.RawMessage `json:"held"`
 	N        int             `json:"n"`
 	Redriven int             `json:"redriven"`
 	Endings  int             `json:"endings"`
@@ -309,7 +313,7 @@ func decode(key, route, data string) (*Notice, error) {
 	}
 	n := &Notice{
 		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
-		AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Replay: r.Replay, Reason: r.Reason, Raw: r.Raw,
+		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Replay: r.Replay, Reason: r.Reason, Raw: r.Raw,
 		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Adopted: r.Adopted, Lost: r.Lost},
 	}
 	switch {

@@ -84,7 +84,8 @@ const (
 	ReasonUnreadable  Reason = "unreadable"   // what stands in its record's place cannot be read
 	ReasonMissing     Reason = "missing"      // it has no record
 	ReasonLocked      Reason = "locked"       // 423, or a consumer's exit code 75: put off
-	ReasonBusy        Reason = "busy"         // deferred: host or rate limit
+	ReasonBusy        Reason = "busy"         // deferred: all slots of the host are taken
+	ReasonRate        Reason = "rate"         // deferred: the route's rate is used up
 	ReasonBreaker     Reason = "breaker"      // deferred: the host's breaker is open
 	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
 	ReasonLease       Reason = "lease"        // deferred: too little was left of the lease to begin, or others may have taken the claim over
@@ -96,7 +97,7 @@ var Reasons = []Reason{
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
 	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonQueue,
 	ReasonUnreadable, ReasonMissing,
-	ReasonLocked, ReasonBusy, ReasonBreaker, ReasonShutdown, ReasonLease,
+	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonShutdown, ReasonLease,
 }
 
 // Source says who brought an attempt or a claim about.

@@ -58,7 +58,7 @@ func TestASettleMadeAgainUndoesNoRedriveOfTheSameMillisecond(t *testing.T) {
 		for i, x := range []struct {
 			ending Ending
 			op     Amendment
-		}{{EndDead, Redrive}, {EndRetry, Fire}, {EndDeferred, Fire}} {
+		}{{EndDead, Redrive}, {EndRetry, Fire}, {EndDeferred, Fire}, {EndPostponed, Fire}} {
 			again, f, within := sameMs(t, s, fmt.Sprintf("app1:a:b:%d", i), Settlement{Ending: x.ending, After: time.Hour}, x.op)
 			if !within {
 				t.Fatal("it did not fall into one millisecond")

@@ -24,9 +24,15 @@ type Claim struct {
 	*notice.Notice
 	Lapses int // claims since the last settle that nobody settled
 	Shard  int
+	// Attention is when the claim call found the notice to need attention: its due time, the end of
+	// its postponement, or the end of the lease that lapsed. Of a claim that was found again it is the due time.
+	Attention time.Time
+	// Held is what the notice waited for until then: the cause of its last postponement, or
+	// redis where the answer to the claim was lost.
+	Held   notice.Held
 	token  string
 	score  string // in the shadow, as this claim left it
-	before string // and as it found it: see Attention
+	before string // and as it found it
 }
 
 // Claimed answers a claim call.
@@ -176,11 +182,12 @@ func (s *Store) claim(ctx context.Context, p keys.Partition, token string, args 
 					n.Made = notice.MadeAt(c.Now)
 				}
 			}
+			held := heldIn(before)
 			if before == "-" { // not known any more; the record tells the due time
-				before = strconv.FormatInt(n.Due.UnixMilli(), 10)
+				before, held = strconv.FormatInt(n.Due.UnixMilli(), 10), notice.HeldRedis
 			}
 			count, _ := strconv.Atoi(lapses)
-			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, token: token, score: score, before: before})
+			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, Attention: attention(before), Held: held, token: token, score: score, before: before})
 		case int64:
 			switch a {
 			case 0:
@@ -208,14 +215,7 @@ func (c *Claim) SameAs(other *Claim) bool { return c.token == other.token }
 
 // Take makes c settle by a later claim of the same notice.
 func (c *Claim) Take(later *Claim) {
-	c.token, c.score, c.before = later.token, later.score, later.before
-}
-
-// Attention is when the claim call found the notice to need attention: its due
-// time, or the end of the lease that lapsed. Of a claim that was found again it
-// is the due time.
-func (c *Claim) Attention() time.Time {
-	return attention(c.before)
+	c.token, c.score, c.before, c.Attention, c.Held = later.token, later.score, later.before, later.Attention, later.Held
 }
 
 // attention is the instant a score in the shadow stands for; its fraction says

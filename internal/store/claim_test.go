@@ -47,7 +47,7 @@ func TestAClaimThatMeetsItsOwnTokenHasWon(t *testing.T) {
 		if err != nil || len(c.Won) != 1 || c.Lost != 0 || c.Stale != 1 || c.StaleKeys[0] != others {
 			t.Fatalf("again: %+v, %v", c, err)
 		}
-		if won := c.Won[0]; won.Lapses != 0 || won.AttemptsMade != first.AttemptsMade || !won.Attention().Equal(due) || !won.SameAs(&first) {
+		if won := c.Won[0]; won.Lapses != 0 || won.AttemptsMade != first.AttemptsMade || !won.Attention.Equal(due) || !won.SameAs(&first) {
 			t.Errorf("again: %+v", won)
 		}
 		if left := leaseLeft(t, s, srv, key); left < lease-5*time.Second {

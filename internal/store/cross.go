@@ -88,8 +88,8 @@ func (s *Store) dropTimers(ctx context.Context, l Moving) error {
 // timed is when a notice is due that has a timer of its own.
 func timed(what string) (due int64, ok bool) {
 	at, _, _ := strings.Cut(what, " ")
-	due, err := strconv.ParseInt(at, 10, 64)
-	return due, err == nil
+	score, err := strconv.ParseFloat(at, 64)
+	return int64(score), err == nil && hasTimer(score)
 }
 
 // Arrive puts what has left another Redis in, once, and says which notices are to stay

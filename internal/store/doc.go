@@ -12,15 +12,17 @@
 // A score in the shadow is a Unix time in ms plus a fraction that says what it
 // stands for:
 //
-//	.0          scheduled, with a timer
-//	.5 to .99   scheduled without a timer: due at once
-//	c/1024      claimed until then, c-1 claims having lapsed before (c < 500)
+//	.0              scheduled, with a timer
+//	.5 to .99       scheduled without a timer: due at once
+//	c/1024          claimed until then, c-1 claims having lapsed before (c < 500)
+//	(500+h)/1024    postponed, with a timer; h is the index of the cause in notice.Helds (0 < h < 9)
+//	.5 + h/256      postponed, without a timer
 //
 // In the settled zset .0 is delivered and .5 is cancelled.
 //
 // # States
 //
-//	                ┌─────── settle: retry, deferred ────────┐
+//	                ┌── settle: retry, deferred, postponed ──┐
 //	                ▼                                        │
 //	schedule ──▶ scheduled ────────── claim ────────────▶ claimed ── settle ──▶ delivered ── trim ──▶ none
 //	adopt         ▲   │                                    │  │
@@ -38,7 +40,7 @@
 //	claimed, lease lapsed     claimed                    claim, which counts the lapse
 //	claimed, holder dead      claimed                    claim (take-over), which counts the lapse
 //	claimed                   claimed, awaits a report   settle (w)
-//	claimed                   scheduled                  settle (r retry, f deferred)
+//	claimed                   scheduled                  settle (r retry, f deferred, p postponed)
 //	claimed                   delivered                  settle (d)
 //	claimed                   dead                       settle (x)
 //	scheduled, claimed, dead  cancelled                  amend (cancel); of scheduled also adopt (c)

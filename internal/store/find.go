@@ -20,8 +20,22 @@ type Found struct {
 	SettledAt time.Time
 	// Shard is the place it lies in.
 	Shard int
+	// next is the score of a scheduled notice as a time: see NextAttemptAt.
+	next time.Time
 	// record is the text it was read from: see Store.Reopen.
 	record string
+}
+
+// NextAttemptAt is when a scheduled notice is claimed for its next attempt, later than its due
+// time if it was postponed. It is zero in every other state.
+func (f *Found) NextAttemptAt() time.Time {
+	switch {
+	case f.State != notice.Scheduled:
+		return time.Time{}
+	case f.next.Before(f.Due): // not read from the shadow
+		return f.Due
+	}
+	return f.next
 }
 
 //go:embed lua/find.lua
@@ -133,7 +147,7 @@ func found(key, prefix string, v any) (Found, error) {
 	}
 	due, pending := score(a[1])
 	if pending {
-		f.State = notice.Scheduled
+		f.State, f.next = notice.Scheduled, time.UnixMilli(int64(due)).UTC()
 		if a[2] == int64(1) {
 			f.State = notice.Claimed
 		}

@@ -95,7 +95,7 @@ func viewOf(now time.Time, seen []any) View {
 			continue
 		}
 		ms := int64(f)
-		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: f != float64(ms)})
+		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: !hasTimer(f)})
 	}
 	return w
 }

@@ -106,7 +106,7 @@ func (w *Seen) read(prefix string, v any) {
 	}
 	w.score, _ = a[1].(string)
 	f, _ := strconv.ParseFloat(w.score, 64)
-	w.NoTimer = f != float64(int64(f))
+	w.NoTimer = !hasTimer(f)
 	if a[0] == "" {
 		return
 	}

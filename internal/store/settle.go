@@ -25,7 +25,8 @@ const (
 	EndDelivered Ending = "d"
 	EndDead      Ending = "x"
 	EndRetry     Ending = "r" // After the ladder's step
-	EndDeferred  Ending = "f" // After a while, no attempt used
+	EndDeferred  Ending = "f" // After a while, no attempt used, with a new due time
+	EndPostponed Ending = "p" // After a while, no attempt used; the due time stays
 	EndHanded    Ending = "w" // pushed; a consumer reports within After
 )
 
@@ -35,11 +36,10 @@ type Settlement struct {
 	Ending Ending
 	After  time.Duration
 	Push   *notice.Push
-	// KeepRecord: only the due time changes (of EndDeferred).
+	// Held is what the notice waits for (of EndPostponed).
+	Held notice.Held
+	// KeepRecord: the record stays as it is (of EndPostponed).
 	KeepRecord bool
-	// KeepDue: nor does that (of EndDeferred): it was not begun, and is as late as it
-	// was.
-	KeepDue bool
 }
 
 // Settled answers one Settlement.
@@ -52,7 +52,7 @@ type Settled struct {
 	// Unavailable: it was refused because Redis takes no writes at the moment, which
 	// says nothing about the list or stream.
 	Unavailable bool
-	// Due is when it is due again; zero if it is settled or handed.
+	// Due is when it needs attention again; zero if it is settled or handed.
 	Due time.Time
 }
 
@@ -131,12 +131,13 @@ func (t *Settlement) append(a *args, ks []string) []string {
 	a.buf = append(append(append(append(a.buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
 	a.buf = append(strconv.AppendInt(a.buf, int64(n.Made), 10), ' ')
 	a.buf = append(strconv.AppendInt(a.buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
-	a.number(int64(coming))
+	a.buf = append(strconv.AppendInt(a.buf, int64(coming), 10), ' ')
+	a.number(int64(t.Held.Index()))
 	switch {
-	case t.KeepRecord && t.KeepDue:
+	case t.KeepRecord:
 		a.buf = append(a.buf, '-')
-	case !t.KeepRecord:
-		if t.KeepDue || t.Ending == EndDelivered || t.Ending == EndDead || t.Ending == EndHanded {
+	default:
+		if t.Ending != EndRetry && t.Ending != EndDeferred {
 			a.buf = strconv.AppendInt(append(a.buf, `{"due":`...), n.Due.UnixMilli(), 10)
 		}
 		a.buf = strconv.AppendInt(append(a.buf, `,"made":`...), int64(n.Made), 10)

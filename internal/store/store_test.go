@@ -151,7 +151,7 @@ func TestOneClaimWins(t *testing.T) {
 
 func TestSettlements(t *testing.T) {
 	for ending, want := range map[Ending]notice.State{EndDelivered: notice.Delivered, EndDead: notice.Dead, EndRetry: notice.Scheduled,
-		EndDeferred: notice.Scheduled, EndHanded: notice.Claimed} {
+		EndDeferred: notice.Scheduled, EndPostponed: notice.Scheduled, EndHanded: notice.Claimed} {
 		t.Run(string(ending), func(t *testing.T) {
 			s, srv := open(t)
 			s.put(t, Request{Key: "app1:a:b:1", Content: body(`{"a": 1}`)})
@@ -171,8 +171,11 @@ func TestSettlements(t *testing.T) {
 			}
 			switch want {
 			case notice.Scheduled:
-				if d := f.Due.Sub(before); d < time.Minute {
-					t.Errorf("%s: due after %s", ending, d)
+				if d := f.NextAttemptAt().Sub(before); d < time.Minute {
+					t.Errorf("%s: the next attempt comes after %s", ending, d)
+				}
+				if f.Due.Equal(before) != (ending == EndPostponed) {
+					t.Errorf("%s: due at %s, before at %s", ending, f.Due, before)
 				}
 				if v := srv.Client().Get(t.Context(), c.Key).Val(); v != "2" {
 					t.Errorf("%s: the timer holds %q, want the number of the coming attempt", ending, v)
@@ -193,7 +196,7 @@ func TestDeferringLeavesTheRecord(t *testing.T) {
 	s, _ := open(t)
 	s.put(t, Request{Key: "app1:a:b:1", Content: notice.Content{URL: "http://m/", Body: []byte("x")}})
 	c := s.take(t, "app1:a:b:1", "t1")
-	s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Second, KeepRecord: true})
+	s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Second})
 	f, err := s.Find(t.Context(), prefix, c.Key)
 	if err != nil || f.URL != "http://m/" || string(f.Body) != "x" || f.AttemptsMade != 0 || f.Made != c.Made || f.Due.Sub(c.Due) < time.Second {
 		t.Errorf("%+v, %v", f.Notice, err)
@@ -211,7 +214,7 @@ func TestWhatIsGivenBackKeepsItsDueTime(t *testing.T) {
 			c.Add(notice.Attempt{Number: 1, At: c.Due, Reason: notice.ReasonInterrupted})
 		}
 		due := c.Due
-		got := s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Hour, KeepRecord: !whole, KeepDue: true})
+		got := s.end(t, Settlement{Claim: c, Ending: EndPostponed, After: time.Hour, KeepRecord: !whole})
 		f, err := s.Find(t.Context(), prefix, key)
 		if err != nil || !f.Due.Equal(due) || f.State != notice.Scheduled || f.URL != "http://m/" || (f.AttemptsMade == 1) != whole {
 			t.Errorf("%s: %+v, %v; want it due at %s as before", key, f.Notice, err, due)
@@ -583,7 +586,7 @@ func TestRecoverFindsWhatALostReplyHasClaimed(t *testing.T) {
 	if err != nil || len(c.Won) != 30 {
 		t.Fatalf("%d recovered, %v", len(c.Won), err)
 	}
-	if c.Won[0].Lapses != 0 || !c.Won[0].Attention().Equal(c.Won[0].Due) {
+	if c.Won[0].Lapses != 0 || !c.Won[0].Attention.Equal(c.Won[0].Due) {
 		t.Errorf("%+v", c.Won[0])
 	}
 	if got := s.end(t, Settlement{Claim: c.Won[0], Ending: EndDelivered}); got.Stale {

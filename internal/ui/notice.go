@@ -126,7 +126,10 @@ func (p *Pages) headline(f *store.Found) (level, string) {
 		return mind, fmt.Sprintf("Attempt %d is under way.", f.NextAttempt())
 	}
 	late := now.Sub(f.Due)
+	next := f.NextAttemptAt()
 	switch {
+	case next.After(f.Due) && next.After(now):
+		return mind, fmt.Sprintf("Postponed: attempt %d was due %s and comes %s.", f.NextAttempt(), ago(now, f.Due), ago(now, next))
 	case late > lateFrom:
 		return wrong, fmt.Sprintf("Overdue for %s: attempt %d was due then.", rough(late), f.NextAttempt())
 	case f.AttemptsMade > 0:
@@ -169,6 +172,9 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 		ladder = rt.Ladder
 	}
 	at, n := f.Due, f.NextAttempt()
+	if f.State == notice.Scheduled {
+		at = f.NextAttemptAt()
+	}
 	first := step{Coming: true, Title: fmt.Sprintf("Attempt %d", n), At: p.stamp(at), Attempt: n}
 	if f.State == notice.Claimed {
 		first.Title += " is under way"

@@ -24,6 +24,7 @@ type settlement struct {
 	used   int
 	notice *notice.Notice
 	push   *notice.Push
+	held   notice.Held // of a postponement
 }
 
 func (w *world) job(t *rapid.T, may func(*job) bool) (*instance, *job) {
@@ -85,7 +86,9 @@ func (w *world) outcome(t *rapid.T, j *job) *settlement {
 	case j.awaits:
 		e.ending = store.EndRetry
 	default:
-		e.ending = store.EndDeferred
+		if e.ending = store.EndDeferred; rapid.Bool().Draw(t, "is postponed") {
+			e.ending, e.held = store.EndPostponed, rapid.SampledFrom(notice.Helds[:]).Draw(t, "held by")
+		}
 	}
 	if e.ending != store.EndDelivered && n.AttemptsMade >= maxAttempts {
 		e.ending, n.Reason = store.EndDead, notice.ReasonTimeout
@@ -119,7 +122,7 @@ func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
 	c := j.claim
 	c.Notice = e.notice
 	w.wire.lose(f)
-	out, err := in.store.Settle(w.ctx, j.at(), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push}})
+	out, err := in.store.Settle(w.ctx, j.at(), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push, Held: e.held}})
 	answered := w.sent(f, err)
 	if answered {
 		in.jobs = slices.DeleteFunc(in.jobs, func(o *job) bool { return o == j })
@@ -150,8 +153,11 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 	case store.EndDead:
 		w.ends(j.key, notice.EndDead)
 		n.settle(notice.Dead)
-	case store.EndRetry, store.EndDeferred:
+	case store.EndRetry, store.EndDeferred, store.EndPostponed:
 		n.schedule(&w.scores, e.after)
+		if n.heldBy = e.held; e.ending == store.EndPostponed {
+			n.dueIs = 0 // the record keeps its due time
+		}
 		w.arm(j.key, e.after, overNothing, strconv.Itoa(n.used+1), true)
 	case store.EndHanded:
 		n.score, n.lapses, n.lasts, n.awaits = w.scores.fresh(), 1, e.after == later, true

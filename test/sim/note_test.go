@@ -25,9 +25,10 @@ type note struct {
 	dueIs  int  // the score that its record's due time makes, 0 = none such
 	lapses int  // claims since the last settle
 	holder string
-	lasts  bool // the holder's lease is an hour; else it has lapsed
-	writes int  // of its record
-	timer  bool // it was scheduled with one
+	lasts  bool        // the holder's lease is an hour; else it has lapsed
+	writes int         // of its record
+	timer  bool        // it was scheduled with one
+	heldBy notice.Held // what a postponement waits for
 
 	// Of adoption.
 	adopted bool
@@ -98,7 +99,7 @@ func (s *scores) fresh() int { *s++; return int(*s) }
 func (n *note) schedule(s *scores, w when) {
 	n.state, n.far, n.score, n.lapses, n.holder, n.lasts = notice.Scheduled, w == later, s.fresh(), 0, "", false
 	n.timer = w != now
-	n.dueIs, n.due = 0, 0
+	n.dueIs, n.due, n.heldBy = 0, 0, ""
 	if n.timer {
 		n.dueIs = n.score
 	}

@@ -439,10 +439,10 @@ func (w *world) compareTimes(k int, n *note, pending string, expires int64) {
 	}
 	part := score - float64(int64(score))
 	n.stands = score
-	if w.kind == adoption && (n.lapses == 0 && n.far && n.timer != (part == 0) || n.timed() && n.far && n.due != 0 && n.due != int64(score)) {
+	if w.kind == adoption && (n.lapses == 0 && n.far && n.timer != (part == 0 || part >= 500.0/1024 && part < 0.5) || n.timed() && n.far && n.due != 0 && n.due != int64(score)) {
 		w.t.Fatalf("key %d must be %s, with a timer %v, due at %d; its score is %s", k, n, n.timer, n.due, pending)
 	}
-	if want := float64(min(n.lapses, 499)) / 1024; n.lapses > 0 && part != want || n.lapses == 0 && part != 0 && (part < 0.5 || part >= 0.99) {
+	if want := float64(min(n.lapses, 499)) / 1024; n.lapses > 0 && part != want || n.lapses == 0 && part != 0 && (part < 500.0/1024 || part >= 0.99) {
 		w.t.Fatalf("key %d must be %s after %d claims; its score is %s", k, n, n.lapses, pending)
 	}
 	if w.kind == adoption {

@@ -25,9 +25,9 @@
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
--- The fraction that says "due now" (schedule.lua's .5) is of this µs, and stays below .99: what a notice gets here is no score that
+-- The fraction that says "due now" is of this µs, above those of postponed notices (doc.go) and below .99: what a notice gets here is no score that
 -- it had before, and a settle that is made again in the same ms (untaken in settle.lua) is not taken for one that did not come through.
-local part = 0.5 + t[2] % 1000 / 2048
+local part = 0.535 + t[2] % 1000 / 2200
 local op = ARGV[7]
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
 local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]

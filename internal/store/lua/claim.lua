@@ -16,7 +16,7 @@
 -- "d" wins what is claimed: the token is overwritten, as one that has lapsed would be, only sooner. A notice that awaits its
 -- consumer's report has a token of another form, and is nobody's claim.
 -- The score moves to the lease's end plus (1 + lapses)/1024: a claim whose holder died is found by the sweep like
--- everything else, and the fraction says how many died. Fractions from .5 on are no claims: see schedule.lua.
+-- everything else, and the fraction says how many died. Fractions from 500/1024 on are no claims: see doc.go.
 local call, format, floor = redis.call, string.format, math.floor
 local t = call('TIME')
 local now = t[1] * 1000 + floor(t[2] / 1000)
@@ -49,7 +49,8 @@ elseif mode == 'o' or mode == 'n' then
     local young = call('ZRANGEBYSCORE', KEYS[1], '(' .. ripe, format('%.0f', now) .. '.99',
       'WITHSCORES', 'LIMIT', 0, 4 * want)
     for i = 1, #young, 2 do
-      if count < want and string.find(young[i + 1], '.', 1, true) then
+      local part = tonumber(young[i + 1]) % 1 * 1024
+      if count < want and part > 0 and (part < 500 or part >= 512) then
         count = count + 1
         names[count], scores[count] = young[i], young[i + 1]
       end

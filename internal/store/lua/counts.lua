@@ -12,7 +12,7 @@ local first = redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1, 'WITHSCORE
 local due = ''
 for i = 2, #first, 2 do
   local fraction = tonumber(first[i]) % 1
-  if fraction == 0 or fraction >= 0.5 then
+  if fraction == 0 or fraction >= 500 / 1024 then
     due = string.match(first[i], '^%d+')
     break
   end

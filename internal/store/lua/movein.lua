@@ -33,11 +33,22 @@ local keys, puts, gone, adds = {}, {}, {}, {{}, {}, {}}
 for i = 6, #ARGV, step do keys[#keys + 1] = ARGV[i] end
 local olds = call('HMGET', KEYS[2], unpack(keys))
 
+local function timed(score)
+  local part = score % 1 * 1024
+  return part == 0 or part >= 500 and part < 512
+end
+
+-- The score of the same notice without a timer: see doc.go.
+local function bare(score)
+  local cause = math.max(score % 1 * 1024 - 500, 0)
+  return string.format('%.17g', math.floor(score) + 0.5 + cause / 256)
+end
+
 -- Sets the timer of a notice that has one; what a producer has set stays, and the fraction says so.
 local function arm(key, at, value)
   local score = tonumber(at)
-  if ARGV[5] ~= '1' or score <= now or score % 1 ~= 0 then return at end
-  return call('SET', key, value, 'NX', 'PXAT', string.format('%.0f', score - 1)) and at or at .. '.5'
+  if ARGV[5] ~= '1' or score <= now or not timed(score) then return at end
+  return call('SET', key, value, 'NX', 'PXAT', string.format('%.0f', math.floor(score) - 1)) and at or bare(score)
 end
 
 for i, key in ipairs(keys) do
@@ -56,7 +67,7 @@ for i, key in ipairs(keys) do
       put = made(record) > made(old) and call('EXISTS', base .. 'claim:' .. key) == 0
       if put and ARGV[5] == '1' then
         local own = redis.pcall('PEXPIRETIME', key)
-        if own == tonumber(waits) - 1 then call('DEL', key) end
+        if own == math.floor(tonumber(waits)) - 1 then call('DEL', key) end
       end
     end
     if not put and not same and ended == '-' then reply[#reply + 1] = key end
@@ -68,7 +79,7 @@ for i, key in ipairs(keys) do
     if at ~= '-' then
       local score = tonumber(at)
       -- Its timer's event may have come while it was on its way.
-      if score <= now and score % 1 == 0 then at = at .. '.5' end
+      if score <= now and timed(score) then at = bare(score) end
       if far then at = arm(key, at, ARGV[arg + 2]) end
       if score < earliest then earliest = score end
     end

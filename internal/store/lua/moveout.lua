@@ -40,7 +40,7 @@ if #keys > 0 then
       local lapses = score % 1
       if held_by[i] and string.sub(held_by[i], 1, 7) == 'report:' then
         reply[3] = reply[3] + 1
-      elseif held_by[i] or lapses > 0 and lapses < 0.49 then
+      elseif held_by[i] or lapses > 0 and lapses < 500 / 1024 then
         reply[2] = reply[2] + 1
       elseif near and at[i] and score > now - near and score <= now + near then
         reply[4] = reply[4] + 1
@@ -52,7 +52,8 @@ if #keys > 0 then
         if near then
           away[#away + 1] = key
           away[#away + 1] = at[i] or died[i] and 'dead' or 'settled'
-          if ARGV[7] == '1' and lapses == 0 and score > now and math.abs(expiry(key) + 1 - score) <= 1 then call('DEL', key) end
+          local timed = lapses == 0 or lapses >= 500 / 1024 and lapses < 0.5
+          if ARGV[7] == '1' and timed and score > now and math.abs(expiry(key) + 1 - score) <= 1 then call('DEL', key) end
         end
       end
     end

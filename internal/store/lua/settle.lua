@@ -5,15 +5,14 @@
 --       7 how many claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
 --         operation  d delivered: record whole
 --                    x dead: record whole
---                    r retry in ms: record from ',"made"' on
---                    f deferred by ms: record from ',"made"' on, or "" = as it stands but for due, or whole or "-" = as it stands,
---                       where the notice keeps its due time
+--                    r retry in ms, f deferred by ms to a new due time: record from ',"made"' on
+--                    p postponed by ms, the due time stays: record whole, or "-" = as it is
 --                    w handed to a consumer, whose report is awaited for ms: record whole; the claim's token becomes
 --                      "report:<made ms>:<number of the attempt>", which only a report on this notice and attempt gives
 --                    and after it, if there is something to push, "<n> L" or "<n> S <maxlen>": to KEYS[4+n], with the entry in
 --                    the arguments that follow the four, counted by the first of them
---         facts      "<score now> <score before> <made> <ms> <number of the coming attempt>", the scores as claim.lua gave
---                    them; most claims end without a look at them
+--         facts      "<score now> <score before> <made> <ms> <number of the coming attempt> <cause>", the scores as claim.lua gave
+--                    them; most claims end without a look at them. Cause is the index of what a postponed notice waits for, else 0
 -- Reply {now us, answer…}: due ms of what is scheduled again, 0 for what is settled, -1 = the claim is no longer ours and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still ours
 -- Bound the number of claims given, at most 1000: what is written is gathered into a few commands.
@@ -44,7 +43,8 @@ local moved, dead, forget = {}, {}, {}
 -- From the next whole ms: a step is never short.
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
 
-local function again(key, ms, coming)
+-- The score's fraction says what a postponed notice waits for, and whether it has a timer: see doc.go.
+local function again(key, ms, coming, cause)
   local due = ms > 0 and after + ms or now
   local text = format('%.0f', due)
   local own = ms > 0
@@ -53,7 +53,8 @@ local function again(key, ms, coming)
   elseif own and ARGV[4] == '2' then
     own = call('SET', key, coming, 'NX', 'PXAT', due - 1)
   end
-  moved[#moved + 1] = own and text or text .. '.5'
+  local part = own and (cause > 0 and (500 + cause) / 1024 or 0) or 0.5 + cause / 256
+  moved[#moved + 1] = format('%.17g', due + part)
   moved[#moved + 1] = key
   if due < earliest then earliest = due end
   return due, text
@@ -127,7 +128,7 @@ for n = 1, count do
         forget[#forget + 1] = key
       end
     else
-      local made, ms, coming = match(facts, '(%S+) (%S+) (%S+)$')
+      local made, ms, coming = match(facts, '(%S+) (%S+) (%S+) %S+$')
       ms = tonumber(ms)
       if op == 'w' then
         fields[filled + 1], fields[filled + 2] = key, record
@@ -136,20 +137,14 @@ for n = 1, count do
         moved[#moved + 1] = format('%.17g', now + ms + 1 / 1024)
         moved[#moved + 1] = key
       else
-        if record == '' then
-          record = call('HGET', KEYS[2], key) or ''
-          local _, at = string.find(record, '^{"due":%d+,')
-          record = at and sub(record, at) -- what is no record stays as it is
-        end
         if not head then
           head = call('ZRANGEBYSCORE', KEYS[1], '(' .. nowtext .. '.99', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
           head = head and tonumber(head) or math.huge
         end
         local text
-        answer, text = again(key, ms, coming)
-        if record and record ~= '-' then
-          local whole = sub(record, 1, 1) == '{'
-          fields[filled + 1], fields[filled + 2] = key, whole and record or '{"due":' .. text .. record
+        answer, text = again(key, ms, coming, tonumber(match(facts, '%S+$')))
+        if record ~= '-' then
+          fields[filled + 1], fields[filled + 2] = key, op == 'p' and record or '{"due":' .. text .. record
           filled = filled + 2
         end
       end

@@ -5,7 +5,7 @@
 -- Reply {now us, next, key…}: next is the cursor to go on with, "0" = that was all; of "d" the score of the first that is due
 --       later, "" = none
 -- Bound ARGV[3] entries; of a small shadow all, which are 128 at most.
--- Only those scheduled with a timer are looked at (scores without a fraction). A timer may be moved and heard of later:
+-- Only those scheduled with a timer are looked at (see doc.go). A timer may be moved and heard of later:
 -- what is found here is looked at again, together with its notice. Not for a cluster.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -21,7 +21,8 @@ end
 local reply = {t[1] * 1000000 + t[2], next}
 for i = 1, #list, 2 do
   local score = tonumber(list[i + 1])
-  if score > now and score % 1 == 0 then
+  local part = score % 1 * 1024
+  if score > now and (part == 0 or part >= 500 and part < 512) then
     local left = redis.call('PTTL', list[i])
     if left < 0 or ARGV[1] == 'd' and math.abs(now + left + 1 - score) > 2 then reply[#reply + 1] = list[i] end
   end

@@ -1,0 +1,152 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// lateness lists the observations of a Dispatcher.
+type lateness []string
+
+func (l *lateness) observe(_ string, _ notice.Source, held notice.Held, late time.Duration) {
+	*l = append(*l, fmt.Sprintf("%s %s", held, late.Round(time.Second)))
+}
+
+// One exchange after several postponements is observed once, from the promise; and the
+// label is the cause that held it the longest, also where other causes came between.
+func TestLatenessIsObservedOncePerExchange(t *testing.T) {
+	busy, breaker, rate, queue := notice.ReasonBusy, notice.ReasonBreaker, notice.ReasonRate, notice.ReasonQueue
+	type wait struct {
+		reason notice.Reason
+		after  time.Duration
+	}
+	const long, short = 30 * time.Second, 2 * time.Second
+	for name, c := range map[string]struct {
+		waits []wait
+		want  string
+	}{
+		"none":                   {nil, "none 0s"},
+		"busy":                   {[]wait{{busy, short}, {busy, short}, {busy, short}}, "busy 6s"},
+		"rate":                   {[]wait{{rate, short}}, "rate 2s"},
+		"redis":                  {[]wait{{queue, short}}, "redis 2s"},
+		"breaker, then busy":     {[]wait{{breaker, long}, {breaker, long}, {busy, short}}, "breaker 1m2s"},
+		"busy, then breaker":     {[]wait{{busy, short}, {breaker, long}, {breaker, long}}, "breaker 1m2s"},
+		"busy and breaker":       {[]wait{{breaker, short}, {busy, long}, {breaker, short}, {busy, short}}, "busy 36s"},
+		"many of one and others": {[]wait{{busy, 20 * time.Second}, {breaker, 8 * time.Second}, {breaker, 8 * time.Second}, {breaker, 8 * time.Second}}, "breaker 44s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, calls := newFakeStore(), 0
+				w := newWork(func(context.Context, *notice.Notice) notice.Result {
+					if calls++; calls <= len(c.waits) {
+						return notice.DeferredResult(c.waits[calls-1].reason, c.waits[calls-1].after, "")
+					}
+					return notice.DeliveredResult(200)
+				})
+				s.put("a", 0, 1)
+				s.entries[0].n.Due, s.entries[0].at = time.Now(), time.Now()
+				o, late := options(s, w, 10, testRoute("a", 4)), lateness{}
+				o.OnLateness = late.observe
+				d := begin(o)
+				until := time.Now().Add(10 * time.Minute)
+				for calls <= len(c.waits) && time.Now().Before(until) {
+					d.SweepDue(keys.Partition{Prefix: "a"})
+					after(10 * time.Millisecond)
+				}
+				if !slices.Equal(late, lateness{c.want}) {
+					t.Errorf("observed %q, want %q once", late, c.want)
+				}
+				for _, e := range s.ended[:len(c.waits)] {
+					if e.Ending != store.EndPostponed {
+						t.Errorf("the settlement %s %+v moves the due time", e.Ending, e.Held)
+					}
+				}
+				drain(t, d)
+			})
+		})
+	}
+}
+
+// An exchange that this service ends is observed, and so is the next one; both from the promise.
+func TestLatenessOfAnExchangeCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, late := newFakeStore(), lateness{}
+		s.put("a", 0, 1)
+		s.entries[0].n.Due = time.Now()
+		w := newWork(func(ctx context.Context, _ *notice.Notice) notice.Result {
+			<-ctx.Done()
+			return notice.RetryResult(notice.ReasonTimeout, "")
+		})
+		o := options(s, w, 10, testRoute("a", 4))
+		o.OnLateness = late.observe
+		d := begin(o)
+		d.SweepDue(keys.Partition{Prefix: "a"})
+		after(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		d.Drain(ctx, time.Second)
+		if !slices.Equal(late, lateness{"none 0s"}) || s.ended[0].Ending != store.EndPostponed {
+			t.Errorf("observed %q, settled %s; want it observed once and postponed", late, s.ended[0].Ending)
+		}
+	})
+}
+
+// A notice that was due during a pause of its route was held by the pause, also if the instance
+// started during the pause. A later notice was not.
+func TestPauseHoldsDueNotices(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, late := newFakeStore(), lateness{}
+			o := options(s, taking(time.Millisecond), 10, testRoute("a", 4))
+			o.OnLateness = late.observe
+			d := New(o)
+			if !started {
+				d.SetPaused(none)
+				after(time.Second)
+			}
+			d.SetPaused(func(keys.Partition) bool { return true })
+			s.put("a", 0, 1)
+			s.entries[0].n.Due, s.entries[0].at = time.Now(), time.Now()
+			after(time.Minute)
+			d.SetPaused(none)
+			after(time.Second)
+			s.put("a", 0, 1)
+			s.entries[0].n.Due, s.entries[0].at = time.Now(), time.Now()
+			d.SweepDue(keys.Partition{Prefix: "a"})
+			after(time.Second)
+			if !slices.Equal(late, lateness{"paused 1m0s", "none 0s"}) {
+				t.Errorf("started during the pause %v: observed %q", started, late)
+			}
+			drain(t, d)
+		})
+	}
+}
+
+// Notices that are due while claims fail are held by redis.
+func TestFailedClaimsHoldDueNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, late := newFakeStore(), lateness{}
+		o := options(s, taking(time.Millisecond), 10, testRoute("a", 4))
+		o.OnLateness = late.observe
+		s.claim = errDown
+		d := begin(o)
+		s.put("a", 0, 1)
+		s.entries[0].n.Due, s.entries[0].at = time.Now(), time.Now()
+		d.SweepDue(keys.Partition{Prefix: "a"})
+		after(10 * time.Second)
+		s.do(func() { s.claim = nil })
+		after(time.Second)
+		if !slices.Equal(late, lateness{"redis 10s"}) {
+			t.Errorf("observed %q", late)
+		}
+		drain(t, d)
+	})
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"math"
+	"strconv"
+
+	"notifier/internal/notice"
+)
+
+// Fractions of scores: see doc.go.
+const (
+	heldTimed   = 500.0 / 1024 // the first fraction of postponed notices that have a timer
+	heldUntimed = 0.5          // and of those that have none, in steps of heldStep
+	heldStep    = 1.0 / 256
+)
+
+// hasTimer reports whether a pending notice with this score has a timer.
+func hasTimer(score float64) bool {
+	f := score - math.Floor(score)
+	return f == 0 || f >= heldTimed && f < heldUntimed
+}
+
+// heldIn is the cause in a score.
+func heldIn(text string) notice.Held {
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return notice.HeldNone
+	}
+	f, i := score-math.Floor(score), 0.0
+	switch {
+	case f >= heldUntimed:
+		i = (f - heldUntimed) / heldStep
+	case f >= heldTimed:
+		i = (f - heldTimed) * 1024
+	}
+	if i != math.Trunc(i) || int(i) >= len(notice.Helds) {
+		return notice.HeldNone
+	}
+	return notice.Helds[int(i)]
+}
