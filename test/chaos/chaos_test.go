@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -40,6 +41,7 @@ var (
 // run is one topology in one mode.
 type run struct {
 	t         testing.TB
+	binary    string
 	mode      string
 	servers   *servers
 	instances []*instance
@@ -59,13 +61,11 @@ type run struct {
 func (x *run) future() bool { return x.ahead.Load() }
 
 func TestChaos(t *testing.T) {
-	zerolog.SetGlobalLevel(zerolog.Disabled)
 	seed := *flagSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano()) % 1e9
 	}
-	dir := t.TempDir()
-	build(t, dir)
+	binary := build(t)
 	var all []*run
 	kinds := []struct {
 		name  string
@@ -82,10 +82,11 @@ func TestChaos(t *testing.T) {
 		}
 		for j, mode := range []string{"safety", "liveness"} {
 			t.Run(k.name+" "+mode, func(t *testing.T) {
-				x := &run{t: t, mode: mode, ledger: newLedger(), dice: rand.New(rand.NewPCG(seed, uint64(2*i+j))), busy: map[string]bool{}, recovered: map[string]time.Duration{}}
+				x := newRun(t, binary, mode, rand.New(rand.NewPCG(seed, uint64(2*i+j))))
 				from := time.Now()
 				x.play(k.make, time.Duration(share*60/2**flagMinutes)*time.Second)
 				x.took = time.Since(from)
+				x.fail()
 				all = append(all, x)
 			})
 		}
@@ -99,6 +100,12 @@ func TestChaos(t *testing.T) {
 	}
 }
 
+func newRun(t testing.TB, binary, mode string, dice *rand.Rand) *run {
+	zerolog.SetGlobalLevel(zerolog.Disabled) // toxiproxy's log
+	return &run{t: t, binary: binary, mode: mode, ledger: newLedger(), dice: dice, busy: map[string]bool{}, recovered: map[string]time.Duration{}}
+}
+
+// play runs the topology for a time, and judges.
 func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.Duration) {
 	t := x.t
 	dir := t.TempDir()
@@ -127,7 +134,7 @@ func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.
 			t.Cleanup(proxy.Stop)
 			env = append(env, "NOTIFIER_REDIS_URL=redis://"+proxy.Listen+"/0")
 		}
-		n := newInstance(t, i, dir, env)
+		n := newInstance(t, x.binary, i, dir, env)
 		n.proxy = proxy
 		if err := n.start(); err != nil {
 			t.Fatal(err)
@@ -154,14 +161,23 @@ func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.
 	produced.Wait()
 	x.settle()
 	x.verdict = x.ledger.judge()
-	v := x.verdict
-	for what, list := range map[string][]string{"lost": v.Lost, "early": v.Early, "sent after its cancellation": v.Uncalled, "another webhook-id": v.Wrong, "doubled without a fault": v.Unexplained} {
+}
+
+// fail reports each promise that was not kept.
+func (x *run) fail() {
+	t, v := x.t, x.verdict
+	for _, d := range v.Duplicates {
+		t.Logf("duplicate: %s", d)
+	}
+	for _, d := range v.Unexplained {
+		t.Errorf("a duplicate that no fault explains: %s", d)
+	}
+	for what, list := range map[string][]string{"lost": v.Lost, "early": v.Early, "sent after its cancellation": v.Uncalled, "another webhook-id": v.Wrong} {
 		for _, s := range list[:min(len(list), 20)] {
 			t.Errorf("%s: %s", what, s)
 		}
 	}
 	if !v.ok() {
-		t.Errorf("%+v", v)
 		for _, n := range x.instances {
 			b, _ := os.ReadFile(n.log)
 			t.Logf("%s: %s", n.name, b[max(0, len(b)-3000):])
@@ -229,7 +245,8 @@ func (x *run) settle() {
 		}
 		if len(x.servers.nodes) == 1 && len(x.clock.env) > 0 && time.Now().After(leap) {
 			leap = limit
-			end := x.ledger.begin("clock two hours ahead, at the end")
+			s, end := x.ledger.begin("clock two hours ahead, at the end", true, time.Second)
+			x.ledger.strike(s, "")
 			err := x.clock.set(x.ledger, 2*time.Hour)
 			end()
 			if err != nil {
@@ -300,9 +317,9 @@ func (x *run) try(what string) bool {
 		x.busy[f.of] = false
 		x.mu.Unlock()
 	}()
-	end := x.ledger.begin(what)
+	s, end := x.ledger.begin(what, f.duplicates, f.felt)
 	defer end()
-	return f.do(x)
+	return f.do(x, s)
 }
 
 // revive starts a server that has ended.
@@ -319,7 +336,7 @@ func (x *run) revive(n *node) bool {
 }
 
 // failover takes the master away until Sentinel has made the other one master.
-func (x *run) failover(pair []*node, away, back func(*node)) bool {
+func (x *run) failover(s *span, pair []*node, away, back func(*node)) bool {
 	old := master(pair)
 	if old == nil {
 		return false
@@ -331,6 +348,7 @@ func (x *run) failover(pair []*node, away, back func(*node)) bool {
 	if old.field("replication", "connected_slaves") != "1" || other.field("replication", "master_link_status") != "up" {
 		return false // nobody to take over
 	}
+	x.ledger.strike(s, "")
 	away(old)
 	limit := time.Now().Add(30 * time.Second)
 	for other.field("replication", "role") != "master" && time.Now().Before(limit) {
@@ -350,42 +368,65 @@ func table(all []*run, seed uint64) string {
 	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	fmt.Fprintf(&b, "Seed %d, %d instances, %d notices a second, %.3g minutes of faults; %s, %s, %s/%s, %d processors, commit %s.\n\n", seed, *flagInstances, *flagRate, *flagMinutes,
 		strings.Join(strings.Fields(string(version))[:3], " "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.TrimSpace(string(commit)))
-	b.WriteString("| run | took | promised | arrivals | faults | lost | early | after cancellation | doubles | under way at faults | unexplained | never acknowledged | dead letters | first arrivals late: p50, p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| run | took | promised | arrivals | faults | lost | early | after cancellation | duplicates | unexplained | never acknowledged | dead letters | first arrivals late: p50, p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, x := range all {
-		v := x.verdict
-		if v == nil {
-			continue
+		v, n := x.verdict, 0
+		for _, e := range v.Faults {
+			n += e.times
 		}
-		n := 0
-		for _, k := range v.Faults {
-			n += k
-		}
-		fmt.Fprintf(&b, "| %s, %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %s, %s |\n", x.servers.name, x.mode, x.took.Round(time.Second), v.Promised, v.Arrivals, n, len(v.Lost), len(v.Early),
-			len(v.Uncalled), v.Doubles, v.UnderWay, len(v.Unexplained), v.Unpromised, v.Dead, v.P50.Round(time.Millisecond), v.P99.Round(time.Millisecond))
+		fmt.Fprintf(&b, "| %s, %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %s, %s |\n", x.servers.name, x.mode, x.took.Round(time.Second), v.Promised, v.Arrivals, n, len(v.Lost), len(v.Early),
+			len(v.Uncalled), len(v.Duplicates), len(v.Unexplained), v.Unpromised, v.Dead, v.P50.Round(time.Millisecond), v.P99.Round(time.Millisecond))
 	}
 	for _, x := range all {
-		if x.verdict == nil {
-			continue
+		x.tableOfFaults(&b)
+		x.listOfDuplicates(&b)
+	}
+	return b.String()
+}
+
+// tableOfFaults has a row for each fault of a run.
+func (x *run) tableOfFaults(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%s, %s:\n\n| fault | may duplicate | times | calls in flight at its instant, by instance | duplicates |", x.servers.name, x.mode)
+	line := "|---|---|---|---|---|"
+	if x.mode == "liveness" {
+		b.WriteString(" from its end until nothing due waited, at most |")
+		line += "---|"
+	}
+	b.WriteString("\n" + line + "\n")
+	for _, what := range slices.Sorted(maps.Keys(x.verdict.Faults)) {
+		e := x.verdict.Faults[what]
+		may := "no"
+		if e.duplicates {
+			may = "yes"
 		}
-		fmt.Fprintf(&b, "\n%s, %s: %s.", x.servers.name, x.mode, counts(x.verdict.Faults))
-		if len(x.verdict.causes) > 0 {
-			fmt.Fprintf(&b, " Doubles by the fault they were under way at: %s.", counts(x.verdict.causes))
-		}
+		fmt.Fprintf(b, "| %s | %s | %d | %s | %d |", what, may, e.times, cmp.Or(counts(e.inFlight), "0"), e.caused)
 		if x.mode == "liveness" {
-			var list []string
-			for what, d := range x.recovered {
-				list = append(list, fmt.Sprintf("%s %s", what, d.Round(10*time.Millisecond)))
-			}
-			slices.Sort(list)
-			fmt.Fprintf(&b, " From the end of a fault until nothing due waited, at most: %s.", strings.Join(list, ", "))
-		}
-		if x.clock.why != "" {
-			fmt.Fprintf(&b, " Redis's clock was not moved: %s.", x.clock.why)
-		}
-		if x.disk == "" {
-			b.WriteString(" No disk was filled: a small file system could not be mounted.")
+			fmt.Fprintf(b, " %s |", x.recovered[what].Round(10*time.Millisecond))
 		}
 		b.WriteString("\n")
 	}
-	return b.String()
+	if x.clock.why != "" {
+		fmt.Fprintf(b, "\nRedis's clock was not moved: %s.\n", x.clock.why)
+	}
+	if x.disk == "" {
+		b.WriteString("\nNo disk was filled: a small file system could not be mounted.\n")
+	}
+}
+
+// mostListed is how many duplicates of a run the record lists; the test's log has all.
+const mostListed = 100
+
+// listOfDuplicates has a line for each duplicate of a run, with its cause.
+func (x *run) listOfDuplicates(b *strings.Builder) {
+	all := x.verdict.Duplicates
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\nDuplicates of %s, %s:\n\n", x.servers.name, x.mode)
+	for _, d := range all[:min(len(all), mostListed)] {
+		fmt.Fprintf(b, "- %s\n", d)
+	}
+	if more := len(all) - mostListed; more > 0 {
+		fmt.Fprintf(b, "- and %d more, which the log of the run lists\n", more)
+	}
 }

@@ -9,9 +9,19 @@
 // log of what arrived and how it was answered, never what the service says of
 // itself. Nothing may be lost (acknowledged, not cancelled, and neither answered
 // with 200 nor a dead letter), early (before its due time by Redis's clock), sent
-// after its cancellation was acknowledged, or doubled (sent again after a 200, or
-// the same attempt twice) unless the first was under way during a fault. All
-// arrivals of a notice carry one webhook-id.
+// after its cancellation was acknowledged, or delivered twice (sent again after a 200,
+// or the same attempt twice) without a cause. All arrivals of a notice carry one
+// webhook-id.
+//
+// # Duplicates
+//
+// Each fault declares whether it may duplicate. A fault explains a duplicate only if it
+// may, if it hit the instance that made the first attempt, and if that attempt was in
+// flight while the fault lasted: from its request until half a second after its answer,
+// by when it is settled. Each duplicate is listed with its cause; one without a cause
+// fails the run. The calls in flight at the instant of a fault are counted for each fault
+// and instance. TestMutantThatDuplicatesFailsRun shows that a program that duplicates
+// without a fault fails the run.
 //
 // # Modes
 //

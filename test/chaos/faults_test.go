@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +17,13 @@ import (
 // fault is something that can go wrong. No two of the same "of" go on at a time.
 type fault struct {
 	of string
-	do func(x *run) bool
+	// duplicates: an attempt that is in flight on an instance that the fault hits may be
+	// made again. Every other fault must not duplicate.
+	duplicates bool
+	// felt is how long after its end the fault may still have that effect.
+	felt time.Duration
+	// do makes the fault, notes in s when it strikes, and reports whether it was made.
+	do func(x *run, s *span) bool
 }
 
 // faults are those that this topology can have and that are asked for.
@@ -30,43 +37,37 @@ func (x *run) faults() map[string]fault {
 
 func (x *run) all() map[string]fault {
 	list := map[string]fault{
-		"instance killed":          {"instance", (*run).instanceKilled},
-		"instance stopped":         {"instance", (*run).instanceStopped},
-		"instance ended in order":  {"instance", (*run).instanceEnded},
-		"connections killed":       {"clients", func(x *run) bool { return x.everywhere("CLIENT", "KILL", "TYPE", "normal") }},
-		"subscriptions killed":     {"clients", func(x *run) bool { return x.everywhere("CLIENT", "KILL", "TYPE", "pubsub") }},
-		"notify flags taken away":  {"flags", func(x *run) bool { return x.everywhere("CONFIG", "SET", "notify-keyspace-events", "") }},
-		"scripts forgotten":        {"scripts", func(x *run) bool { return x.everywhere("SCRIPT", "FLUSH") }},
-		"append-only file rewrite": {"disk", func(x *run) bool { return x.everywhere("BGREWRITEAOF") }},
-		"memory full":              {"memory", (*run).memoryFull},
+		"instance killed":          {of: "instance", duplicates: true, do: (*run).instanceKilled},
+		"instance stopped":         {of: "instance", duplicates: true, felt: time.Second, do: (*run).instanceStopped},
+		"instance ended in order":  {of: "instance", do: (*run).instanceEnded},
+		"connections killed":       {of: "clients", do: everywhere("CLIENT", "KILL", "TYPE", "normal")},
+		"subscriptions killed":     {of: "clients", do: everywhere("CLIENT", "KILL", "TYPE", "pubsub")},
+		"notify flags taken away":  {of: "flags", do: everywhere("CONFIG", "SET", "notify-keyspace-events", "")},
+		"scripts forgotten":        {of: "scripts", do: everywhere("SCRIPT", "FLUSH")},
+		"append-only file rewrite": {of: "disk", do: everywhere("BGREWRITEAOF")},
+		"memory full":              {of: "memory", do: (*run).memoryFull},
 	}
-	for name, do := range x.servers.away {
-		list[name] = fault{"redis", do}
-	}
+	maps.Copy(list, x.servers.faults)
 	if len(x.servers.nodes) > 1 {
 		return list
 	}
-	list["redis stopped"] = fault{"redis", func(x *run) bool {
-		n := x.servers.nodes[0]
-		n.signal(syscall.SIGSTOP)
-		x.pause(200, 6000)
-		n.signal(syscall.SIGCONT)
-		return true
-	}}
+	list["redis stopped"] = fault{of: "redis", duplicates: true, felt: time.Second, do: (*run).redisStopped}
 	for name, toxic := range map[string]string{
 		"network slow":      `{"name":"t","type":"latency","stream":"downstream","attributes":{"latency":150,"jitter":150}}`,
 		"network narrow":    `{"name":"t","type":"bandwidth","stream":"upstream","attributes":{"rate":20}}`,
 		"network half open": `{"name":"t","type":"timeout","stream":"downstream","attributes":{"timeout":0}}`,
 		"network resets":    `{"name":"t","type":"reset_peer","stream":"downstream","attributes":{"timeout":0}}`,
 	} {
-		list[name] = fault{"network", func(x *run) bool { return x.toxic(toxic) }}
+		// Latency delays a settle by less than a lease; the others may stop it for longer.
+		list[name] = fault{of: "network", duplicates: name != "network slow", felt: 3 * time.Second,
+			do: func(x *run, s *span) bool { return x.toxic(s, toxic) }}
 	}
 	if len(x.clock.env) > 0 {
-		list["clock an hour back"] = fault{"clock", func(x *run) bool { return x.leap(-time.Hour) }}
-		list["clock an hour ahead"] = fault{"clock", func(x *run) bool { return x.leap(time.Hour) }}
+		list["clock an hour back"] = fault{of: "clock", duplicates: true, felt: time.Second, do: func(x *run, s *span) bool { return x.leap(s, -time.Hour) }}
+		list["clock an hour ahead"] = fault{of: "clock", duplicates: true, felt: time.Second, do: func(x *run, s *span) bool { return x.leap(s, time.Hour) }}
 	}
 	if x.disk != "" {
-		list["disk full"] = fault{"redis", (*run).diskFull}
+		list["disk full"] = fault{of: "redis", duplicates: true, felt: time.Second, do: (*run).diskFull}
 	}
 	return list
 }
@@ -81,23 +82,36 @@ func (x *run) again(n *instance) bool {
 	return true
 }
 
-func (x *run) instanceKilled() bool {
+// redisStopped stops the server for longer than the rest of a lease at most.
+func (x *run) redisStopped(s *span) bool {
+	n := x.servers.nodes[0]
+	x.ledger.strike(s, "")
+	n.signal(syscall.SIGSTOP)
+	x.pause(200, 6000)
+	n.signal(syscall.SIGCONT)
+	return true
+}
+
+func (x *run) instanceKilled(s *span) bool {
 	n := x.any()
+	x.ledger.strike(s, n.name)
 	n.kill()
 	x.pause(100, 4000)
 	return x.again(n)
 }
 
-func (x *run) instanceStopped() bool {
+func (x *run) instanceStopped(s *span) bool {
 	n := x.any()
+	x.ledger.strike(s, n.name)
 	n.signal(syscall.SIGSTOP)
 	x.pause(200, 12000)
 	n.signal(syscall.SIGCONT)
 	return true
 }
 
-func (x *run) instanceEnded() bool {
+func (x *run) instanceEnded(s *span) bool {
 	n := x.any()
+	x.ledger.strike(s, n.name)
 	n.signal(syscall.SIGTERM)
 	select {
 	case <-n.done:
@@ -112,19 +126,23 @@ func (x *run) instanceEnded() bool {
 }
 
 // everywhere sends a command to all servers that run.
-func (x *run) everywhere(args ...string) bool {
-	sent := false
-	for _, n := range x.servers.nodes {
-		if n.runs() {
-			_, err := n.cli(args...)
-			sent = sent || err == nil
+func everywhere(args ...string) func(*run, *span) bool {
+	return func(x *run, s *span) bool {
+		sent := false
+		x.ledger.strike(s, "")
+		for _, n := range x.servers.nodes {
+			if n.runs() {
+				_, err := n.cli(args...)
+				sent = sent || err == nil
+			}
 		}
+		return sent
 	}
-	return sent
 }
 
 // memoryFull lets each server refuse what grows, for a time.
-func (x *run) memoryFull() bool {
+func (x *run) memoryFull(s *span) bool {
+	x.ledger.strike(s, "")
 	for _, n := range x.servers.nodes {
 		if used, err := strconv.Atoi(n.field("memory", "used_memory")); err == nil {
 			_, _ = n.cli("CONFIG", "SET", "maxmemory", strconv.Itoa(used*9/10))
@@ -145,8 +163,10 @@ func (x *run) memoryFull() bool {
 }
 
 // toxic lets something be wrong with one instance's network.
-func (x *run) toxic(text string) bool {
-	p := x.any().proxy
+func (x *run) toxic(s *span, text string) bool {
+	n := x.any()
+	p := n.proxy
+	x.ledger.strike(s, n.name)
 	if _, err := p.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
 		x.t.Errorf("toxic: %v", err)
 		return false
@@ -158,15 +178,17 @@ func (x *run) toxic(text string) bool {
 
 // leap moves Redis's clock for a time, and back. Ahead of it nothing new is
 // scheduled, since it would be due in an hour.
-func (x *run) leap(offset time.Duration) bool {
+func (x *run) leap(s *span, offset time.Duration) bool {
 	x.ahead.Store(true)
 	defer x.ahead.Store(false)
 	time.Sleep(5 * time.Second) // sleep: calls under way end
+	x.ledger.strike(s, "")
 	if err := x.clock.set(x.ledger, offset); err != nil {
 		x.t.Error(err)
 		return false
 	}
 	x.pause(1000, 6000)
+	x.ledger.strike(s, "")
 	if err := x.clock.set(x.ledger, 0); err != nil {
 		x.t.Error(err)
 		return false
@@ -176,12 +198,13 @@ func (x *run) leap(offset time.Duration) bool {
 
 // diskFull fills the file system under the append-only file. Redis ends when it
 // cannot write what it has acknowledged, and is started when there is room.
-func (x *run) diskFull() bool {
+func (x *run) diskFull(s *span) bool {
 	n, name := x.servers.nodes[0], filepath.Join(x.disk, "filler")
 	f, err := os.Create(name)
 	if err != nil {
 		return false
 	}
+	x.ledger.strike(s, "")
 	block := make([]byte, 1<<20)
 	for err == nil {
 		if _, err = f.Write(block); err != nil && len(block) > 1 {

@@ -1,5 +1,3 @@
-//go:build chaos
-
 package chaos
 
 import (
@@ -10,23 +8,35 @@ import (
 	"time"
 )
 
-// span is a time in which something was wrong.
+// span is one fault, from its begin to its end.
 type span struct {
 	what     string
 	from, to time.Time // to is zero while it lasts
+	strikes  []strike
+	// duplicates: while the fault lasts, an attempt in flight may be made again.
+	duplicates bool
+	// felt is how long after its end the fault may still be the cause.
+	felt time.Duration
+}
+
+// strike is an instant at which a fault takes effect.
+type strike struct {
+	at       time.Time
+	instance string // the instance that it hits; empty = all
 }
 
 // arrival is one request at the receiver.
 type arrival struct {
 	id       string
+	instance string // that made the call
 	attempt  int
 	due      time.Time
 	at, done time.Time
-	clock    time.Time // the latest that Redis's clock said while it was on its way
+	clock    time.Time // the latest that Redis's clock said before the request
 	ok       bool      // answered with 200
 }
 
-// promise is what a call acknowledged.
+// promise is a notice that a call acknowledged.
 type promise struct {
 	id        string
 	due       time.Time
@@ -71,20 +81,28 @@ func (l *ledger) latest(from, to time.Time) time.Time {
 	return best
 }
 
-// begin notes a fault; the function it returns notes its end.
-func (l *ledger) begin(what string) (end func()) {
-	s := &span{what: what, from: time.Now()}
+// begin notes a fault; the function that it returns notes its end.
+func (l *ledger) begin(what string, duplicates bool, felt time.Duration) (s *span, end func()) {
+	s = &span{what: what, duplicates: duplicates, felt: felt, from: time.Now()}
 	l.mu.Lock()
 	l.faults = append(l.faults, s)
 	l.mu.Unlock()
-	return func() {
+	return s, func() {
 		l.mu.Lock()
 		s.to = time.Now()
 		l.mu.Unlock()
 	}
 }
 
-// waiting are those that are promised, due for longer than a time and have not arrived.
+// strike notes the instant at which a fault takes effect, on one instance or on all
+// (empty). It is called right before.
+func (l *ledger) strike(s *span, instance string) {
+	l.mu.Lock()
+	s.strikes = append(s.strikes, strike{time.Now(), instance})
+	l.mu.Unlock()
+}
+
+// waiting are the promised notices that are due for longer than a time and have not arrived.
 func (l *ledger) waiting(since time.Duration) (keys []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +116,7 @@ func (l *ledger) waiting(since time.Duration) (keys []string) {
 	return keys
 }
 
-// unfinished are those that are promised and neither answered with 200 nor dead.
+// unfinished are the promised notices that are neither answered with 200 nor dead.
 func (l *ledger) unfinished() (keys []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,46 +128,101 @@ func (l *ledger) unfinished() (keys []string) {
 	return keys
 }
 
-// verdict is what the ledger says in the end.
+// verdict is the result of a run.
 type verdict struct {
 	Promised, Cancelled, Arrivals, Dead int
-	Faults                              map[string]int
-	// Unpromised are arrivals of makings that no call had acknowledged when a failover
-	// lost them: the producer's next call made the notice anew, under another webhook-id.
-	Unpromised int
-	// UnderWay is how many arrivals were under way during a fault: the bound of doubles.
-	UnderWay                     int
+	Faults                              map[string]*effect
+	// Unpromised are arrivals of notices that no call had acknowledged when a failover
+	// lost them: the producer's next call made the notice again, under another webhook-id.
+	Unpromised                   int
 	Lost, Early, Uncalled, Wrong []string
-	Doubles, Explained           int
-	Unexplained                  []string
-	P50, P99, Worst              time.Duration // of first arrivals, without a fault in the last seconds
-	causes                       map[string]int
+	Duplicates, Unexplained      []duplicate
+	P50, P99                     time.Duration // of first arrivals
 }
 
-// How long a receiver's answer takes to be settled, and how long a fault is felt
-// after its end: leases end, queues of settles are worked off, connections come back.
+// effect sums up the faults of one name.
+type effect struct {
+	times      int
+	duplicates bool
+	inFlight   map[string]int // calls in flight at the strikes, by instance
+	caused     int            // duplicates
+}
+
+// duplicate is a delivery that was made again.
+type duplicate struct {
+	key           string
+	first, second *arrival
+	cause         *span // nil = unexplained
+}
+
+func (d duplicate) String() string {
+	cause := "no fault that may duplicate hit the first one"
+	if d.cause != nil {
+		cause = d.cause.what
+	}
+	return fmt.Sprintf("%s: attempt %d by %s at %s, again attempt %d by %s at %s: %s", d.key, d.first.attempt, d.first.instance, d.first.at.Format(stamp),
+		d.second.attempt, d.second.instance, d.second.at.Format(stamp), cause)
+}
+
 const (
-	settling = 2 * time.Second
-	felt     = 10 * time.Second
+	// felt is how long before a request Redis's clock may have been read for it.
+	felt = 10 * time.Second
+	// unsettled is how long after the receiver's answer an attempt is in flight: until its
+	// settle is written, and a replica has it.
+	unsettled = 500 * time.Millisecond
+	stamp     = "15:04:05.000"
 )
 
-// strength orders faults by how likely they are to let an attempt be made again.
-var strength = []string{"killed", "fails over", "clock", "instance stopped", "redis stopped", "disk full", "network", "memory full", "ended", ""}
+// inFlight reports whether a call was in flight at an instant.
+func (a *arrival) inFlight(at time.Time) bool {
+	return !a.at.After(at) && a.done.Add(unsettled).After(at)
+}
 
-// fault is the strongest fault that was felt between two instants; within is how long it is felt.
-func (l *ledger) fault(from, to time.Time, within time.Duration) *span {
-	var best *span
-	rank := len(strength)
+// mayRepeat reports whether a fault may have had an attempt made again: the fault may
+// duplicate, it hit the instance that made the attempt, and the attempt was in flight
+// when it struck or while it lasted.
+func (s *span) mayRepeat(a *arrival) bool {
+	if !s.duplicates {
+		return false
+	}
+	end := s.to
+	if end.IsZero() {
+		end = time.Now()
+	}
+	end = end.Add(s.felt)
+	for _, hit := range s.strikes {
+		if (hit.instance == "" || hit.instance == a.instance) && a.at.Before(end) && a.done.Add(unsettled).After(hit.at) {
+			return true
+		}
+	}
+	return false
+}
+
+// before returns the last arrival after which another one is a duplicate: it was answered
+// with 200, or it was the same attempt or a later one.
+func before(list []*arrival, a *arrival) *arrival {
+	for _, b := range slices.Backward(list) {
+		if b.ok || b.attempt >= a.attempt {
+			return b
+		}
+	}
+	return nil
+}
+
+// explain is the fault that explains a duplicate, if there is one: a fault that hit the
+// first attempt, or, where the second is the older one, a fault that delayed it.
+func (l *ledger) explain(first, second *arrival) *span {
+	if s := l.cause(first); s != nil || second.attempt >= first.attempt {
+		return s
+	}
+	return l.cause(second)
+}
+
+// cause is the fault that had an attempt made again: of several the one that began last.
+func (l *ledger) cause(a *arrival) (best *span) {
 	for _, s := range l.faults {
-		end := s.to
-		if end.IsZero() {
-			end = time.Now()
-		}
-		if !s.from.Before(to.Add(settling)) || !from.Before(end.Add(within)) {
-			continue
-		}
-		if r := slices.IndexFunc(strength, func(word string) bool { return strings.Contains(s.what, word) }); r < rank {
-			best, rank = s, r
+		if s.mayRepeat(a) && (best == nil || s.from.After(best.from)) {
+			best = s
 		}
 	}
 	return best
@@ -158,51 +231,22 @@ func (l *ledger) fault(from, to time.Time, within time.Duration) *span {
 func (l *ledger) judge() *verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := &verdict{Promised: len(l.promises), Dead: len(l.dead), Faults: map[string]int{}, causes: map[string]int{}}
-	for _, s := range l.faults {
-		v.Faults[s.what]++
-	}
+	v := &verdict{Promised: len(l.promises), Dead: len(l.dead), Faults: l.effects()}
 	var late []time.Duration
 	for key, p := range l.promises {
-		all := l.arrivals[key]
-		v.Arrivals += len(all)
-		var list []*arrival
-		for _, a := range all {
-			if a.id != p.id && a.at.Before(p.acked) {
-				v.Unpromised++
-			} else {
-				list = append(list, a)
-			}
-		}
+		v.Arrivals += len(l.arrivals[key])
+		list := v.acknowledged(l.arrivals[key], p)
 		if !p.cancelled.IsZero() {
 			v.Cancelled++
 		}
 		answered := false
 		for i, a := range list {
-			if l.fault(a.at, a.done, 0) != nil {
-				v.UnderWay++
-			}
-			if a.clock.Before(a.due) {
-				v.Early = append(v.Early, fmt.Sprintf("%s attempt %d, %s", key, a.attempt, a.due.Sub(a.clock)))
-			}
-			if !p.cancelled.IsZero() && a.at.After(p.cancelled) {
-				v.Uncalled = append(v.Uncalled, fmt.Sprintf("%s attempt %d, %s after it was cancelled", key, a.attempt, a.at.Sub(p.cancelled)))
-			}
-			if a.id != p.id {
-				v.Wrong = append(v.Wrong, fmt.Sprintf("%s was acknowledged as %s at %s and came as %s at %s", key, p.id, p.acked.Format(stamp), a.id, a.at.Format(stamp)))
-			}
+			v.check(key, p, a)
 			if i == 0 {
 				late = append(late, a.at.Sub(a.due))
 			}
-			again := slices.IndexFunc(list[:i], func(b *arrival) bool { return b.ok || b.attempt >= a.attempt })
-			if again >= 0 {
-				v.Doubles++
-				if s := l.fault(list[again].at, list[again].done, felt); s != nil {
-					v.Explained++
-					v.causes[s.what]++
-				} else {
-					v.Unexplained = append(v.Unexplained, fmt.Sprintf("%s attempt %d at %s, after attempt %d at %s", key, a.attempt, a.at.Format(stamp), list[again].attempt, list[again].at.Format(stamp)))
-				}
+			if first := before(list[:i], a); first != nil {
+				v.duplicate(duplicate{key, first, a, l.explain(first, a)})
 			}
 			answered = answered || a.ok
 		}
@@ -214,13 +258,81 @@ func (l *ledger) judge() *verdict {
 	if n := len(late); n > 0 {
 		v.P50, v.P99 = late[n/2], late[n*99/100]
 	}
+	slices.SortFunc(v.Duplicates, func(a, b duplicate) int { return a.second.at.Compare(b.second.at) })
 	return v
 }
 
-const stamp = "15:04:05.000"
+// acknowledged are the arrivals of the notice that was acknowledged.
+func (v *verdict) acknowledged(all []*arrival, p *promise) (list []*arrival) {
+	for _, a := range all {
+		if a.id != p.id && a.at.Before(p.acked) {
+			v.Unpromised++
+		} else {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// check compares an arrival with its promise.
+func (v *verdict) check(key string, p *promise, a *arrival) {
+	if a.clock.Before(a.due) {
+		v.Early = append(v.Early, fmt.Sprintf("%s attempt %d, %s", key, a.attempt, a.due.Sub(a.clock)))
+	}
+	if !p.cancelled.IsZero() && a.at.After(p.cancelled) {
+		v.Uncalled = append(v.Uncalled, fmt.Sprintf("%s attempt %d, %s after it was cancelled", key, a.attempt, a.at.Sub(p.cancelled)))
+	}
+	if a.id != p.id {
+		v.Wrong = append(v.Wrong, fmt.Sprintf("%s was acknowledged as %s at %s and came as %s at %s", key, p.id, p.acked.Format(stamp), a.id, a.at.Format(stamp)))
+	}
+}
+
+func (v *verdict) duplicate(d duplicate) {
+	v.Duplicates = append(v.Duplicates, d)
+	if d.cause == nil {
+		v.Unexplained = append(v.Unexplained, d)
+		return
+	}
+	v.Faults[d.cause.what].caused++
+}
+
+// effects counts the faults, and the calls in flight at the instants at which they struck.
+func (l *ledger) effects() map[string]*effect {
+	var all []*arrival
+	longest := time.Duration(0)
+	for _, list := range l.arrivals {
+		for _, a := range list {
+			all = append(all, a)
+			longest = max(longest, a.done.Sub(a.at)+unsettled)
+		}
+	}
+	slices.SortFunc(all, func(a, b *arrival) int { return a.at.Compare(b.at) })
+
+	out := map[string]*effect{}
+	for _, s := range l.faults {
+		e := out[s.what]
+		if e == nil {
+			e = &effect{duplicates: s.duplicates, inFlight: map[string]int{}}
+			out[s.what] = e
+		}
+		e.times++
+		for _, hit := range s.strikes {
+			from, _ := slices.BinarySearchFunc(all, hit.at.Add(-longest), func(a *arrival, t time.Time) int { return a.at.Compare(t) })
+			for _, a := range all[from:] {
+				if a.at.After(hit.at) {
+					break
+				}
+				if a.inFlight(hit.at) && (hit.instance == "" || hit.instance == a.instance) {
+					e.inFlight[a.instance]++
+				}
+			}
+		}
+	}
+	return out
+}
 
 func (v *verdict) ok() bool {
-	return len(v.Lost)+len(v.Early)+len(v.Uncalled)+len(v.Wrong)+len(v.Unexplained) == 0 && v.Doubles <= v.UnderWay && v.Promised > 0
+	return len(v.Lost)+len(v.Early)+len(v.Uncalled)+len(v.Wrong)+len(v.Unexplained) == 0 && v.Promised > 0
 }
 
 // counts spells a count for each name.

@@ -137,9 +137,13 @@ type servers struct {
 	name  string
 	nodes []*node
 	env   []string // of the service
-	// away are faults that only this topology has.
-	away map[string]func(x *run) bool
+	// faults are those that only this topology has.
+	faults map[string]fault
 }
+
+// failoverFelt is how long after a failover another one may follow, for which the new
+// master was too slow.
+const failoverFelt = 6 * time.Second
 
 func master(list []*node) *node {
 	for _, n := range list {
@@ -154,8 +158,13 @@ var safeArgs = []string{"--save", "", "--appendonly", "yes", "--appendfsync", "a
 
 func standalone(t testing.TB, dir string, clock *clock) *servers {
 	n := newNode(t, dir, clock.env, safeArgs...).must(t)
-	return &servers{name: "standalone", nodes: []*node{n}, env: []string{"NOTIFIER_REDIS_URL=redis://" + n.addr() + "/0"}, away: map[string]func(*run) bool{
-		"redis killed": func(x *run) bool { n.kill(); x.pause(100, 3000); return x.revive(n) },
+	return &servers{name: "standalone", nodes: []*node{n}, env: []string{"NOTIFIER_REDIS_URL=redis://" + n.addr() + "/0"}, faults: map[string]fault{
+		"redis killed": {of: "redis", duplicates: true, felt: time.Second, do: func(x *run, s *span) bool {
+			x.ledger.strike(s, "")
+			n.kill()
+			x.pause(100, 3000)
+			return x.revive(n)
+		}},
 	}}
 }
 
@@ -177,13 +186,13 @@ func sentinel(t testing.TB, dir string, _ *clock) *servers {
 	}
 	url := "redis://" + list[0] + "/0?master_name=m&addr=" + list[1] + "&addr=" + list[2]
 	return &servers{name: "sentinel", nodes: pair, env: []string{"NOTIFIER_REDIS_MODE=sentinel", "NOTIFIER_REDIS_URL=" + url, "NOTIFIER_DURABILITY=replicas:1"},
-		away: map[string]func(*run) bool{
-			"master killed, Sentinel fails over": func(x *run) bool {
-				return x.failover(pair, func(old *node) { old.kill() }, func(old *node) { x.revive(old) })
-			},
-			"master stopped, Sentinel fails over": func(x *run) bool {
-				return x.failover(pair, func(old *node) { old.signal(syscall.SIGSTOP) }, func(old *node) { old.signal(syscall.SIGCONT) })
-			},
+		faults: map[string]fault{
+			"master killed, Sentinel fails over": {of: "redis", duplicates: true, felt: failoverFelt, do: func(x *run, s *span) bool {
+				return x.failover(s, pair, func(old *node) { old.kill() }, func(old *node) { x.revive(old) })
+			}},
+			"master stopped, Sentinel fails over": {of: "redis", duplicates: true, felt: failoverFelt, do: func(x *run, s *span) bool {
+				return x.failover(s, pair, func(old *node) { old.signal(syscall.SIGSTOP) }, func(old *node) { old.signal(syscall.SIGCONT) })
+			}},
 		}}
 }
 
@@ -217,30 +226,34 @@ func cluster(t testing.TB, dir string, _ *clock) *servers {
 	}
 	return &servers{name: "cluster", nodes: nodes, env: []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6", "NOTIFIER_DURABILITY=replicas:1",
 		"NOTIFIER_REDIS_URL=redis://" + nodes[0].addr() + "?addr=" + nodes[1].addr() + "&addr=" + nodes[2].addr() + "&addr=" + nodes[3].addr()},
-		away: map[string]func(*run) bool{
-			"master killed, cluster fails over": func(x *run) bool {
+		faults: map[string]fault{
+			"master killed, cluster fails over": {of: "redis", duplicates: true, felt: failoverFelt, do: func(x *run, s *span) bool {
 				n := pick(x, "master")
 				if n == nil {
 					return false
 				}
+				x.ledger.strike(s, "")
 				n.kill()
 				x.pause(4000, 8000)
 				return x.revive(n)
-			},
-			"failover by hand": func(x *run) bool {
+			}},
+			// The old master takes no writes until the replica has all of them: none is lost.
+			"failover by hand": {of: "redis", do: func(x *run, s *span) bool {
 				n := pick(x, "slave")
 				if n == nil {
 					return false
 				}
+				x.ledger.strike(s, "")
 				out, err := n.cli("CLUSTER", "FAILOVER")
 				x.pause(1000, 3000)
 				return err == nil && out == "OK"
-			},
-			"slots moved": func(x *run) bool {
+			}},
+			"slots moved": {of: "redis", do: func(x *run, s *span) bool {
 				from, to := pick(x, "master"), pick(x, "master")
 				if from == nil || to == nil || from == to {
 					return false
 				}
+				x.ledger.strike(s, "")
 				a, _ := from.cli("CLUSTER", "MYID")
 				b, _ := to.cli("CLUSTER", "MYID")
 				out, err := from.cli("--cluster", "reshard", from.addr(), "--cluster-from", a, "--cluster-to", b, "--cluster-slots", "300", "--cluster-yes")
@@ -249,7 +262,7 @@ func cluster(t testing.TB, dir string, _ *clock) *servers {
 					_, _ = from.cli("--cluster", "fix", from.addr())
 				}
 				return err == nil
-			},
+			}},
 		}}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -29,7 +30,7 @@ import (
 func receive(t testing.TB, l *ledger) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := &arrival{at: time.Now(), id: r.Header.Get("Webhook-Id")}
+		a := &arrival{at: time.Now(), id: r.Header.Get("Webhook-Id"), instance: r.Header.Get("X-Instance")}
 		a.attempt, _ = strconv.Atoi(r.Header.Get("Notifier-Attempt"))
 		a.due, _ = time.Parse(time.RFC3339, r.Header.Get("Notifier-Due"))
 		key := r.Header.Get("Notifier-Key")
@@ -68,35 +69,38 @@ func receive(t testing.TB, l *ledger) string {
 
 // instance is a process of the built program.
 type instance struct {
-	name  string
-	port  int
-	env   []string
-	log   string
-	proxy *toxiproxy.Proxy // between it and Redis; nil where Redis is more than one server
-	cmd   *exec.Cmd
-	done  chan struct{}
-	api   *client.Client
+	name   string
+	binary string
+	port   int
+	env    []string
+	log    string
+	proxy  *toxiproxy.Proxy // between it and Redis; nil where Redis is more than one server
+	cmd    *exec.Cmd
+	done   chan struct{}
+	api    *client.Client
 }
 
-var binary string // built once for all runs
-
-func build(t testing.TB, dir string) {
+// build builds the program. flags are more flags of go build.
+func build(t testing.TB, flags ...string) (binary string) {
 	t.Helper()
-	binary = filepath.Join(dir, "notifier")
-	if out, err := exec.Command("go", "build", "-o", binary, "notifier/cmd/notifier").CombinedOutput(); err != nil {
+	binary = filepath.Join(t.TempDir(), "notifier")
+	args := slices.Concat([]string{"build", "-o", binary}, flags, []string{"notifier/cmd/notifier"})
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	return binary
 }
 
-func newInstance(t testing.TB, i int, dir string, env []string) *instance {
+func newInstance(t testing.TB, binary string, i int, dir string, env []string) *instance {
 	t.Helper()
 	port, err := redistest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &instance{name: fmt.Sprint("n", i), port: port, log: filepath.Join(dir, fmt.Sprint("n", i, ".log"))}
+	n := &instance{name: fmt.Sprint("n", i), binary: binary, port: port, log: filepath.Join(dir, fmt.Sprint("n", i, ".log"))}
 	addr := "127.0.0.1:" + strconv.Itoa(port)
-	n.env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_LISTEN=" + addr, "NOTIFIER_INSTANCE=" + n.name, "NOTIFIER_LOG_LEVEL=warn"}, env...)
+	n.env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFIER_LISTEN=" + addr, "NOTIFIER_INSTANCE=" + n.name, "NOTIFIER_LOG_LEVEL=warn",
+		"NOTIFIER_ROUTE_PAY_HEADERS=X-Instance=" + n.name}, env...)
 	n.api, err = client.New(client.Options{URL: "http://" + addr})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +115,7 @@ func (n *instance) start() error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	n.cmd = exec.Command(binary, "serve")
+	n.cmd = exec.Command(n.binary, "serve")
 	n.cmd.Env, n.cmd.Stdout, n.cmd.Stderr = n.env, out, out
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := n.cmd.Start(); err != nil {

@@ -1,9 +1,11 @@
 package meta
 
 import (
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,36 @@ func TestCausesOfSecondDeliveryNameLostSettle(t *testing.T) {
 		}
 	}
 }
+
+// A version of Redis or Valkey is called tried if a record names it, and each version that
+// a record names is called tried.
+func TestTriedVersionsAreThoseOfRecords(t *testing.T) {
+	ran := map[string]bool{}
+	for _, page := range []string{"docs/scaling.md", "docs/reliability.md", "docs/benchmarks.md", "docs/history.md"} {
+		for _, m := range ranOn.FindAllStringSubmatch(read(t, page), -1) {
+			ran[m[1]+" "+m[2]] = true
+		}
+	}
+
+	tried := map[string]bool{}
+	for _, m := range versionRow.FindAllStringSubmatch(read(t, "docs/scaling.md"), -1) {
+		for version := range strings.SplitSeq(m[2], ", ") {
+			if version != "untried" {
+				tried[m[1]+" "+version] = true
+			}
+		}
+	}
+	if len(tried) == 0 || !maps.Equal(tried, ran) {
+		t.Errorf("docs/scaling.md calls tried %v, and the records name %v", slices.Sorted(maps.Keys(tried)), slices.Sorted(maps.Keys(ran)))
+	}
+}
+
+var (
+	// ranOn finds a server with its whole version in a row or a note of a record.
+	ranOn = regexp.MustCompile(`\b(Redis|Valkey) (\d+\.\d+\.\d+), (?:notifier|go)`)
+	// versionRow finds the rows of the table of versions.
+	versionRow = regexp.MustCompile(`(?m)^\| (Redis|Valkey) [^|]* \| ([^|]*) \| [^|]* \|$`)
+)
 
 var (
 	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)

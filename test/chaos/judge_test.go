@@ -1,0 +1,79 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A duplicate is explained by a fault that may duplicate, hit the instance of the first
+// attempt, and did so while that attempt was in flight. Any other fault explains nothing.
+func TestLedgerExplainsDuplicatesByTheirFault(t *testing.T) {
+	from := time.Now().Add(-time.Hour)
+	at := func(s float64) time.Time { return from.Add(time.Duration(s * float64(time.Second))) }
+	for name, c := range map[string]struct {
+		fault *span
+		want  string // the cause; empty = unexplained
+	}{
+		"no fault":                   {nil, ""},
+		"one that may not duplicate": {&span{what: "connections killed", from: at(9), to: at(12), strikes: []strike{{at(10.5), ""}}}, ""},
+		"the instance, in flight":    {&span{what: "instance killed", duplicates: true, from: at(10), to: at(12), strikes: []strike{{at(10.5), "n0"}}}, "instance killed"},
+		"the instance, unsettled":    {&span{what: "instance killed", duplicates: true, from: at(10), to: at(12), strikes: []strike{{at(11.2), "n0"}}}, "instance killed"},
+		"the instance, settled":      {&span{what: "instance killed", duplicates: true, from: at(10), to: at(14), strikes: []strike{{at(12), "n0"}}}, ""},
+		"another instance":           {&span{what: "instance killed", duplicates: true, from: at(10), to: at(12), strikes: []strike{{at(10.5), "n1"}}}, ""},
+		"all instances":              {&span{what: "redis killed", duplicates: true, from: at(10), to: at(12), strikes: []strike{{at(10.5), ""}}}, "redis killed"},
+		"while it lasts":             {&span{what: "redis stopped", duplicates: true, from: at(8), to: at(12), strikes: []strike{{at(9), ""}}}, "redis stopped"},
+		"after its end":              {&span{what: "redis stopped", duplicates: true, from: at(8), to: at(9.5), strikes: []strike{{at(8.5), ""}}}, ""},
+		"still felt":                 {&span{what: "failover", duplicates: true, felt: time.Second, from: at(8), to: at(9.5), strikes: []strike{{at(8.5), ""}}}, "failover"},
+		"before it strikes":          {&span{what: "clock", duplicates: true, from: at(9), to: at(20), strikes: []strike{{at(15), ""}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			l.promises["k"] = &promise{id: "msg", due: at(9), acked: at(8)}
+			l.arrivals["k"] = []*arrival{
+				{id: "msg", instance: "n0", attempt: 1, due: at(9), at: at(10), done: at(11), clock: at(10), ok: true},
+				{id: "msg", instance: "n2", attempt: 1, due: at(9), at: at(18), done: at(18.1), clock: at(18), ok: true},
+			}
+			if c.fault != nil {
+				l.faults = []*span{c.fault}
+			}
+			v := l.judge()
+			if len(v.Duplicates) != 1 || len(v.Unexplained) == 1 != (c.want == "") || v.ok() != (c.want != "") {
+				t.Errorf("duplicates %v, unexplained %v, ok %t", v.Duplicates, v.Unexplained, v.ok())
+			}
+			if c.want != "" && (v.Faults[c.want].caused != 1 || !strings.HasSuffix(v.Duplicates[0].String(), c.want)) {
+				t.Errorf("%v of %+v", v.Duplicates, v.Faults[c.want])
+			}
+		})
+	}
+}
+
+func TestLedgerCountsCallsInFlightAtStrikes(t *testing.T) {
+	from := time.Now().Add(-time.Hour)
+	at := func(s float64) time.Time { return from.Add(time.Duration(s * float64(time.Second))) }
+	l := newLedger()
+	for key, a := range map[string]*arrival{
+		"ended":   {instance: "n0", at: at(0), done: at(9)},
+		"before":  {instance: "n0", at: at(9), done: at(9.8)},
+		"during":  {instance: "n1", at: at(9.9), done: at(11)},
+		"another": {instance: "n1", at: at(9), done: at(12)},
+		"later":   {instance: "n1", at: at(10.1), done: at(12)},
+	} {
+		l.arrivals[key] = []*arrival{a}
+	}
+	l.faults = []*span{
+		{what: "all", strikes: []strike{{at(10), ""}}},
+		{what: "one", strikes: []strike{{at(10), "n0"}}},
+		{what: "one", strikes: []strike{{at(10), "n1"}}},
+		{what: "none"},
+	}
+	got := l.effects()
+	for what, want := range map[string]string{"all": "n0 1, n1 2", "one": "n0 1, n1 2", "none": ""} {
+		if s := counts(got[what].inFlight); s != want {
+			t.Errorf("%s: %q in flight, want %q", what, s, want)
+		}
+	}
+	if got["one"].times != 2 {
+		t.Errorf("%d times", got["one"].times)
+	}
+}
