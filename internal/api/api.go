@@ -28,6 +28,8 @@ type Options struct {
 	Failures *access.Failures
 	// MaxBody is the most bytes a notice's body may have. 0 means 256 KiB.
 	MaxBody int64
+	// Memory bounds the bytes of request bodies in flight. 0 means DefaultMemory.
+	Memory int64
 	// History finds what has ended; nil = there is no history.
 	History Historian
 	// Eraser forgets what has ended; nil = there is no history.
@@ -79,6 +81,7 @@ type api struct {
 	failures  *access.Failures
 	maxBody   int64
 	maxBatch  int64
+	memory    *memory
 	keys      *keyring.Ring
 	metrics   http.Handler
 	log       *zap.Logger
@@ -112,7 +115,8 @@ func New(o Options) http.Handler {
 	}
 	a.trail = audit.NewTrail(o.Engine, a.log)
 	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine})
-	a.maxBatch = max(maxBatchBytes, a.itemLimit())
+	a.memory = newMemory(o.Memory, len(o.Clients))
+	a.maxBatch = min(max(maxBatchBytes, a.itemLimit()), a.memory.perClient)
 	a.tree = a.operations()
 	a.document = document(a.tree, o.Version)
 	return a
@@ -123,6 +127,9 @@ func New(o Options) http.Handler {
 // sensible text, and the body itself is measured once it is decoded.
 func (a *api) itemLimit() int64 { return 2*a.maxBody + envelope }
 
+// readTimeout is how long a request may take to arrive: a batch of 32 MiB over a slow line.
+const readTimeout = 60 * time.Second
+
 // Server is an HTTP server for handler that does not wait for slow clients for
 // ever. The caller runs and shuts it down.
 func Server(handler http.Handler, addr string) *http.Server {
@@ -130,7 +137,7 @@ func Server(handler http.Handler, addr string) *http.Server {
 		Addr:              addr,
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       60 * time.Second, // a batch of 32 MiB over a slow line
+		ReadTimeout:       readTimeout,
 		WriteTimeout:      90 * time.Second, // reading included
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,

@@ -22,7 +22,7 @@ would be right. Unknown fields and parameters are refused. Besides the answers t
 not this machine) and 403 (a web page of another site). Every answer has the header X-Request-Id, with the request's own id if it has
 one.
 
-503 and 507 come with Retry-After. Any call may be repeated: scheduling the same notice again is answered with 200, and so is a replay with an id.`
+429, 503 and 507 come with Retry-After. Any call may be repeated: scheduling the same notice again is answered with 200, and so is a replay with an id.`
 
 // Unversioned is the version in the document that the repository holds; a service
 // serves it with its own.
@@ -150,8 +150,6 @@ func meaning(status int) string {
 		return "The request cannot be read: JSON, query or length."
 	case http.StatusUnauthorized:
 		return "No token, or a wrong one."
-	case http.StatusTooManyRequests:
-		return "Too many requests with a wrong token from this address; Retry-After says when to repeat."
 	case http.StatusForbidden:
 		return "The client's role or prefix does not cover this."
 	case http.StatusNotFound:
@@ -160,6 +158,10 @@ func meaning(status int) string {
 		return "The Accept header allows none of the formats that there are."
 	case http.StatusConflict:
 		return "The present state does not allow it; state or differs says why."
+	case http.StatusTooManyRequests:
+		return "The client makes too many calls, its requests take too much memory, or too many requests with a wrong token came from this address; Retry-After says when to repeat."
+	case http.StatusRequestTimeout:
+		return "The request's body did not arrive in time."
 	case http.StatusRequestEntityTooLarge:
 		return "More bytes than are allowed."
 	case http.StatusUnsupportedMediaType:

@@ -171,6 +171,9 @@ func (o *operation) everywhere() []int {
 	if o.role > access.Read { // which every client has
 		s = append(s, http.StatusForbidden)
 	}
+	if o.body != nil {
+		s = append(s, http.StatusRequestTimeout)
+	}
 	if !o.raw() {
 		s = append(s, http.StatusNotAcceptable)
 	}

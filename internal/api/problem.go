@@ -83,9 +83,15 @@ func (p *Problem) write(w http.ResponseWriter) {
 // faults collects what is wrong with a request.
 type faults []Wrong
 
+// maxFaults is how many are listed: a hostile request must not be answered with
+// megabytes.
+const maxFaults = 20
+
+// full reports whether there are as many faults as are listed. Reading stops then.
+func (f *faults) full() bool { return len(*f) >= maxFaults }
+
 func (f *faults) add(location string, value any, format string, a ...any) {
-	const most = 20 // a hostile request must not be answered with megabytes
-	if len(*f) < most {
+	if !f.full() {
 		*f = append(*f, Wrong{Location: location, Message: fmt.Sprintf(format, a...), Value: value})
 	}
 }

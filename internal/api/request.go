@@ -23,13 +23,12 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, tooLarge("the request", limit)
 	}
-	var buf bytes.Buffer
-	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead)
-	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooBig *http.MaxBytesError
+	var p *Problem
 	switch {
+	case errors.As(err, &p):
+		return nil, p
 	case errors.As(err, &tooBig):
 		return nil, tooLarge("the request", limit)
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -37,7 +36,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case err != nil:
 		return nil, problem(http.StatusBadRequest, "the request's body could not be read to its end")
 	}
-	return buf.Bytes(), nil
+	return data, nil
 }
 
 // object checks that data is one JSON object and yields its members.
@@ -51,6 +50,9 @@ func object(data []byte, prefix string, known []string, f *faults, each func(nam
 	}
 	seen := make([]string, 0, 16)
 	for name, raw := range members(data) {
+		if f.full() {
+			break
+		}
 		at := prefix + clip(name, 60)
 		switch {
 		case !slices.Contains(known, name):

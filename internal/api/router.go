@@ -86,6 +86,11 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller) error 
 	if err := negotiate(r, found); err != nil {
 		return err
 	}
+	body, err := a.memory.open(r, who.Name, a.maxBatch)
+	if err != nil {
+		return err
+	}
+	defer body.release()
 	return found.serve(w, r, site{caller: *who, param: param})
 }
 

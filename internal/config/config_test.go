@@ -281,6 +281,8 @@ func TestProblems(t *testing.T) {
 		{"DURABILITY_SETTLE=replicas:0", "with N from 1 to 16"},
 		{"DURABILITY_TIMEOUT=1ms", "from 10ms to 30s"},
 		{"LIMITS=all", "fleet or instance"},
+		{"API_MEMORY=much", "a size from 1048576 to 2047MiB"},
+		{"API_MEMORY=2MiB", "NOTIFIER_API_MEMORY=\"2MiB\": want at least 2359296 for NOTIFIER_MAX_BODY=262144"},
 		{"LOG_LEVEL=loud", "debug, info, warn or error"},
 		{"LOG_FORMAT=xml", "json or console"},
 		{"LISTEN=:8080", "clients with tokens"},

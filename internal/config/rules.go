@@ -103,6 +103,7 @@ func (r *reader) across(c *Config) {
 	r.metricsListen(c)
 	r.adoption(c)
 	r.perHost(c)
+	r.apiMemory(c)
 	byPrefix := map[string]string{}
 	for _, rt := range c.Routes {
 		if rt.Prefix == "" {
@@ -118,6 +119,14 @@ func (r *reader) across(c *Config) {
 			r.add(routePrefix(rt.Name)+"TARGET", string(rt.Target.Kind)+":"+rt.Target.Key,
 				"is a key that a notice may have; want one that no route's prefix covers")
 		}
+	}
+}
+
+// apiMemory refuses a memory of which one client's quarter does not hold one notice, whose
+// body may be base64.
+func (r *reader) apiMemory(c *Config) {
+	if least := 4 * (2*c.MaxBody + 64<<10); c.APIMemory < least {
+		r.wrong("API_MEMORY", spellSize(c.APIMemory), "at least "+spellSize(least)+" for "+Prefix+"MAX_BODY="+spellSize(c.MaxBody))
 	}
 }
 

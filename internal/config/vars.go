@@ -28,6 +28,7 @@ type serviceVars struct {
 	Concurrency     string `env:"CONCURRENCY, default=512"`
 	Grace           string `env:"GRACE, default=50ms"`
 	MaxBody         string `env:"MAX_BODY, default=256KiB"`
+	APIMemory       string `env:"API_MEMORY, default=128MiB"`
 	Retention       string `env:"RETENTION, default=24h"`
 	Retain          string `env:"RETAIN, default=100000"`
 	ConfigureRedis  string `env:"CONFIGURE_REDIS, default=true"`
@@ -110,6 +111,7 @@ var texts = map[string]string{
 	"CONCURRENCY": "How many handlers may run at a time in this process, for all routes together; 1 to 100,000.",
 	"GRACE":       "How long the reconciler waits for the expired event of a due notice before it claims the notice itself, 1ms to 10s.",
 	"MAX_BODY":    "The longest body that a notice may have, at most 16MiB.",
+	"API_MEMORY":  "The most bytes of API requests in flight at one instance. One client may hold a quarter of them; half of them are divided equally between the clients. A request beyond that is refused with 429.",
 	"RETENTION":   "How long a delivered or cancelled notice stays readable; with 0 it is removed at once.",
 	"RETAIN":      "How many delivered and cancelled notices stay readable, for each route and shard.",
 	"CONFIGURE_REDIS": "Whether the service adds `Ex` (`KEg$x` if a route has ADOPT) to Redis's notify-keyspace-events if it is missing. Flags that " +

@@ -29,7 +29,7 @@ const (
 const cookieName = "notifier_session"
 
 // maxForm is the longest form that is read, in bytes.
-const maxForm = 1 << 20
+const maxForm = 64 << 10
 
 // errSignIn is the error of a page whose visitor has to sign in first.
 var errSignIn = errors.New("sign in first")

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+)
+
+// DefaultMemory is the default of Options.Memory.
+const DefaultMemory = 128 << 20
+
+// memory bounds the bytes of all request bodies in flight: from their first byte until
+// their call is answered. A client may hold a quarter of them. Half of the memory is
+// divided equally between the clients, so that no number of other clients can take all
+// of it.
+type memory struct {
+	perClient int64 // the most that one client may hold
+	reserved  int64 // held for each client
+	common    int64 // for what clients hold beyond what is reserved for them
+
+	mu     sync.Mutex
+	held   map[string]int64 // by client
+	beyond int64            // of common
+}
+
+func newMemory(total int64, clients int) *memory {
+	if total <= 0 {
+		total = DefaultMemory
+	}
+	return &memory{perClient: total / 4, reserved: total / 2 / int64(max(clients, 1)), common: total / 2, held: map[string]int64{}}
+}
+
+// take reports whether the client may hold n more bytes. They are to be given back.
+func (m *memory) take(client string, n int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.held[client]
+	more := max(0, before+n-m.reserved) - max(0, before-m.reserved)
+	if before+n > m.perClient || m.beyond+more > m.common {
+		return false
+	}
+	m.held[client] = before + n
+	m.beyond += more
+	return true
+}
+
+func (m *memory) giveBack(client string, n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.held[client]
+	m.beyond -= max(0, before-m.reserved) - max(0, before-n-m.reserved)
+	if m.held[client] = before - n; before == n {
+		delete(m.held, client)
+	}
+}
+
+// noMemory is the answer to a body for which there is no memory.
+func noMemory() *Problem {
+	return problem(http.StatusTooManyRequests, "too many bytes of requests are in flight (NOTIFIER_API_MEMORY); nothing was done. "+
+		"Repeat the call, with smaller batches or fewer at one time").with("Retry-After", "1")
+}
+
+// body is a request's body that takes memory as it is read.
+type body struct {
+	io.ReadCloser
+	memory *memory
+	client string
+	held   int64 // taken so far
+	read   int64
+}
+
+// memoryStep is how much a body of unknown length takes at one time.
+const memoryStep = 64 << 10
+
+// open takes the memory of a body whose length is known, and has any other take it as
+// it is read.
+func (m *memory) open(r *http.Request, client string, limit int64) (*body, error) {
+	b := &body{ReadCloser: r.Body, memory: m, client: client}
+	if r.ContentLength > 0 && r.ContentLength <= limit {
+		if err := b.grow(r.ContentLength); err != nil {
+			return nil, err
+		}
+	}
+	r.Body = b
+	return b, nil
+}
+
+func (b *body) grow(n int64) error {
+	if !b.memory.take(b.client, n) {
+		return noMemory()
+	}
+	b.held += n
+	return nil
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	if more := b.read - b.held; more > 0 {
+		if refused := b.grow(max(more, memoryStep)); refused != nil {
+			return 0, refused
+		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, problem(http.StatusRequestTimeout, "the request's body did not arrive within %.0f s", readTimeout.Seconds())
+	}
+	return n, err
+}
+
+// release gives the memory back.
+func (b *body) release() { b.memory.giveBack(b.client, b.held) }
