@@ -15,6 +15,9 @@ type Client struct {
 	// app:module:type. Empty means all.
 	Prefix string
 	Role   Role
+	// Rate is how many requests a second the client may make at one instance. 0 means
+	// DefaultRate.
+	Rate float64
 }
 
 // Caller is the client that makes a request. The zero value may do nothing.

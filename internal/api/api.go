@@ -28,6 +28,10 @@ type Options struct {
 	Failures *access.Failures
 	// MaxBody is the most bytes a notice's body may have. 0 means 256 KiB.
 	MaxBody int64
+	// Meter limits the requests of each client. Nil: one of this handler's own.
+	Meter *access.Meter
+	// Count counts an answered call. Nil: nobody does.
+	Count func(client, operation string, status int)
 	// Memory bounds the bytes of request bodies in flight. 0 means DefaultMemory.
 	Memory int64
 	// History finds what has ended; nil = there is no history.
@@ -82,6 +86,8 @@ type api struct {
 	maxBody   int64
 	maxBatch  int64
 	memory    *memory
+	meter     *access.Meter
+	count     func(client, operation string, status int)
 	keys      *keyring.Ring
 	metrics   http.Handler
 	log       *zap.Logger
@@ -115,6 +121,9 @@ func New(o Options) http.Handler {
 	}
 	a.trail = audit.NewTrail(o.Engine, a.log)
 	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine})
+	if a.meter, a.count = o.Meter, o.Count; a.meter == nil {
+		a.meter = access.NewMeter(o.Clients)
+	}
 	a.memory = newMemory(o.Memory, len(o.Clients))
 	a.maxBatch = min(max(maxBatchBytes, a.itemLimit()), a.memory.perClient)
 	a.tree = a.operations()

@@ -6,10 +6,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/api"
 )
 
@@ -34,18 +36,31 @@ func unfinished(t *testing.T, address, token string, declared, sent int) net.Con
 	return conn
 }
 
-// refused counts the connections that are answered 429.
-func refused(t *testing.T, conns []net.Conn) int {
+// refused waits until n of the connections are answered 429, and returns how many are.
+func refused(t *testing.T, conns []net.Conn, n int) int {
 	t.Helper()
-	n := 0
+	answers := make(chan string, len(conns))
 	for _, conn := range conns {
-		_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)) // an admitted one says nothing
-		b := make([]byte, 512)
-		if k, _ := conn.Read(b); strings.HasPrefix(string(b[:k]), "HTTP/1.1 429") && strings.Contains(string(b[:k]), "Retry-After: 1") {
-			n++
+		go func() {
+			b := make([]byte, 512) // of an admitted one nothing comes before it is closed
+			k, _ := conn.Read(b)
+			answers <- string(b[:k])
+		}()
+	}
+	deadline := time.After(30 * time.Second)
+	for got := 0; ; {
+		select {
+		case a := <-answers:
+			if !strings.HasPrefix(a, "HTTP/1.1 429") || !strings.Contains(a, "Retry-After: 1") {
+				t.Errorf("answered %q", a)
+			}
+			if got++; got == n {
+				return got
+			}
+		case <-deadline:
+			return got
 		}
 	}
-	return n
 }
 
 func TestUnfinishedBatchesHoldBoundedMemory(t *testing.T) {
@@ -59,15 +74,16 @@ func TestUnfinishedBatchesHoldBoundedMemory(t *testing.T) {
 			for range attackers {
 				conns = append(conns, unfinished(t, srv.Listener.Addr().String(), "token-of-one", declared, each))
 			}
-			if n := refused(t, conns); n < attackers-memory/4/each {
-				t.Errorf("%d of %d batches were refused, which leaves more than a quarter of the memory to one client", n, attackers)
+			want := attackers - memory/4/each
+			if n := refused(t, conns, want); n != want {
+				t.Errorf("%d of %d batches were refused, want %d: one client holds more than a quarter of the memory", n, attackers, want)
 			}
 			b.as("token-of-two").do("POST", "/v1/notices", `{"key":"app2:a:b:1"}`).is(201)
 			for _, conn := range conns {
 				_ = conn.Close()
 			}
 			body := `[{"key":"app1:jobs:t:1","body_text":"` + strings.Repeat("x", 200<<10) + `"}]`
-			for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // the server notices the closed connections
+			for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // sleep: until the server notices the closed connections
 				if a := b.as("token-of-one").do("POST", "/v1/notices/batch", body); a.status == 201 {
 					break
 				} else if time.Now().After(end) {
@@ -109,5 +125,45 @@ func TestReadingAnItemStopsAtItsTwentiethFault(t *testing.T) {
 		if n := testing.AllocsPerRun(1, func() { b.do("POST", path, body) }); n > 5000 {
 			t.Errorf("%s: %.0f allocations for an item of 20,000 unknown members", path, n)
 		}
+	}
+}
+
+func TestClientsAreHeldToTheirRate(t *testing.T) {
+	calls := map[string]int{}
+	b := newBench(t, func(o *api.Options) {
+		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 3}, {Name: "other", Token: "token-of-other", Role: access.Produce}}
+		o.Count = func(client, operation string, status int) { calls[fmt.Sprint(client, " ", operation, " ", status)]++ }
+	})
+	slow, other := b.as("token-of-slow"), b.as("token-of-other")
+	for range 3 {
+		slow.do("GET", "/v1/routes", "").is(200)
+	}
+	for range 20 {
+		slow.do("GET", "/v1/routes", "").is(429).says("client slow makes more requests than its rate allows")
+	}
+	if a := slow.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(429); a.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+	}
+	other.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201)
+	b.do("GET", "/v1/routes", "").is(401)
+	for what, want := range map[string]int{"slow listRoutes 200": 3, "slow listRoutes 429": 20, "slow schedule 429": 1, "other schedule 201": 1, " listRoutes 401": 1} {
+		if calls[what] != want {
+			t.Errorf("%q counted %d times, want %d: %v", what, calls[what], want, calls)
+		}
+	}
+}
+
+func TestBatchCountsAsARequestForEach100Items(t *testing.T) {
+	b := newBench(t, func(o *api.Options) {
+		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 2}}
+	}).as("token-of-slow")
+	var lines strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&lines, `{"key":"app1:jobs:t:%d"}`+"\n", i)
+	}
+	b.do("POST", "/v1/notices/batch", lines.String()).is(201)
+	a := b.do("GET", "/v1/routes", "").is(429)
+	if wait, _ := strconv.Atoi(a.header.Get("Retry-After")); wait < 3 || wait > 5 { // 9 more requests, and one was left
+		t.Errorf("after a batch of 1,000 Retry-After is %d", wait)
 	}
 }

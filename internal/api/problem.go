@@ -3,9 +3,11 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Problem is an error as RFC 9457 describes it.
@@ -42,6 +44,13 @@ func (p *Problem) Error() string {
 
 func problem(status int, format string, a ...any) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, a...)}
+}
+
+// tooFast is the answer to a client that has used up its rate.
+func tooFast(client string, wait time.Duration) *Problem {
+	seconds := max(1, int(math.Ceil(wait.Seconds())))
+	return problem(http.StatusTooManyRequests, "client %s makes more requests than its rate allows; nothing was done. Repeat the call in %d s", client, seconds).
+		with("Retry-After", strconv.Itoa(seconds))
 }
 
 // unconfirmed is the type of what is stored and not confirmed.

@@ -27,7 +27,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	rec := &recorder{ResponseWriter: w}
-	who := caller{}
+	who, operation := caller{}, ""
 	defer func() {
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler { // the value the package documents
@@ -38,12 +38,15 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				problem(http.StatusInternalServerError, "this is a defect of the service; its log has the cause under request id %s", id).write(rec)
 			}
 		}
+		if a.count != nil {
+			a.count(who.Name, operation, rec.status)
+		}
 		if ce := a.log.Check(zap.DebugLevel, "api call"); ce != nil {
 			ce.Write(zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", clip(r.URL.EscapedPath(), 300)),
 				zap.Int("status", rec.status), zap.String("client", who.Name), zap.Duration("took", time.Since(began)), zap.Int64("bytes", rec.n))
 		}
 	}()
-	if err := a.answer(rec, r, &who); err != nil {
+	if err := a.answer(rec, r, &who, &operation); err != nil {
 		p := a.failure(r.Context(), err)
 		if at := store.NodeOf(err); at != "" && who.Prefix == "" && errors.Is(err, store.ErrUnavailable) {
 			p.Detail = "Redis node " + at + ": " + p.Detail
@@ -52,7 +55,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller) error {
+// answer serves the request. It sets who makes it, and the operation's id, once they are known.
+func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller, operation *string) error {
 	if len(r.RequestURI) > maxTarget {
 		return problem(http.StatusRequestURITooLong, "the address has %d bytes, at most %d are allowed", len(r.RequestURI), maxTarget)
 	}
@@ -73,12 +77,16 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller) error 
 		}
 		return problem(http.StatusMethodNotAllowed, "%s is not served here; want %s", clip(r.Method, 20), h).with("Allow", h)
 	}
+	*operation = found.id
 	if found.role != access.Public {
 		c, p := a.admit(r)
 		if p != nil {
 			return p
 		}
 		*who = c
+		if wait, ok := a.meter.Admit(c.Name, a.now()); !ok {
+			return tooFast(c.Name, wait)
+		}
 		if !c.Role.Includes(found.role) {
 			return problem(http.StatusForbidden, "client %s has the role %s, and this call needs %s", c.Name, c.Role, found.role)
 		}

@@ -240,6 +240,7 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 	if err != nil {
 		return nil, lines, batchError(err, a.maxBatch)
 	}
+	a.meter.Charge(c.Name, len(items), a.now())
 	if len(items) == 0 {
 		var f faults
 		f.add("body", nil, "holds no notice; want a JSON array or one JSON object a line")

@@ -130,19 +130,19 @@ func New(o Options) (*Process, error) {
 	}
 	clients := make([]access.Client, 0, len(c.Clients))
 	for _, x := range c.Clients {
-		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role})
+		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role, Rate: x.Rate})
 	}
 	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: m.AuthenticationFailed})
 	ring := keyring.New(p.Engine.Key)
 	if len(c.Key) > 0 {
 		ring = keyring.Fixed(c.Key)
 	}
-	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
+	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory, Count: m.Call, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
 		Logger: o.Logger, Version: o.Version, Loopback: loopback(p.listen.Addr())})
 	if c.UI {
 		host, _, _ := net.SplitHostPort(c.Listen)
 		pages := ui.Options{Engine: p.Engine, Routes: table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
-			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}), Probe: calls.Probe, Keys: ring}
+			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}), Probe: calls.Probe, Keys: ring, Meter: access.NewMeter(clients)}
 		if p.history != nil {
 			pages.History = p.history
 		}

@@ -125,6 +125,7 @@ type Client struct {
 	Token  Secret
 	Prefix string // what it may see and touch; empty = all
 	Role   access.Role
+	Rate   float64 // requests a second
 }
 
 // Load reads the configuration. Values come from lookup, the names that are set

@@ -333,6 +333,7 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{append(shop, "CLIENT_SHOP_TOKEN="), "openssl rand -base64 32 makes one"},
 		{append(shop, "CLIENT_SHOP_PREFIX=a:"), "segment module is empty"},
 		{append(shop, "CLIENT_SHOP_READ_ONLY=true"), "NOTIFIER_CLIENT_SHOP_READ_ONLY=\"true\": was replaced by roles; use ROLE=read"},
+		{append(shop, "CLIENT_SHOP_RATE=fast"), "NOTIFIER_CLIENT_SHOP_RATE=\"fast\": want a rate such as 100/s"},
 		{append(shop, "CLIENT_SHOP_ROLE="), "NOTIFIER_CLIENT_SHOP_ROLE: is missing; want read ("},
 		{append(shop, "CLIENT_SHOP_ROLE=root"), "NOTIFIER_CLIENT_SHOP_ROLE=\"root\": want read (look at everything within its prefix), produce ("},
 		{append(shop, "CLIENT_SHOP_ROLE=public"), "operate (also redrive, purge, replay, restore, pause, make links) or admin ("},

@@ -47,7 +47,7 @@ func (r *reader) clients(value string) []Client {
 				r.add(p+"PREFIX", raw.Prefix, err.Error())
 			}
 		}
-		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix, Role: r.role(p, raw.Role)})
+		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix, Role: r.role(p, raw.Role), Rate: r.rate(p+"RATE", raw.Rate)})
 	}
 	return out
 }
@@ -66,6 +66,14 @@ func (r *reader) role(prefix, name string) access.Role {
 		r.add(prefix+"ROLE", name, err.Error())
 	}
 	return role
+}
+
+func (r *reader) rate(variable, value string) float64 {
+	perSecond, err := notice.ParseRate(value)
+	if err != nil {
+		r.add(variable, value, err.Error())
+	}
+	return perSecond
 }
 
 func tokenOK(s string) bool {
@@ -210,11 +218,7 @@ func (rr *routeReader) limits() {
 		rt.HostConcurrency = rr.integerAs(rr.prefix+"HOST_CONCURRENCY", raw.HostConcurrency, 1, 100_000)
 	}
 	if raw.Rate != "" {
-		rate, err := notice.ParseRate(raw.Rate)
-		if err != nil {
-			rr.bad("RATE", raw.Rate, err.Error())
-		}
-		rt.Rate = rate
+		rt.Rate = rr.rate(rr.prefix+"RATE", raw.Rate)
 	}
 }
 

@@ -125,7 +125,7 @@ func (r *reader) across(c *Config) {
 // apiMemory refuses a memory of which one client's quarter does not hold one notice, whose
 // body may be base64.
 func (r *reader) apiMemory(c *Config) {
-	if least := 4 * (2*c.MaxBody + 64<<10); c.APIMemory < least {
+	if least := 4 * (2*c.MaxBody + 64<<10); c.APIMemory < least && !r.errs.of(Prefix+"API_MEMORY") {
 		r.wrong("API_MEMORY", spellSize(c.APIMemory), "at least "+spellSize(least)+" for "+Prefix+"MAX_BODY="+spellSize(c.MaxBody))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -67,6 +68,7 @@ type Metrics struct {
 	bodies    *prometheus.CounterVec
 	tokens    *prometheus.CounterVec
 	setup     *prometheus.GaugeVec
+	calls     *prometheus.CounterVec
 
 	historyRows     prometheus.Counter
 	historyFailures *prometheus.CounterVec
@@ -126,6 +128,7 @@ func New(o Options) *Metrics {
 		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before they were adopted, or were too long: their notices have no body.", "route"),
 		tokens: counter("notifier_authentication_failures_total", "Requests with a token that no client has, by where: api or pages.", "via"),
 		redis:  counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for; what is rare appears with its first error.", "op"),
+		calls:  counter("notifier_http_requests_total", "API calls answered, by client, operation and status; client is empty without a token that a client has.", "client", "operation", "status"),
 		setup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "notifier_redis_misconfigured",
 			Help: "Whether notifier doctor would call this check of how Redis is set up an error; absent until it was looked at."}, []string{"check"}),
 	}
@@ -135,7 +138,7 @@ func New(o Options) *Metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, &m.fleet,
+	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, &m.fleet,
 		build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
 	if o.History {
@@ -355,4 +358,13 @@ func oneOf[T ~string](set []T, v T) string {
 		return string(v)
 	}
 	return other
+}
+
+// Call counts an API call that was answered. operation is empty if the path or the
+// method is none of the API's.
+func (m *Metrics) Call(client, operation string, status int) {
+	if m == nil {
+		return
+	}
+	m.calls.WithLabelValues(client, cmp.Or(operation, "none"), strconv.Itoa(status)).Inc()
 }

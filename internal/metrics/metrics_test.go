@@ -59,11 +59,14 @@ func TestCounting(t *testing.T) {
 	m.Event(notice.EventForeign)
 	m.Subscription()
 	m.RedisError("claim")
+	m.Call("shop", "schedule", 429)
+	m.Call("", "", 404)
 	m.RedisError("SELECT * FROM")
 	m.Misconfigured("memory", true)
 	m.Misconfigured("rights", false)
 	page := scrape(t, m)
 	for _, want := range []string{
+		`notifier_http_requests_total{client="shop",operation="schedule",status="429"} 1`, `notifier_http_requests_total{client="",operation="none",status="404"} 1`,
 		`notifier_scheduled_total{route="orders"} 5`, `notifier_bodies_lost_total{route="orders"} 2`,
 		`notifier_bodies_lost_total{route="adopts"} 0`, `notifier_authentication_failures_total{via="api"} 1`,
 		`notifier_attempts_total{outcome="delivered",route="orders"} 1`,

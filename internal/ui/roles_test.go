@@ -63,6 +63,17 @@ func TestPagesRefuseLowerRoles(t *testing.T) {
 	}
 }
 
+func TestSessionsAreHeldToTheirClientsRate(t *testing.T) {
+	s := newSite(t)
+	s.meter = access.NewMeter([]access.Client{{Name: "me", Rate: 2}})
+	s = s.as(ui.Visitor{})
+	s.get("/ui/routes").is(200)
+	s.get("/ui/routes").is(200)
+	if a := s.get("/ui/routes").is(429); a.Header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q", a.Header.Get("Retry-After"))
+	}
+}
+
 func TestPagesOfferOnlyButtonsOfTheRole(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)

@@ -3,8 +3,10 @@ package ui
 import (
 	"context"
 	"crypto/rand"
+	"math"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +40,8 @@ type Options struct {
 	// answered.
 	Loopback bool
 	Host     string
+	// Meter limits the requests of each client's sessions. Nil: nothing does.
+	Meter *access.Meter
 	// Examine has doctor look at Redis. Nil: nobody does.
 	Examine func(context.Context) (*doctor.Report, error)
 	// Probe makes one call past all limits and shows it. Nil: no test can be sent.
@@ -146,12 +150,28 @@ func (p *Pages) page(role access.Role, pattern string, h handler) {
 			err = failure{http.StatusForbidden, "This needs the role " + role.String() + "; this sign-in has the role " + v.Role.String() + "."}
 		}
 		if err == nil {
+			err = p.withinRate(w, v)
+		}
+		if err == nil {
 			err = h(w, r, v)
 		}
 		if err != nil {
 			p.fail(w, r, v, err)
 		}
 	})
+}
+
+// withinRate refuses a visitor whose client makes too many requests.
+func (p *Pages) withinRate(w http.ResponseWriter, v Visitor) error {
+	if p.o.Meter == nil {
+		return nil
+	}
+	wait, ok := p.o.Meter.Admit(v.Client, p.now())
+	if ok {
+		return nil
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	return failure{http.StatusTooManyRequests, "Too many requests by sign-ins and links of this client. Try again later."}
 }
 
 // change serves a pattern that changes something: the request has to come from one

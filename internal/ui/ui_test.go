@@ -63,6 +63,7 @@ type site struct {
 	examine func(context.Context) (*doctor.Report, error)
 	history ui.Historian
 	mask    *mask.Rules
+	meter   *access.Meter
 }
 
 func newSite(t testing.TB) *site {
@@ -89,7 +90,7 @@ func (s *site) as(v ui.Visitor) *site {
 		s.t.Fatal(err)
 	}
 	c.cookie, c.csrf = cookie, who.CSRF()
-	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Mask: c.mask,
+	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Mask: c.mask, Meter: c.meter,
 		Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>", Result: notice.DeliveredResult(200)}
 		}})

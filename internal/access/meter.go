@@ -1,0 +1,57 @@
+package access
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// DefaultRate is the default of Client.Rate, in requests a second.
+const DefaultRate = 5000
+
+// itemsOfRequest is how many items of a batch count as one request.
+const itemsOfRequest = 100
+
+// Meter limits the requests of each client at this instance. It may be used by many
+// goroutines at once.
+type Meter struct{ limits map[string]*rate.Limiter }
+
+// NewMeter makes a Meter for clients. Callers without a name, of a service without
+// clients, are not limited.
+func NewMeter(list []Client) *Meter {
+	m := &Meter{limits: map[string]*rate.Limiter{}}
+	for _, c := range list {
+		perSecond := c.Rate
+		if perSecond <= 0 {
+			perSecond = DefaultRate
+		}
+		m.limits[c.Name] = rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))
+	}
+	return m
+}
+
+// Admit reports whether the client may make a request now, and if not, in how long.
+func (m *Meter) Admit(client string, now time.Time) (wait time.Duration, ok bool) {
+	l := m.limits[client]
+	if l == nil {
+		return 0, true
+	}
+	r := l.ReserveN(now, 1)
+	if wait = r.DelayFrom(now); wait > 0 {
+		r.CancelAt(now)
+		return wait, false
+	}
+	return 0, true
+}
+
+// Charge counts the items of an admitted batch: as one request for each 100 of them, the
+// first of which Admit has counted. The client's next requests wait for them.
+func (m *Meter) Charge(client string, items int, now time.Time) {
+	l := m.limits[client]
+	if l == nil {
+		return
+	}
+	for range (items - 1) / itemsOfRequest {
+		l.ReserveN(now, 1) // one at a time: no more than the burst can be reserved at once
+	}
+}
