@@ -32,6 +32,11 @@
 // each try, makes the next, and whoever gets an answer tells all. Messages may be
 // lost: then each finds out by itself, as it would alone.
 //
+// An instance that alone cannot reach a host keeps its own breaker open and hands every
+// notice for that host to the instances that reach it, due again in 50 ms. It tries the
+// host itself from time to time, with one notice. If that trial cannot connect, the notice
+// is handed over as well and uses no attempt.
+//
 // Targets. A notice's own url is untrusted. The rules are package route's, which
 // asks them when the notice is scheduled of what the url spells out; here they are
 // asked again, and of the address that the socket is about to connect to, after

@@ -189,10 +189,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	began := time.Now()
 	pass, refused := s.limits.enter(to.port)
 	if refused != nil {
-		if id := refused.to(n.Key); id != "" {
-			h.opts.Fleet.Hand(Handed{Key: n.Key, To: id, After: refused.After})
-		}
-		return refused.Result
+		return h.deferred(n, refused)
 	}
 	res, timedOut := notice.Result{Reason: notice.ReasonShutdown}, false // what a panic leaves behind
 	defer func() { pass.end(res, timedOut) }()
@@ -205,7 +202,21 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	res = s.finish(n, to, resultOf(&r.Ack, f))
 	res.Waited = waited
 	timedOut = res.Reason == notice.ReasonTimeout
+	if pass.trial && res.Outcome == notice.OutcomeRetry && f.stage < stageSend {
+		// Nothing was sent: the instances that the host answers can make the attempt.
+		if theirs := s.limits.afterTrial(pass); theirs != nil {
+			return h.deferred(n, theirs)
+		}
+	}
 	return res
+}
+
+// deferred hands a notice that is deferred to the instance that can deliver it.
+func (h *Handler) deferred(n *notice.Notice, d *deferral) notice.Result {
+	if id := d.to(n.Key); id != "" {
+		h.opts.Fleet.Hand(Handed{Key: n.Key, To: id, After: d.After})
+	}
+	return d.Result
 }
 
 // check finds the target and refuses what may not be called.

@@ -107,6 +107,11 @@ type host struct {
 	answered, failing time.Time
 	waited            time.Time // when a notice was put off last because all slots were taken
 	handed            time.Time // when a notice was handed to the one that tries
+	// own: calls from here opened the breaker; peers are the instances that the host
+	// answers all the same, and since when that is known. trying: the one call at a time
+	// to a host with an open breaker is in flight.
+	own, trying bool
+	peers       map[string]time.Time
 }
 
 // pace is what is known of how fast calls to a host, or to several, get done.
@@ -174,6 +179,7 @@ type pass struct {
 	wait     time.Duration // before the exchange, for the route's rate
 	standing standing      // the host, when the call began
 	first    bool          // to a host that was not known
+	trial    bool          // the one call at a time to a host with an open breaker
 }
 
 // enter asks for permission; if it is refused, the result defers the notice.
@@ -185,11 +191,14 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 	h := l.hosts.find(name, func() *host { return l.newHost(name) })
 	defer l.hosts.put(h)
 	h.used = now
+	if theirs := l.handOver(h, now); theirs != nil {
+		return nil, theirs
+	}
 	limit, mine := l.slots(h)
 	if !mine {
 		h.waited = now
 		return nil, &deferral{h.putOff(now, 1, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are other instances'", l.max, name)),
-			l.slotHolders(name), ""}
+			l.slotHolders(name), "", nil}
 	}
 	if limit > 0 && h.inflight >= limit {
 		h.waited = now
@@ -212,7 +221,7 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 		done(errExcluded)
 		if after == 0 {
 			return nil, &deferral{notice.DeferredResult(notice.ReasonRate, minAfter, fmt.Sprintf("the route's rate of %g/s is other instances'",
-				l.pacer.whole)), l.holders(), ""}
+				l.pacer.whole)), l.holders(), "", nil}
 		}
 		return nil, put(notice.DeferredResult(notice.ReasonRate, after, fmt.Sprintf("the route's rate of %g/s is used up", l.pacer.whole)))
 	}
@@ -221,8 +230,8 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 	if stood != answers {
 		l.doubtfulPace.begin(now)
 	}
-	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, standing: stood, first: !h.called}
-	h.called = true
+	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, standing: stood, first: !h.called, trial: h.breaker.State() != gobreaker.StateClosed}
+	h.called, h.trying = true, h.trying || p.trial
 	return p, nil
 }
 
@@ -231,8 +240,9 @@ func (l *limits) allow(h *host, now time.Time) (done func(error), refused *defer
 	err := gobreaker.ErrOpenState
 	var theirs View
 	if !now.Before(h.until) {
-		if theirs = l.others(h, now); theirs == nil {
+		if theirs = l.others(h, now); theirs == nil || len(l.reachedBy(h, now)) > 0 {
 			done, err = h.breaker.Allow()
+			theirs = nil
 		} else if now.Sub(h.handed) < handEvery {
 			theirs = nil // it has one
 		} else {
@@ -244,7 +254,7 @@ func (l *limits) allow(h *host, now time.Time) (done func(error), refused *defer
 	}
 	res := h.putOff(now, 1, notice.ReasonBreaker, h.until.Sub(now),
 		fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", h.name, breakerFailures))
-	return nil, &deferral{res, theirs, l.tryName(h)}
+	return nil, &deferral{res, theirs, l.tryName(h), nil}
 }
 
 // put is a deferral that no other instance can do anything about.
@@ -322,17 +332,20 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 		h.tally.add(now, res.Outcome != notice.OutcomeDelivered)
 	}
 	before := h.breaker.State()
+	h.trying = h.trying && !p.trial
 	p.done(err)
 	switch after := h.breaker.State(); {
 	case after == gobreaker.StateOpen && before != after:
 		h.trips++
+		h.own = true
 		if before == gobreaker.StateClosed {
 			h.trips = 0
 		}
 		h.until = now.Add(min(breakerOpen<<min(h.trips, 8), breakerMost))
 		p.l.tellOpen(h, now)
 	case after == gobreaker.StateClosed && before != after:
-		p.l.tellClosed(h.name)
+		h.own, h.peers = false, nil
+		p.l.tell(wordClosed, h.name)
 	}
 }
 

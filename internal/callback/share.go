@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"golang.org/x/time/rate"
 
 	"notifier/internal/notice"
@@ -25,6 +26,8 @@ type View interface {
 	Preferred(name string) string
 	// Among is the view with only those that hold a part of a limit of that name.
 	Among(name string, limit int) View
+	// Lives reports whether the instance of an id takes new work.
+	Lives(id string) bool
 	// Takes reports whether this instance takes new work: it does not where it is
 	// leaving, nor in a view with only others.
 	Takes() bool
@@ -40,6 +43,7 @@ func (alone) Prefers(string) bool                      { return true }
 func (alone) Preferred(string) string                  { return "" }
 func (alone) Among(string, int) View                   { return alone{} }
 func (alone) Takes() bool                              { return true }
+func (alone) Lives(string) bool                        { return false }
 
 // Fleet is how limits reach the other instances. Its zero value reaches none.
 // Its functions must not block.
@@ -82,10 +86,15 @@ type deferral struct {
 	// of them, goes by the name; empty = by the notice.
 	among View
 	name  string
+	// ids are those of the instances that can deliver it.
+	ids []string
 }
 
 // to is the instance that a notice is handed to; empty = none.
 func (d *deferral) to(key string) string {
+	if n := len(d.ids); n > 0 {
+		return d.ids[xxhash.Sum64String(key)%uint64(n)]
+	}
 	if d.among == nil {
 		return ""
 	}

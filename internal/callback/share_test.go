@@ -1,10 +1,15 @@
 package callback
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +27,7 @@ type part struct {
 	rate    float64
 	prefers bool
 	asked   []string
+	dead    []string
 	among   []string // what the view was reduced to
 }
 
@@ -30,6 +36,7 @@ func (p *part) Share(string, int) int            { return p.share }
 func (p *part) Rate(_ string, r float64) float64 { return p.rate }
 func (p *part) Prefers(name string) bool         { p.asked = append(p.asked, name); return p.prefers }
 func (p *part) Preferred(name string) string     { return "who gets " + name }
+func (p *part) Lives(id string) bool             { return !slices.Contains(p.dead, id) }
 func (p *part) Takes() bool                      { return p.share > 0 }
 func (p *part) Among(name string, n int) View {
 	p.among = append(p.among, fmt.Sprint(name, " ", n))
@@ -219,7 +226,7 @@ func TestBreakersLearnFromOneAnother(t *testing.T) {
 			said = append(said, fmt.Sprint(host, from, to, told))
 		}
 		must(t, b, "a:80").end(refused, true) // it fails here too
-		b.heardOpen("a:80", 0, 5*time.Second, 20*time.Second)
+		b.heardOpen("a", "a:80", 0, 5*time.Second, 20*time.Second)
 		refusal(t, b, "a:80", notice.ReasonBreaker)
 		must(t, b, "b:80").end(good, false)
 		if want := []string{"a:80closed open true"}; !slices.Equal(said, want) {
@@ -238,7 +245,7 @@ func TestBreakersLearnFromOneAnother(t *testing.T) {
 		if last := (*told)[len(*told)-1]; !strings.HasPrefix(last, "open app1 a:80 1 10000 ") {
 			t.Fatalf("told %q", last)
 		}
-		b.heardOpen("a:80", 1, 10*time.Second, 25*time.Second)
+		b.heardOpen("a", "a:80", 1, 10*time.Second, 25*time.Second)
 		time.Sleep(10*time.Second + time.Millisecond)
 		if _, res := b.enter("a:80"); res.to("k") != "who gets app1 a:80 1" {
 			t.Errorf("the second try is for %q: whoever made the first makes all", res.to("k"))
@@ -247,7 +254,7 @@ func TestBreakersLearnFromOneAnother(t *testing.T) {
 		if last := (*told)[len(*told)-1]; last != "closed app1 a:80" {
 			t.Fatalf("told %q", last)
 		}
-		b.heardClosed("a:80")
+		b.heardClosed("a", "a:80", true)
 		for range 16 {
 			must(t, b, "a:80")
 		}
@@ -262,13 +269,13 @@ func TestOneThatIsCutOffClosesNoHostForOthers(t *testing.T) {
 		l := limitsOf(16, 0, (&part{share: 16}).fleet(func(text string) { said = append(said, text) }))
 		must(t, l, "a:80").end(good, false)
 		time.Sleep(10 * time.Second)
-		l.heardOpen("a:80", 0, 5*time.Second, 20*time.Second)
+		l.heardOpen("a", "a:80", 0, 5*time.Second, 20*time.Second)
 		must(t, l, "a:80").end(good, false)
-		if want := []string{"closed app1 a:80"}; !slices.Equal(said, want) {
+		if want := []string{"answers app1 a:80"}; !slices.Equal(said, want) {
 			t.Errorf("the one for which the host answers says %q, want %q", said, want)
 		}
 		time.Sleep(10 * time.Second)
-		l.heardOpen("a:80", 0, 5*time.Second, 9*time.Second) // it answered before that
+		l.heardOpen("a", "a:80", 0, 5*time.Second, 9*time.Second) // it answered before that
 		refusal(t, l, "a:80", notice.ReasonBreaker)
 	})
 }
@@ -300,7 +307,7 @@ func TestHeardWhatever(t *testing.T) {
 	for _, text := range []string{"", "open", "open " + r.Prefix, "open " + r.Prefix + " a:80", "open " + r.Prefix + " a:80 x y z",
 		"open " + r.Prefix + " a:80 -1 5 5", "open " + r.Prefix + " a:80 0 99999999999999999999 5", "open none a:80 0 5000 5000",
 		"open " + r.Prefix + " " + strings.Repeat("a", 1000) + " 0 5000 5000", "closed " + r.Prefix + " b:80", "closed", "shut " + r.Prefix + " a:80"} {
-		h.Heard(text)
+		h.Heard("x", text)
 	}
 	s, err := h.state(r)
 	if err != nil {
@@ -309,12 +316,180 @@ func TestHeardWhatever(t *testing.T) {
 	if n := len(s.limits.hosts.byName); n != 0 {
 		t.Errorf("%d hosts are known from nonsense", n)
 	}
-	h.Heard("open " + r.Prefix + " a:80 0 2147483647 5000")
+	h.Heard("x", "open "+r.Prefix+" a:80 0 2147483647 5000")
 	if left := time.Until(s.limits.hosts.byName["a:80"].until); left > breakerMost || left < breakerMost-time.Minute {
 		t.Errorf("a message closes a host for %s", left)
 	}
-	h.Heard("closed " + r.Prefix + " a:80")
+	h.Heard("x", "closed "+r.Prefix+" a:80")
 	if _, res := s.limits.enter("a:80"); res != nil {
 		t.Errorf("%+v", res)
 	}
+}
+
+// trio is three instances that hear one another; the first cannot reach the host.
+type trio struct {
+	limits  [3]*limits
+	handed  [3]int // notices that each instance has handed over
+	failed  int    // calls that failed: attempts used
+	refused int    // deferrals of the first instance that were handed to none
+}
+
+var trioIDs = [3]string{"a", "b", "c"}
+
+func newTrio() *trio {
+	x := &trio{}
+	for i := range x.limits {
+		x.limits[i] = limitsOf(64, 0, (&part{share: 64, prefers: i == 0}).fleet(func(text string) {
+			time.AfterFunc(time.Millisecond, func() { x.hear(i, text) })
+		}))
+	}
+	return x
+}
+
+// hear brings a message to the others.
+func (x *trio) hear(from int, text string) {
+	f := strings.Fields(text)
+	for i, l := range x.limits {
+		switch {
+		case i == from:
+		case f[0] == wordOpen:
+			n := [3]int{}
+			for j := range n {
+				n[j], _ = strconv.Atoi(f[3+j])
+			}
+			l.heardOpen(trioIDs[from], f[2], n[0], time.Duration(n[1])*time.Millisecond, time.Duration(n[2])*time.Millisecond)
+		default:
+			l.heardClosed(trioIDs[from], f[2], f[0] == wordClosed)
+		}
+	}
+}
+
+// deliver brings a notice to an instance until it is delivered or fails, and returns how
+// late its last call began; -1: an attempt failed.
+func (x *trio) deliver(i int, key string, due time.Time) time.Duration {
+	for {
+		p, res := x.limits[i].enter("a:80")
+		switch {
+		case res != nil:
+			if to := slices.Index(trioIDs[:], res.to(key)); to >= 0 {
+				x.handed[i]++
+				i = to
+			} else {
+				x.refused++
+			}
+			time.Sleep(res.After)
+		case i == 0:
+			time.Sleep(5 * time.Second)
+			p.end(timeout, true)
+			x.failed++
+			return -1
+		default:
+			late := time.Since(due)
+			time.Sleep(20 * time.Millisecond)
+			p.end(good, false)
+			return late
+		}
+	}
+}
+
+// TestOneThatIsCutOffHandsOverEverything: an instance that does not reach a host, while the
+// host answers two others, hands them all notices for it. None of them is late.
+func TestOneThatIsCutOffHandsOverEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrio()
+		const seconds, opens = 60, 6 // the breaker is open after that many seconds
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		late, failed := time.Duration(0), 0
+		start := time.Now()
+		for i := range 100 * seconds {
+			all.Go(func() {
+				d := x.deliver(i%3, fmt.Sprint(i), start.Add(time.Duration(i)*10*time.Millisecond))
+				mu.Lock()
+				defer mu.Unlock()
+				if i >= 100*opens && d < 0 {
+					failed++
+				} else if i >= 100*opens {
+					late = max(late, d)
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		all.Wait()
+		t.Logf("handed over %v, put off %d times; attempts used %d, of them %d after the breaker opened; at most %s late", x.handed, x.refused, x.failed, failed, late)
+		if late > 300*time.Millisecond || failed > 5 || x.handed[0] < 100*(seconds-opens)/3-5 {
+			t.Errorf("handed over %v; %d attempts failed after the breaker opened; at most %s late", x.handed, failed, late)
+		}
+	})
+}
+
+// TestPeersThatAreGoneGetNothing: notices go to instances only while they live and have not
+// opened a breaker for the host themselves, and a call from here that has an answer ends it.
+func TestPeersThatAreGoneGetNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &part{share: 16, prefers: true}
+		l, _ := opened(t, v)
+		to := func() string {
+			_, res := l.enter("a:80")
+			if res == nil {
+				t.Fatal("let in")
+			}
+			return res.to("k")
+		}
+		l.heardClosed("b", "a:80", false)
+		if got := to(); got != "b" {
+			t.Errorf("handed to %q", got)
+		}
+		v.dead = []string{"b"}
+		if got := to(); got == "b" {
+			t.Error("handed to one that is dead")
+		}
+		v.dead = nil
+		l.heardOpen("b", "a:80", 0, time.Second, time.Second)
+		if got := to(); got == "b" {
+			t.Error("handed to one with an open breaker")
+		}
+		l.heardClosed("c", "a:80", true)
+		time.Sleep(breakerOpen + time.Millisecond)
+		trial := must(t, l, "a:80")
+		if got := to(); got != "c" {
+			t.Errorf("during the trial handed to %q", got)
+		}
+		trial.end(good, false)
+		for range 16 {
+			must(t, l, "a:80")
+		}
+	})
+}
+
+// TestTrialThatCannotConnectUsesNoAttempt: the notice with which an instance tries a host
+// that it cannot connect to goes to an instance that the host answers.
+func TestTrialThatCannotConnectUsesNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handed []Handed
+		fleet := (&part{share: 16, prefers: true}).fleet(func(string) {})
+		fleet.Hand = func(h Handed) { handed = append(handed, h) }
+		h := New(Options{Fleet: fleet})
+		defer h.Close()
+		h.dial = func(context.Context, string, string) (net.Conn, error) {
+			time.Sleep(2 * slowFailure)
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
+		}
+		r := fixedRoute("http://shop.test/")
+		for range breakerFailures {
+			expect(t, h.Handle(t.Context(), r, testNotice("")), notice.OutcomeRetry, notice.ReasonConnect)
+		}
+		h.Heard("b", "answers "+r.Prefix+" shop.test:80")
+		for range 2 { // the second is the trial
+			res := h.Handle(t.Context(), r, testNotice(""))
+			expect(t, res, notice.OutcomeDeferred, notice.ReasonBreaker)
+			if last := handed[len(handed)-1]; last.To != "b" || last.After != handedAfter || res.After != handedAfter {
+				t.Errorf("handed %+v, %+v", last, res)
+			}
+			time.Sleep(breakerOpen + time.Millisecond)
+		}
+		if len(handed) != 2 {
+			t.Errorf("handed over %d times", len(handed))
+		}
+	})
 }

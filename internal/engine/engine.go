@@ -60,7 +60,7 @@ type Options struct {
 	// config.LimitsInstance.
 	Limits string
 	// Heard, if not nil, hears what limits of other instances tell.
-	Heard func(text string)
+	Heard func(from, text string)
 	// Slots, if not nil, is how many attempts of a route may be under way here in
 	// the fleet as it is now.
 	Slots func(*route.Route) int

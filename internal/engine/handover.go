@@ -75,11 +75,11 @@ func (e *Engine) HandOver(h callback.Handed) {
 }
 
 // heard takes what another instance tells.
-func (e *Engine) heard(_, text string) {
+func (e *Engine) heard(from, text string) {
 	word, rest, _ := strings.Cut(text, " ")
 	if word != wordNotice {
 		if e.o.Heard != nil {
-			e.o.Heard(text)
+			e.o.Heard(from, text)
 		}
 		return
 	}

@@ -168,6 +168,14 @@ func (v *View) Preferred(name string) string {
 	return v.ids[best]
 }
 
+// Lives reports whether another instance of that id takes new work, as far as is known.
+func (v *View) Lives(id string) bool {
+	if v == nil || !v.known {
+		return false
+	}
+	return slices.ContainsFunc(v.others, func(o uint64) bool { return v.ids[o] == id })
+}
+
 // first reports whether nobody draws more than the owner does.
 func (v *View) first(thing uint64) bool {
 	if v.out {
