@@ -12,8 +12,8 @@
 // after ten slow failures in a row one, tried after 5, 10, 20, 30, 30, … seconds.
 // Hosts that did not answer last time, or were never called, share half of the
 // route's concurrency: the other half is there for hosts that do answer, however
-// many hang. 429 and 503 halve a host's slots; every round of good answers gives
-// one back. What finds no slot, no rate or an open breaker is handed back at once
+// many hang. Three answers of 429 or 503 in a row halve a host's slots, one among good
+// answers takes a part of a slot; every round of good answers gives one back. What finds no slot, no rate or an open breaker is handed back at once
 // as deferred: it uses no attempt and holds nothing. How long it is put off grows
 // with the number of those refused and with how long calls take there, so that a
 // long queue before one host does not churn. Producers choose the hosts, so what is

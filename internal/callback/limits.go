@@ -99,7 +99,8 @@ type host struct {
 	// said 429 or 503; it grows by one with every round of good answers. Zero =
 	// never slowed.
 	allowed float64
-	slowed  time.Time // when it was slowed last
+	asked   int       // how many of its last answers in a row were 429 or 503
+	slowed  time.Time // when its slots were halved last
 	trips   int       // tries that failed since the breaker opened
 	until   time.Time // nobody is let in before
 	// answered is when the host last did, failing when the calls began that have
@@ -308,12 +309,7 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	if p.standing != answers {
 		p.l.doubtfulPace.end(took, now)
 	}
-	switch {
-	case res.Status == 429 || res.Status == 503:
-		h.slow(p.l.share(h), p.at, now)
-	case res.Outcome == notice.OutcomeDelivered && h.allowed > 0:
-		h.recover(p.l.share(h))
-	}
+	p.l.adapt(h, res, p.at, now)
 	var err error
 	switch {
 	case saysNothing(res.Reason):
@@ -371,19 +367,48 @@ func (h *host) limit(most int) int {
 	return n
 }
 
-// slow halves the slots, once for all the calls that were under way together.
-func (h *host) slow(most int, began, now time.Time) {
-	if began.Before(h.slowed) {
+// adapt gives a host fewer slots or more, as it has answered a call that began then.
+func (l *limits) adapt(h *host, res notice.Result, began, now time.Time) {
+	switch {
+	case res.Status == 429 || res.Status == 503:
+		h.asked++
+		h.slow(l.share(h), began, now)
 		return
+	case res.Status != 0:
+		h.asked = 0
 	}
+	if res.Outcome == notice.OutcomeDelivered && h.allowed > 0 {
+		h.recover(l.share(h))
+	}
+}
+
+const (
+	// series is how many answers in a row ask for fewer calls before slots are halved.
+	series = 3
+	// goodForOne is how many good answers make up for one that asks for fewer calls among
+	// them: a host that asks less often keeps its slots.
+	goodForOne = 8
+)
+
+// slow takes a part of a slot for an answer among others. A series of them halves the
+// slots, once for all the calls that were in flight together.
+func (h *host) slow(most int, began, now time.Time) {
 	if h.allowed == 0 {
 		h.allowed = float64(most)
 	}
-	if h.allowed == 0 { // without a limit: of what it had
-		h.allowed = float64(h.inflight + 1)
+	switch {
+	case h.allowed == 0 && h.asked < series:
+		return
+	case h.allowed == 0: // without a limit: of those it had
+		h.allowed = float64(h.inflight + h.asked)
 	}
-	h.allowed = max(1, h.allowed/2)
-	h.slowed = now
+	switch {
+	case h.asked < series:
+		h.allowed = max(1, h.allowed/2, h.allowed-goodForOne/h.allowed)
+	case !began.Before(h.slowed):
+		h.allowed = max(1, h.allowed/2)
+		h.slowed = now
+	}
 }
 
 // recover adds a slot for every round of good answers.

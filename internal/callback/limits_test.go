@@ -180,10 +180,10 @@ func TestHostSlowsDownAndRecovers(t *testing.T) {
 		}
 		var got []int
 		for range 5 {
-			round(status(429)) // the calls of one round slow it once
+			round(status(429))
 			got = append(got, slots())
 		}
-		if want := []int{8, 4, 2, 1, 1}; !slices.Equal(got, want) {
+		if want := []int{7, 3, 1, 1, 1}; !slices.Equal(got, want) {
 			t.Errorf("slots after rounds of 429: %v, want %v", got, want)
 		}
 		rounds := 0
@@ -194,21 +194,32 @@ func TestHostSlowsDownAndRecovers(t *testing.T) {
 		if rounds < 10 || rounds > 40 {
 			t.Errorf("recovered after %d good rounds; one slot a round was wanted", rounds)
 		}
+		must(t, l, "a:80").end(status(503), false)
+		if slots() != 15 {
+			t.Errorf("%d slots after one 503 among good answers", slots())
+		}
 		round(status(503))
-		if slots() != 8 {
-			t.Errorf("%d slots after 503", slots())
+		if slots() != 7 {
+			t.Errorf("%d slots after a round of 503", slots())
 		}
 		must(t, l, "b:80").end(good, false)
 		if n := l.hosts.byName["b:80"].limit(l.max); n != 16 {
 			t.Errorf("the other host has %d slots", n)
 		}
-		none := testLimits(0, 0) // without a limit: half of what was under way
+		none := testLimits(0, 0) // without a limit: half of the calls that were in flight
 		var ps []*pass
 		for range 40 {
 			ps = append(ps, must(t, none, "c:80"))
 		}
+		time.Sleep(100 * time.Millisecond)
 		ps[0].end(status(429), false)
-		if n := none.hosts.byName["c:80"].limit(0); n != 20 {
+		if n := none.hosts.byName["c:80"].limit(0); n != 0 {
+			t.Errorf("%d slots after one 429, which were unlimited", n)
+		}
+		for _, p := range ps[1:] {
+			p.end(status(429), false)
+		}
+		if n := none.hosts.byName["c:80"].limit(0); n < 18 || n > 22 {
 			t.Errorf("%d slots of 40", n)
 		}
 	})
