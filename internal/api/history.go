@@ -76,7 +76,7 @@ type Ending struct {
 	BodyKept     bool              `json:"body_kept" doc:"Whether the body is here as it was."`
 	Unreadable   []string          `json:"unreadable,omitempty" doc:"Columns of the entry's row that cannot be read: another program has changed them. Such an entry is not sent again."`
 	Body         any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
-	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
+	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON, or contains control characters or direction marks."`
 }
 
 // Endings answers GET /v1/history.
@@ -212,7 +212,7 @@ func (a *api) appendEnding(b []byte, r *history.Row) []byte {
 	b = b[:len(b)-1] // the brace
 	switch {
 	case len(n.Body) == 0:
-	case n.InlineJSON():
+	case n.InlineJSON() && !hiddenText(n.Body):
 		b = append(append(b, `,"body":`...), n.Body...)
 	default:
 		b = append(b, `,"body_base64":"`...)

@@ -80,6 +80,7 @@ func (p *Problem) write(w http.ResponseWriter) {
 		data = []byte(`{"title":"Internal Server Error","status":500}`)
 		p.Status = http.StatusInternalServerError
 	}
+	data = escapeHidden(data)
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}

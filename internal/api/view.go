@@ -57,7 +57,7 @@ type Notice struct {
 	NextAttempt  *stamp            `json:"next_attempt_at,omitempty" doc:"When a scheduled notice is attempted next: later than due if it was postponed, because its host was busy or its breaker open, for example."`
 	Attempts     []Attempt         `json:"attempts" doc:"The last 20 attempts."`
 	Body         any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
-	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON."`
+	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON, or contains control characters or direction marks."`
 }
 
 // Attempt is one attempt of a notice.
@@ -149,7 +149,7 @@ func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
 		b = append(b, `,"body_base64":"`...)
 		b = append(base64.StdEncoding.AppendEncode(b, f.Raw), '"')
 	case len(f.Body) == 0:
-	case inline:
+	case inline && !hiddenText(f.Body):
 		b = append(append(b, `,"body":`...), f.Body...)
 	default:
 		b = append(b, `,"body_base64":"`...)
@@ -264,9 +264,12 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	return writeRaw(w, status, "application/json", append(appendJSON(nil, v), '\n'))
 }
 
-// writeRaw answers. An error of the connection is nobody's to handle: the
+// writeRaw answers, with JSON that is safe to print on a terminal. An error of the connection is nobody's to handle: the
 // caller has gone.
 func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte) error {
+	if strings.Contains(contentType, "json") {
+		data = escapeHidden(data)
+	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)

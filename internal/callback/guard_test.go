@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"notifier/internal/notice"
@@ -234,14 +236,23 @@ func TestRebinding(t *testing.T) {
 			}
 			return []netip.Addr{loopback}
 		})
-		h := newHandler(t, Options{Resolver: resolver})
+		core, logs := observer.New(zap.WarnLevel)
+		h := newHandler(t, Options{Resolver: resolver, Logger: zap.New(core)})
 		port := base.Listener.Addr().(*net.TCPAddr).Port
 		for _, name := range []string{"rebind.example", "both.example"} {
 			n := testNotice("x")
 			n.URL = fmt.Sprintf("http://%s:%d/", name, port)
 			for range 3 {
-				expect(t, h.Handle(background(t), noticeRoute(), n), notice.OutcomeRetry, notice.ReasonBlocked)
+				res := h.Handle(background(t), noticeRoute(), n)
+				expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
+				if res.Response != "blocked: private address" { // the producer reads it: DNS must not be an oracle
+					t.Errorf("the result says %q", res.Response)
+				}
 			}
+		}
+		if list := logs.FilterMessageSnippet("private address").All(); len(list) != 6 || !strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "127.0.0.1") &&
+			!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "::1") && !strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "169.254") {
+			t.Errorf("the log has no address: %v", list)
 		}
 		mu.Lock()
 		defer mu.Unlock()

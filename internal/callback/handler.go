@@ -104,6 +104,7 @@ type routeState struct {
 	secrets   scrubber
 	userAgent string
 	now       func() time.Time
+	log       *zap.Logger
 }
 
 // Prepare makes what a route's calls need, and reports what is wrong with its TLS
@@ -132,7 +133,7 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 }
 
 func (h *Handler) newState(r *route.Route) (*routeState, error) {
-	s := &routeState{route: r, signer: newSigner(r), userAgent: h.opts.UserAgent, now: h.opts.Now}
+	s := &routeState{route: r, signer: newSigner(r), userAgent: h.opts.UserAgent, now: h.opts.Now, log: h.opts.Logger.With(zap.String("route", r.Name))}
 	switch r.Target.Kind {
 	case route.KindFixed:
 		var err error
@@ -145,7 +146,7 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 		return nil, fmt.Errorf("its target %q is none that is called by HTTP", r.Target.Kind)
 	}
 	s.secrets = routeSecrets(r)
-	log := h.opts.Logger.With(zap.String("route", r.Name))
+	log := s.log
 	s.limits = newLimits(r, h.Few(r), h.opts.Fleet, h.opts.Now, func(host string, from, to gobreaker.State, told bool) {
 		// The tries between are left out: a dead host makes one every half a minute.
 		switch {
@@ -201,6 +202,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	f := s.exchange(ctx, n, to, &tracker{began: began, first: pass.first}, nil)
 	res = s.finish(n, to, resultOf(&r.Ack, f))
 	res.Waited = waited
+	s.logBlocked(n.Key, f.err)
 	timedOut = res.Reason == notice.ReasonTimeout
 	if pass.trial && res.Outcome == notice.OutcomeRetry && f.stage < stageSend {
 		// Nothing was sent: the instances that the host answers can make the attempt.
@@ -248,6 +250,14 @@ func (s *routeState) finish(n *notice.Notice, to destination, res notice.Result)
 	secrets.addHeaders(n.Headers)
 	res.Response = notice.Kept(secrets.scrub(res.Response))
 	return res
+}
+
+// logBlocked logs the address that the result of a blocked call does not name.
+func (s *routeState) logBlocked(key string, err error) {
+	var blocked *route.BlockedError
+	if errors.As(err, &blocked) && !blocked.Literal {
+		s.log.Warn("call blocked: the host's name leads to a private address", zap.String("key", key), zap.String("why", blocked.Text()))
+	}
 }
 
 // exchange sends one request and reads the answer, within the route's timeout. seen, if not nil, is shown the request before it is sent and the answer's

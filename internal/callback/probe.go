@@ -112,6 +112,7 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 	f := s.exchange(ctx, n, to, tr, &x)
 	x.Duration = time.Since(tr.began)
 	x.Result = s.finish(n, to, resultOf(&r.Ack, f))
+	s.logBlocked(n.Key, f.err)
 	if f.status != 0 {
 		x.ResponseBody = s.finish(n, to, notice.Result{Response: printable(decoded(f))}).Response
 		x.ResponseHeaders = s.shown(n, x.answered)

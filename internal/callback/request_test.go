@@ -134,11 +134,12 @@ func TestReservedHeadersAndInjection(t *testing.T) {
 		r := fixedRoute(base)
 		n := testNotice("x")
 		n.Headers = []notice.Header{{Name: "Webhook-Id", Value: "forged"}, {Name: "Host", Value: "evil"}, {Name: "Content-Length", Value: "9"},
-			{Name: "notifier-key", Value: "forged"}, {Name: "User-Agent", Value: "x"}, {Name: "X-Ok", Value: "1"}}
+			{Name: "notifier-key", Value: "forged"}, {Name: "User-Agent", Value: "x"}, {Name: "X-Ok", Value: "1"},
+			{Name: "Webhook_signature", Value: "forged"}, {Name: "Notifier_key", Value: "forged"}, {Name: "Content_length", Value: "9"}}
 		h.Handle(background(t), r, n)
 		req := <-got
 		if req.Header.Get("Webhook-Id") != n.ID() || req.Host == "evil" || req.Header.Get("Notifier-Key") != n.Key ||
-			req.Header.Get("X-Ok") != "1" {
+			req.Header.Get("X-Ok") != "1" || req.Header["Webhook_signature"] != nil || req.Header["Notifier_key"] != nil || req.Header["Content_length"] != nil {
 			t.Errorf("%v %s", req.Header, req.Host)
 		}
 		for _, v := range []string{"a\r\nX-Evil: 1", "a\nb", "a\x00b"} {

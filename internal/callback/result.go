@@ -218,8 +218,10 @@ func classify(f *facts, err error) (notice.Reason, string) {
 	switch {
 	case errors.Is(err, errInvalid):
 		return notice.ReasonInvalid, err.Error()
-	case errors.As(err, &blocked):
+	case errors.As(err, &blocked) && blocked.Literal:
 		return notice.ReasonBlocked, blocked.Error()
+	case errors.As(err, &blocked): // the result must not tell producers the address of an internal name
+		return notice.ReasonBlocked, "blocked: private address"
 	case errors.As(err, &dns):
 		if dns.IsNotFound {
 			return notice.ReasonDNS, fmt.Sprintf("the name %s was not found", dns.Name)
@@ -235,7 +237,7 @@ func classify(f *facts, err error) (notice.Reason, string) {
 	case errors.As(err, &proxy):
 		return notice.ReasonConnect, proxy.Error()
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"), f.stage == stageConnect:
-		return notice.ReasonConnect, "connect: " + err.Error()
+		return notice.ReasonConnect, "connect: " + withoutAddresses(err)
 	case errors.As(err, &stream):
 		return notice.ReasonReset, fmt.Sprintf("%s: HTTP/2 stream reset with %s", shutdown, stream.Code)
 	case errors.As(err, &goAway), strings.Contains(err.Error(), "GOAWAY"): // the bundled type cannot be named
@@ -243,9 +245,18 @@ func classify(f *facts, err error) (notice.Reason, string) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, net.ErrClosed), errors.As(err, &op),
 		strings.Contains(err.Error(), "server closed idle connection"):
-		return notice.ReasonReset, shutdown + ": " + err.Error()
+		return notice.ReasonReset, shutdown + ": " + withoutAddresses(err)
 	}
 	return notice.ReasonProtocol, "the answer is no valid HTTP: " + err.Error()
+}
+
+// withoutAddresses is an error's text without IP addresses and ports of this network.
+func withoutAddresses(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
 }
 
 func isTimeout(err error) bool {

@@ -102,12 +102,22 @@ func Open(o Options) (*DB, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
+		createPrivate(path)
 		db.SetMaxOpenConns(4)
 		d.db, d.sqlite, d.file = db, true, path
 	default:
 		return nil, fmt.Errorf("%w: want postgres://… or sqlite:///path/to/file", ErrConfig)
 	}
 	return d, nil
+}
+
+// createPrivate creates a database's file for its owner alone, whatever the umask. SQLite
+// gives its other files the same permissions. An existing file keeps its own. What
+// prevents creation is reported by the first operation.
+func createPrivate(path string) {
+	if f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		_ = f.Close()
+	}
 }
 
 // Close ends all connections.

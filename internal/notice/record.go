@@ -417,9 +417,10 @@ func (n *Notice) EffectiveType() string {
 }
 
 // Reserved reports whether a producer may not set a header of this name: the
-// ones that frame the exchange, and those this service speaks for itself.
+// ones that frame the exchange, and those this service speaks for itself. Some servers
+// read an underscore as a hyphen, so both are the same here.
 func Reserved(name string) bool {
-	switch l := strings.ToLower(name); l {
+	switch l := strings.ReplaceAll(strings.ToLower(name), "_", "-"); l {
 	case "host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade",
 		"keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate", "expect", "accept-encoding",
 		"user-agent", "traceparent", "tracestate":

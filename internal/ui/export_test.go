@@ -19,3 +19,6 @@ func (p *Pages) Roles() map[string]access.Role {
 	}
 	return out
 }
+
+// CSRFPlaceholder is the placeholder of CSRF tokens in blocks.
+func CSRFPlaceholder() string { return csrfHere }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -158,9 +159,10 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	}
 }
 
-// csrfHere stands in blocks, which are rendered once for all visitors of a scope,
-// where the token of each is to stand.
-const csrfHere = "csrf-token-of-the-visitor"
+// csrfHere is the placeholder of a visitor's CSRF token in blocks, which are rendered
+// once for all visitors of a scope. It is random: text of a notice that contains it
+// would be replaced by the token.
+var csrfHere = rand.Text()
 
 type block struct {
 	name string

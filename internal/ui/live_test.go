@@ -87,7 +87,7 @@ func TestLivePagesTellWhatChangesToWhoMaySeeIt(t *testing.T) {
 	second := me.watch(address, "destinations")
 	defer func() { _ = second.body.Close() }()
 	seen += second.until(`id="rates"`)
-	for _, secret := range []string{"app2", "theirs", "7,733", "4,242", "csrf-token-of-the-visitor"} {
+	for _, secret := range []string{"app2", "theirs", "7,733", "4,242", ui.CSRFPlaceholder()} {
 		if strings.Contains(seen, secret) {
 			t.Errorf("a stream tells a client of app1 of %q: %s", secret, seen)
 		}
@@ -162,4 +162,11 @@ func TestANoticesPageIsLive(t *testing.T) {
 	}
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/live/notices/" + key).is(404)
 	me.get("/ui/live/notices/app1:orders:paid:none").is(404)
+}
+
+// A notice's text that equals the placeholder would become the visitor's token.
+func TestCSRFPlaceholderIsRandom(t *testing.T) {
+	if p := ui.CSRFPlaceholder(); len(p) < 26 || p == "csrf-token-of-the-visitor" {
+		t.Errorf("%q can be guessed", p)
+	}
 }
