@@ -109,7 +109,7 @@ func (s *Store) learn(ctx context.Context, base string, before *view) error {
 	if now == nil || now.state != next.state {
 		s.view.Store(next)
 		s.places.learnt(now, next)
-		if s.o.OnSide != nil && (now != nil || next.side.State != SideOpen) && (now == nil || now.side != next.side) {
+		if s.o.OnSide != nil && (now != nil || next.side.State != SideOpen) && (now == nil || now.side.State != next.side.State || now.side.ID != next.side.ID) {
 			s.o.OnSide(next.side)
 		}
 	}
