@@ -15,6 +15,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -127,8 +128,9 @@ func provoke() map[string]map[int]call {
 			422: {path: "/v1/replays/rpl_runs?x=1"}},
 		"resumeReplay": {200: {path: "/v1/replays/rpl_runs/resume"}, 404: {path: "/v1/replays/rpl_none/resume"}, 409: {path: "/v1/replays/rpl_done/resume"},
 			422: {path: "/v1/replays/rpl_runs/resume?x=1"}},
-		"history": {200: {path: "/v1/history"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history?text=x"}},
-		"audit":   {200: {path: "/v1/audit"}, 400: {path: "/v1/audit?%zz"}, 422: {path: "/v1/audit?limit=0"}},
+		"history": {200: {path: "/v1/history"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history?text=x"},
+			429: {path: "/v1/history", prepare: func(e subject) { e.Fail(history.ErrBusy) }}},
+		"audit": {200: {path: "/v1/audit"}, 400: {path: "/v1/audit?%zz"}, 422: {path: "/v1/audit?limit=0"}},
 		"portalLink": {201: {path: "/v1/portal-links", body: `{"prefix":"app1:orders"}`}, 400: {path: "/v1/portal-links", body: "{"},
 			403: {path: "/v1/portal-links", body: `{"prefix":"app2"}`, token: "token-of-one"}, 422: {path: "/v1/portal-links", body: "{}"},
 			507: {path: "/v1/portal-links", body: `{"prefix":"app1"}`, prepare: full}},

@@ -104,7 +104,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 	var page history.Page
-	if at.within(&q) {
+	if q.Client = at.Name; at.within(&q) {
 		if page, err = a.historian.Find(r.Context(), q); err != nil {
 			return a.historyProblem(err)
 		}
@@ -178,6 +178,8 @@ func (s site) within(q *history.Query) bool {
 // historyProblem is what a caller is told of a history that gives no answer.
 func (a *api) historyProblem(err error) error {
 	switch {
+	case errors.Is(err, history.ErrBusy):
+		return problem(http.StatusTooManyRequests, "this client, or all together, run as many searches for text as may run at a time; repeat the call").with("Retry-After", "2")
 	case errors.Is(err, history.ErrCursor):
 		return store.ErrCursor
 	case errors.Is(err, history.ErrSlow):

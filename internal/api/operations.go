@@ -110,7 +110,7 @@ func (a *api) operations() []operation {
 			query: auditParams, answer: Audit{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.audit}},
 		{access.Read, call{method: "GET", path: "/v1/history", id: "history", summary: "Find what has ended",
 			about: "What was delivered, died, was cancelled or replaced, from the database of NOTIFIER_HISTORY_URL; 404 if there is none. A row appears within seconds " +
-				"of the ending. 422 if the search takes more than ten seconds.",
+				"of the ending. 422 if the search takes more than ten seconds. 429 if the client runs two searches for text already, or all clients four.",
 			query: historyParams, answer: Endings{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.history}},
 		{access.Admin, call{method: "DELETE", path: "/v1/history", id: "erase", summary: "Erase what has ended of a key or a host",
 			about: "In the database, in what is on its way there, and in Redis (settled notices and dead letters). What is pending stays, and what ends later is kept " +

@@ -3,7 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"time"
 
+	"go.uber.org/zap"
+
+	"notifier/internal/alarm"
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -37,8 +42,89 @@ func (e *Engine) Erase(ctx context.Context, x history.Erasure) (done history.Era
 	if err != nil {
 		return done, err
 	}
-	done.Rows, err = e.o.History.DB.Erase(ctx, x, now)
+	home, empty := e.emptyOutboxes(ctx)
+	if done.Rows, err = e.o.History.DB.Erase(ctx, x, now); err != nil {
+		return done, err
+	}
+	if empty && done.Rows == 0 && done.Redis == 0 {
+		err = e.o.History.DB.Unrefuse(ctx, x, now, home)
+	}
 	return done, err
+}
+
+// emptyOutboxes reports whether no finalized notice is on its way from this Redis, which
+// home names, to the history. During a migration the other side is not known.
+func (e *Engine) emptyOutboxes(ctx context.Context) (home string, empty bool) {
+	home, err := e.store.Home(ctx)
+	if err != nil || e.store.Side().State != store.SideOpen {
+		return home, false
+	}
+	n, err := e.store.Unshipped(ctx)
+	return home, err == nil && n == 0
+}
+
+// erasuresEvery is how often records of erasures are dropped.
+const erasuresEvery = 10 * time.Minute
+
+// forgetErasures drops records of erasures that no outbox needs any more, until ctx ends.
+func (e *Engine) forgetErasures(ctx context.Context) {
+	for {
+		if err := e.passOutboxes(ctx); err != nil && ctx.Err() == nil {
+			e.o.Logger.Debug("cannot drop old erasures from the history, retrying", zap.Error(err))
+		}
+		if !alarm.Wait(ctx, erasuresEvery+rand.N(erasuresEvery/10)) {
+			return
+		}
+	}
+}
+
+// passOutboxes records how far the outboxes of this Redis are, and drops the erasures that
+// all have passed. Only a Redis that no notices come to does that: another one, which they
+// come to, may not have recorded its outboxes yet.
+func (e *Engine) passOutboxes(ctx context.Context) error {
+	home, err := e.store.Home(ctx)
+	if err != nil {
+		return err
+	}
+	passed, empty, err := e.oldestEnded(ctx)
+	if err != nil {
+		return err
+	}
+
+	db, side := e.o.History.DB, e.store.Side().State
+	if side == store.SideLeft && empty {
+		return db.LeaveOutbox(ctx, home)
+	}
+	if err := db.PassOutbox(ctx, home, passed); err != nil || side != store.SideOpen {
+		return err
+	}
+	return db.ForgetErasures(ctx)
+}
+
+// oldestEnded is when the oldest notice in the outboxes ended; now if they are empty.
+func (e *Engine) oldestEnded(ctx context.Context) (at time.Time, empty bool, err error) {
+	if at, err = e.store.Now(ctx); err != nil {
+		return at, false, err
+	}
+	empty = true
+	for place := range e.store.Space().Places() {
+		left, oldest, _, err := e.store.Backlog(ctx, place)
+		if err != nil {
+			return at, false, err
+		}
+		if left == 0 {
+			continue
+		}
+		empty = false
+		first, err := store.ReadEnded(oldest)
+		if err != nil {
+			return at, false, err // the shipper drops the entry soon
+		}
+		if first.At.Before(at) {
+			at = first.At
+		}
+	}
+	return at, empty, nil
 }
 
 func (e *Engine) eraseKey(ctx context.Context, key string, done *history.Erased) error {

@@ -110,6 +110,7 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		wg.Go(func() { e.watchOutboxes(ctx) })
+		wg.Go(func() { e.forgetErasures(ctx) })
 		return e.shipper.Run(ctx)
 	}
 	for {

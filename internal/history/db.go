@@ -59,9 +59,12 @@ const (
 // DB is a history. It is safe for concurrent use.
 type DB struct {
 	o      Options
-	db     *sql.DB
+	db     *sql.DB // for writes and replays
 	sqlite bool
-	file   string // of SQLite
+	// Separate connections, so that nothing waits for a search.
+	lookups, searches *sql.DB
+	texts             texts
+	file              string // of SQLite
 
 	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = it is not checked
 	mine  atomic.Pointer[Owner]                                // as owner answered last
@@ -87,9 +90,9 @@ func Open(o Options) (*DB, error) {
 			c.RuntimeParams["application_name"] = "notifier"
 		}
 		c.RuntimeParams["timezone"] = "UTC"
-		d.db = stdlib.OpenDB(*c)
-		d.db.SetMaxOpenConns(8)
-		d.db.SetConnMaxIdleTime(time.Minute)
+		if err := d.connect(func() (*sql.DB, error) { return stdlib.OpenDB(*c), nil }); err != nil {
+			return nil, err
+		}
 	case "sqlite":
 		path, _, _ := strings.Cut(rest, "?")
 		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
@@ -98,13 +101,14 @@ func Open(o Options) (*DB, error) {
 		// FULL, because what is confirmed must outlive a power cut; secure_delete, because
 		// what is erased must not stay in the file where it was.
 		settings := fmt.Sprintf("?_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)", busyTimeout.Milliseconds())
-		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+settings)
+		d.sqlite, d.file = true, path
+		err := d.connect(func() (*sql.DB, error) {
+			return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+settings)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 		createPrivate(path)
-		db.SetMaxOpenConns(4)
-		d.db, d.sqlite, d.file = db, true, path
 	default:
 		return nil, fmt.Errorf("%w: want postgres://… or sqlite:///path/to/file", ErrConfig)
 	}
@@ -120,8 +124,23 @@ func createPrivate(path string) {
 	}
 }
 
+// connect makes the connections for writes, lookups and searches.
+func (d *DB) connect(open func() (*sql.DB, error)) (err error) {
+	for _, p := range []struct {
+		to   **sql.DB
+		most int
+	}{{&d.db, writeConns}, {&d.lookups, lookupConns}, {&d.searches, searchConns}} {
+		if *p.to, err = open(); err != nil {
+			return err
+		}
+		(*p.to).SetMaxOpenConns(p.most)
+		(*p.to).SetConnMaxIdleTime(time.Minute)
+	}
+	return nil
+}
+
 // Close ends all connections.
-func (d *DB) Close() error { return d.db.Close() }
+func (d *DB) Close() error { return errors.Join(d.searches.Close(), d.lookups.Close(), d.db.Close()) }
 
 // SQLite reports whether the database is a file of this machine.
 func (d *DB) SQLite() bool { return d.sqlite }
@@ -206,7 +225,7 @@ func (d *DB) ping(ctx context.Context) error {
 }
 
 // Newest is the schema's version that this program writes.
-const Newest = 4
+const Newest = 5
 
 // Version is the schema's version in the database; zero = there is none yet. It
 // changes nothing.

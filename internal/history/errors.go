@@ -14,6 +14,8 @@ var (
 	ErrUnavailable = errors.New("the history's database does not answer")
 	// ErrSlow says that a question took too long.
 	ErrSlow = errors.New("the history took too long to search")
+	// ErrBusy says that enough searches for text run.
+	ErrBusy = errors.New("the history runs enough searches for text")
 	// ErrReplayKnown says that there is a replay of this id.
 	ErrReplayKnown = errors.New("there is a replay of this id")
 	// ErrCursor says that a cursor is none of this listing.

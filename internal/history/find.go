@@ -17,7 +17,9 @@ import (
 
 // Query asks for rows, the latest ending first. Empty fields ask for all.
 type Query struct {
-	Key string
+	// Client asks, which limits its searches for text.
+	Client string
+	Key    string
 	// Prefix is app, app:module or app:module:type.
 	Prefix   string
 	Host     string
@@ -53,8 +55,14 @@ func (c cursor) String() string {
 	return string(text)
 }
 
-// Find reads a page.
+// Find reads a page. Its error is ErrBusy if enough searches for text run.
 func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
+	if q.Text != "" {
+		if !d.texts.begin(q.Client) {
+			return Page{}, ErrBusy
+		}
+		defer d.texts.end(q.Client)
+	}
 	if err := d.Begin(ctx); err != nil {
 		return Page{}, err
 	}
@@ -64,8 +72,15 @@ func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
-	page, err := d.page(ctx, text, args, q.Limit)
+	from := d.searches
+	if q.isLookup() {
+		from = d.lookups
+	}
+	page, err := d.page(ctx, from, text, args, q.Limit)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if q.isLookup() {
+			return Page{}, fmt.Errorf("%w: no answer about one key within %s", ErrUnavailable, notice.Short(FindTimeout))
+		}
 		return Page{}, fmt.Errorf("%w: more than %s; ask for a shorter window, or for a key, a host or an outcome as well", ErrSlow, notice.Short(FindTimeout))
 	}
 	return page, d.wrap("find", err)
@@ -91,7 +106,7 @@ func (d *DB) Number(ctx context.Context, key, id string) (n int, err error) {
 	c := &conditions{d: d}
 	c.restrict(Query{Key: key})
 	c.add("id = "+at, id)
-	err = d.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(ending), 0) FROM history"+c.where(), c.args...).Scan(&n)
+	err = d.lookups.QueryRowContext(ctx, "SELECT COALESCE(MAX(ending), 0) FROM history"+c.where(), c.args...).Scan(&n)
 	return n, d.wrap("number", err)
 }
 
@@ -196,8 +211,8 @@ func (d *DB) question(q Query) (text string, args []any, err error) {
 	return fmt.Sprintf("%s ORDER BY ended DESC, id DESC, ending DESC LIMIT %d", text, max(q.Limit, 1)+1), c.args, nil
 }
 
-func (d *DB) page(ctx context.Context, text string, args []any, limit int) (Page, error) {
-	rows, err := d.db.QueryContext(ctx, text, args...)
+func (d *DB) page(ctx context.Context, from *sql.DB, text string, args []any, limit int) (Page, error) {
+	rows, err := from.QueryContext(ctx, text, args...)
 	if err != nil {
 		return Page{}, err
 	}

@@ -33,7 +33,7 @@ func (d *DB) checkOwner(ctx context.Context) error {
 
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	has, ok, err := d.readOwner(ctx, d.db)
+	has, ok, err := d.readOwner(ctx, d.lookups)
 	if err == nil && !ok {
 		if _, err = d.db.ExecContext(ctx, d.marks(insertOwner+d.clock(0)+") ON CONFLICT DO NOTHING"), mine.Namespace, mine.ID); err == nil {
 			has, _, err = d.readOwner(ctx, d.db)
@@ -139,6 +139,7 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 		{"UPDATE history_owner SET namespace = ?, id = ?, since = " + d.clock(0), []any{to.Namespace, to.ID}},
 		{"UPDATE history_replays SET state = 'failed', reason = ?, driver = '', changed = " + d.clock(0) + " WHERE state IN ('running', 'stopped')", []any{claimed}},
 		{"DELETE FROM history_replay_items", nil},
+		{"DELETE FROM history_outboxes", nil}, // those of the old data
 	}
 	for _, s := range steps {
 		if _, err := tx.ExecContext(ctx, d.marks(s.text), s.args...); err != nil {

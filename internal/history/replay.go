@@ -139,7 +139,7 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 		c.add("ended >= "+at, t)
 		c.add("(ended, id, ending) > ("+at+", "+at+", "+at+")", t, (*from).ID, (*from).Ending)
 	}
-	rows, err := d.db.QueryContext(ctx, fmt.Sprintf(`SELECT h.ended, h.ending, x.ended, x.id, x.ending, x.app, x.module, x.type, x.name, x.route, x.host, x.outcome, x.reason,
+	rows, err := d.searches.QueryContext(ctx, fmt.Sprintf(`SELECT h.ended, h.ending, x.ended, x.id, x.ending, x.app, x.module, x.type, x.name, x.route, x.host, x.outcome, x.reason,
 		x.made, x.url, x.audience, x.headers, CASE WHEN x.body_sha256 IS NOT NULL THEN 1 ELSE 0 END,
 		CASE WHEN x.body_text IS NOT NULL OR x.body IS NOT NULL OR x.body_size = 0 THEN 1 ELSE 0 END
 		FROM (SELECT ended, id, ending, app, module, type, name FROM history%s ORDER BY ended, id, ending LIMIT %d) h %s

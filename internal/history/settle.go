@@ -19,12 +19,11 @@ type Settled struct {
 	Checked   int `json:"checked"`   // pending notices and dead letters
 	Delivered int `json:"delivered"` // settled, because the history has their delivery
 	Cancelled int `json:"cancelled"` // settled, because the history has their cancellation, or a later notice of their key
-	Died      int `json:"died"`      // pending, although they died later: their retries go on
+	Died      int `json:"died"`      // pending, although they died later; retrying continues
 	Changed   int `json:"changed"`   // not settled, because they changed meanwhile
 }
 
-// Settle settles the notices in a Redis that was restored from a backup, if they ended
-// after the backup was made. DryRun only counts. Each route that holds such a notice must
+// Settle settles notices of a restored Redis that ended after the backup was made. DryRun only counts. Each route that holds such a notice must
 // be paused, or the error is ErrNotPaused. The call may be repeated.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
 	paused, err := s.Paused(ctx)
@@ -69,7 +68,7 @@ func (d *DB) compare(ctx context.Context, page []store.Found, done *Settled) (kn
 	done.Checked += len(page)
 	for _, f := range page {
 		if f.Raw != nil {
-			continue // its record could not be read
+			continue // an unreadable record
 		}
 		endings := f.Endings
 		if f.State == notice.Dead {

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -116,41 +115,6 @@ func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
 		}
 	}
 	return w, tx.Commit()
-}
-
-// unerased leaves out what an erasure has asked to be forgotten.
-func (d *DB) unerased(ctx context.Context, tx *sql.Tx, rows []Row, w *Written) ([]Row, error) {
-	var any bool
-	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM history_erased)").Scan(&any); err != nil || !any {
-		return rows, err
-	}
-	list, err := tx.QueryContext(ctx, "SELECT digest, at FROM history_erased")
-	if err != nil {
-		return nil, err
-	}
-	defer list.Close()
-	until := map[string]time.Time{}
-	for list.Next() {
-		var digest []byte
-		var at moment
-		if err := list.Scan(&digest, &at); err != nil {
-			return nil, err
-		}
-		until[string(digest)] = at.Time
-	}
-	if err := list.Err(); err != nil {
-		return nil, err
-	}
-	kept := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
-		for _, digest := range []string{digest("key", r.Key), digest("host", r.Host)} {
-			if at, ok := until[digest]; ok && !r.Ended.After(at) {
-				return true
-			}
-		}
-		return false
-	})
-	w.Erased = len(rows) - len(kept)
-	return kept, nil
 }
 
 // digest is what an erasure is kept as: what was erased is not told by it.

@@ -1,0 +1,49 @@
+package history
+
+import "sync"
+
+// A search for text reads one row after the other, for up to FindTimeout. So that such
+// searches take the database from nobody, few run at a time, and writes, lookups by key and
+// searches have separate connections.
+const (
+	writeConns  = 4
+	lookupConns = 2
+	searchConns = 6 // more than text searches, so that the others go on
+
+	mostTexts         = 4
+	mostTextsOfClient = 2
+)
+
+// texts counts the searches for text that run.
+type texts struct {
+	mu  sync.Mutex
+	all int
+	by  map[string]int // by client
+}
+
+// begin reports whether a client may begin another one. Each that does calls end.
+func (t *texts) begin(client string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all >= mostTexts || t.by[client] >= mostTextsOfClient {
+		return false
+	}
+	if t.by == nil {
+		t.by = map[string]int{}
+	}
+	t.all++
+	t.by[client]++
+	return true
+}
+
+func (t *texts) end(client string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all--
+	if t.by[client]--; t.by[client] == 0 {
+		delete(t.by, client)
+	}
+}
+
+// isLookup reports whether a query asks for one key, which an index answers.
+func (q Query) isLookup() bool { return q.Key != "" && q.Text == "" }
