@@ -48,7 +48,7 @@ func TestHistoryClaimCommand(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	db.Serve(func(context.Context) (history.Owner, error) { return history.Owner{Namespace: "old", ID: "AAA"}, nil })
-	if err := db.Begin(t.Context()); err != nil {
+	if _, err := db.Write(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 

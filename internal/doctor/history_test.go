@@ -119,7 +119,7 @@ func claimFor(t *testing.T, url, id string) {
 		return
 	}
 	d.Serve(func(context.Context) (history.Owner, error) { return mine, nil })
-	if err := d.Begin(t.Context()); err != nil {
+	if _, err := d.Write(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -149,8 +149,14 @@ func (d *DB) SQLite() bool { return d.sqlite }
 // operation calls it first. Its error is ErrNewer if the schema is newer than the
 // program, and ErrForeign if the history is another service's.
 func (d *DB) Begin(ctx context.Context) error {
+	_, err := d.begin(ctx)
+	return err
+}
+
+// begin is Begin; owned is false if the history has no owner yet.
+func (d *DB) begin(ctx context.Context) (owned bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
-		return err
+		return false, err
 	}
 	return d.checkOwner(ctx)
 }

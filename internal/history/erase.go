@@ -91,7 +91,7 @@ func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, erro
 			return 0, err
 		}
 	}
-	if err := d.stillOwner(ctx, tx); err != nil {
+	if err := d.own(ctx, tx); err != nil {
 		return 0, err
 	}
 	c := &conditions{d: d}

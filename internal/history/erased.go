@@ -24,7 +24,7 @@ func (d *DB) Unrefuse(ctx context.Context, x Erasure, until time.Time, home stri
 // PassOutbox records that a Redis has handed over all notices that ended there until an
 // instant.
 func (d *DB) PassOutbox(ctx context.Context, home string, until time.Time) error {
-	if err := d.Begin(ctx); err != nil {
+	if owned, err := d.begin(ctx); err != nil || !owned {
 		return err
 	}
 	return d.run(ctx, "INSERT INTO history_outboxes (home, passed) VALUES (?, ?) ON CONFLICT (home) DO UPDATE SET passed = excluded.passed",

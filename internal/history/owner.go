@@ -18,42 +18,43 @@ type Owner struct {
 // because another Redis may answer. Without Serve the owner is not checked.
 func (d *DB) Serve(owner func(ctx context.Context) (Owner, error)) { d.owner.Store(&owner) }
 
-// checkOwner writes the owner into a schema that has none, and returns ErrForeign if
-// it has another one.
-func (d *DB) checkOwner(ctx context.Context) error {
+// checkOwner returns ErrForeign if the history belongs to another service. owned is false
+// if it has no owner yet.
+func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
 	owner := d.owner.Load()
 	if owner == nil {
-		return nil
+		return true, nil
 	}
 	mine, err := (*owner)(ctx)
 	if err != nil {
-		return fmt.Errorf("history: read the data identity: %w", err)
+		return false, fmt.Errorf("history: read the data identity: %w", err)
 	}
 	d.mine.Store(&mine)
 
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	has, ok, err := d.readOwner(ctx, d.lookups)
-	if err == nil && !ok {
-		if _, err = d.db.ExecContext(ctx, d.marks(insertOwner+d.clock(0)+") ON CONFLICT DO NOTHING"), mine.Namespace, mine.ID); err == nil {
-			has, _, err = d.readOwner(ctx, d.db)
-		}
+	has, owned, err := d.readOwner(ctx, d.lookups)
+	if err != nil || !owned {
+		return false, d.wrap("owner", err)
 	}
-	if err != nil {
-		return d.wrap("owner", err)
-	}
-	return mine.differs(has)
+	return true, mine.differs(has)
 }
 
 const insertOwner = "INSERT INTO history_owner (one, namespace, id, since) VALUES (1, ?, ?, "
 
-// stillOwner is checkOwner in a transaction that writes. A claim waits for it.
-func (d *DB) stillOwner(ctx context.Context, tx *sql.Tx) error {
+// own is checkOwner in a transaction that writes: a claim waits for the transaction. The
+// first one takes a history that has no owner.
+func (d *DB) own(ctx context.Context, tx *sql.Tx) error {
 	mine := d.mine.Load()
 	if mine == nil {
 		return nil
 	}
-	has, _, err := d.readOwner(ctx, tx)
+	has, owned, err := d.readOwner(ctx, tx)
+	if err == nil && !owned {
+		if _, err = tx.ExecContext(ctx, d.marks(insertOwner+d.clock(0)+") ON CONFLICT DO NOTHING"), mine.Namespace, mine.ID); err == nil {
+			has, _, err = d.readOwner(ctx, tx)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,30 @@ func TestHistoryRefusesAnotherOwner(t *testing.T) {
 	})
 }
 
+// The new side of a migration starts before it has the identity of the old side: it must
+// not take the history by looking at it.
+func TestOwnerIsTheFirstThatWrites(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		looks, writes := belongs(t, url, Owner{"notifier", "BBB"}), belongs(t, url, Owner{"notifier", "AAA"})
+		if _, err := looks.Find(t.Context(), Query{Limit: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := looks.PassOutbox(t.Context(), "home", noon); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := looks.Owner(t.Context()); err != nil || ok {
+			t.Errorf("owned: %v, %v", ok, err)
+		}
+		write(t, writes, rowsOf(BodiesKeep, ended(1, nil)))
+		if has, ok, err := looks.Owner(t.Context()); err != nil || !ok || has.ID != "AAA" {
+			t.Errorf("%+v, %v, %v", has, ok, err)
+		}
+		if _, err := looks.Find(t.Context(), Query{Limit: 1}); !errors.Is(err, ErrForeign) {
+			t.Errorf("the other finds: %v", err)
+		}
+	})
+}
+
 func TestClaimGivesTheHistoryToAnotherOwner(t *testing.T) {
 	engines(t, func(t *testing.T, url string) {
 		old, next := Owner{"notifier", "AAA"}, Owner{"notifier", "BBB"}

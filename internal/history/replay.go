@@ -208,7 +208,7 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 			return err
 		}
 	}
-	if err := d.stillOwner(ctx, tx); err != nil {
+	if err := d.own(ctx, tx); err != nil {
 		return err
 	}
 	about, err := json.Marshal(r.ReplayAbout)

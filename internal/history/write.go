@@ -99,7 +99,7 @@ func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
 			return w, err
 		}
 	}
-	if err := d.stillOwner(ctx, tx); err != nil {
+	if err := d.own(ctx, tx); err != nil {
 		return w, err
 	}
 	if rows, err = d.unerased(ctx, tx, rows, &w); err != nil {
