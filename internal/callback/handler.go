@@ -201,7 +201,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	waited := time.Since(began)
 	f := s.exchange(ctx, n, to, &tracker{began: began, first: pass.first}, nil)
 	res = s.finish(n, to, resultOf(&r.Ack, f))
-	res.Waited = waited
+	res.Waited, res.Host = waited, to.port
 	s.logBlocked(n.Key, f.err)
 	timedOut = res.Reason == notice.ReasonTimeout
 	if pass.trial && res.Outcome == notice.OutcomeRetry && f.stage < stageSend {

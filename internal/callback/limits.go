@@ -203,7 +203,9 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 	}
 	if limit > 0 && h.inflight >= limit {
 		h.waited = now
-		return nil, put(h.putOff(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name)))
+		refused := put(h.putOff(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name)))
+		refused.Host = name
+		return nil, refused
 	}
 	stood := h.standing
 	if stood == answers && h.inflight > 0 && now.Sub(h.moved) >= slowFailure {

@@ -38,6 +38,7 @@ const settleReserve = time.Second
 // have taken the claim over.
 func (q *routeQueue) attempt(ctx context.Context, j job) {
 	c, source := j.claim, j.source
+	q.arrived(&j)
 	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
 		q.giveBack(j, notice.ReasonLease, true)
 		return
@@ -66,8 +67,15 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		if e.pushes = pushes(e.result.Push); !e.pushes {
 			q.observe(&e)
 		}
-		q.pace(e.took)
+		if !e.result.Unsent { // a refusal says nothing of how long calls take
+			q.pace(e.took)
+		}
 		q.d.o.OnHandled(q.r.Name, e.took)
+	}
+	if q.remembers(&e) {
+		q.postpone(&e)
+	} else {
+		q.freedAt(e.result.Host)
 	}
 	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
 	settles := q.shards.at(c.Shard).settles
@@ -88,6 +96,7 @@ const maxUnsettled = 4 * maxBatch
 // whether it holds one.
 func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
 	c, source := j.claim, j.source
+	q.arrived(&j)
 	now := j.now.Add(time.Since(j.at))
 	countLapses(q.r, c, now)
 	r := notice.DeferredResult(why, 0, "")

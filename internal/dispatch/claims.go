@@ -20,9 +20,11 @@ type call struct {
 	source notice.Source
 	shard  int
 	token  string
-	n      int      // slots taken for it
-	keys   []string // of hints
-	due    int      // of so many the timers are to expire, for owner
+	n      int               // slots taken for it
+	keys   []string          // of hints, or of waiters
+	scores map[string]string // of waiters, by key
+	hosts  map[string]string // of waiters whose handlers may begin, by key
+	due    int               // of so many the timers are to expire, for owner
 	owner  string
 	want   want     // of a sweep
 	over   takeover // of a take-over
@@ -120,12 +122,15 @@ func (q *routeQueue) claim(c call) {
 	q.mu.Lock()
 	f.answered = true
 	closed, first := q.closed, false
+	hosts := c.hosts
+	c.hosts = nil
 	if err != nil {
 		first = q.failed(c, err)
 	} else {
 		q.answered(c, claimed)
 	}
 	had, idle := q.inHand.add(claimed.Won, j)
+	q.missed(hosts, claimed.Won, had)
 	if c.finds() {
 		q.inHand.looked()
 	}
@@ -144,7 +149,7 @@ func (q *routeQueue) claim(c call) {
 		if len(had) > 0 && slices.Contains(had, i) {
 			continue
 		}
-		j.claim = &claimed.Won[i]
+		j.claim, j.host = &claimed.Won[i], hosts[claimed.Won[i].Key]
 		if begin--; begin < 0 {
 			q.giveBack(j, notice.ReasonLease, false)
 			continue
@@ -165,7 +170,7 @@ func (q *routeQueue) claim(c call) {
 	q.d.o.OnClaims(c.source, notice.ClaimWon, won)
 	q.d.o.OnClaims(c.source, notice.ClaimLost, claimed.Lost)
 	q.d.o.OnClaims(c.source, notice.ClaimStale, claimed.Stale)
-	if len(claimed.StaleKeys) > 0 {
+	if len(claimed.StaleKeys) > 0 && c.scores == nil {
 		q.d.o.OnStale(q.r, claimed.StaleKeys)
 	}
 }

@@ -23,6 +23,7 @@ type Store interface {
 	ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, tell store.EventsFor) (store.Claimed, error)
 	Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error)
 	TakeOver(ctx context.Context, p keys.Partition, lease store.Lease, o store.TakeOverOptions) (store.Claimed, error)
+	ClaimPostponed(ctx context.Context, p keys.Partition, lease store.Lease, list []store.Postponed) (store.Claimed, error)
 	Recover(ctx context.Context, p keys.Partition, lease store.Lease, n int, ago time.Duration) (store.Claimed, error)
 	Settle(ctx context.Context, p keys.Partition, list []store.Settlement) ([]store.Settled, error)
 	Touch(ctx context.Context, keys []string) (store.Touched, error)

@@ -72,6 +72,16 @@
 // newest end in turn, so that a burst for one destination does not hold up
 // what fell due after it.
 //
+// # Busy hosts
+//
+// No claim is held while a notice waits for a slot of its host: the notice is postponed, so that a
+// cancel, a reschedule, a pause and a kill -9 find it as any other. The instance remembers the key and the score
+// that the postponement wrote, of 2,000 notices of a route at most, the earliest due first; beyond
+// that, the host with the most gives way. When a call to a host ends, the next is claimed by its key. The script
+// allows that before the postponement ends only if the score is still exactly the same, and
+// is one of a postponement. The end of the postponement is the fallback, one and a half of
+// the expected time later, for when this instance dies.
+//
 // # What may be doubled
 //
 // A second delivery needs one of these between the handler's success and the settle:

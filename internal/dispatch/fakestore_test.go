@@ -211,6 +211,31 @@ func (s *fakeStore) Recover(_ context.Context, p keys.Partition, lease store.Lea
 	return c, nil
 }
 
+// ClaimPostponed claims what has the score that it is given.
+func (s *fakeStore) ClaimPostponed(_ context.Context, p keys.Partition, lease store.Lease, list []store.Postponed) (store.Claimed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, fmt.Sprintf("postponed %s/%d %d", p.Prefix, p.Shard, len(list)))
+	if s.claim != nil {
+		return store.Claimed{}, s.claim
+	}
+	c := store.Claimed{Now: time.Now()}
+	for _, x := range list {
+		i := slices.IndexFunc(s.entries, func(e *entry) bool {
+			return e.n.Key == x.Key && !e.claimed && fmt.Sprint(e.at.UnixNano()) == x.Score
+		})
+		if i < 0 {
+			c.Stale++
+			continue
+		}
+		e := s.entries[i]
+		s.won[x.Key]++
+		e.claimed, e.token = true, lease.Token
+		c.Won = append(c.Won, store.Claim{Notice: e.n, Shard: p.Shard, Attention: e.at, Held: e.held})
+	}
+	return c, nil
+}
+
 // TakeOver claims what the tokens of a dead holder hold.
 func (s *fakeStore) TakeOver(ctx context.Context, p keys.Partition, lease store.Lease, o store.TakeOverOptions) (store.Claimed, error) {
 	return s.claims(ctx, callMade{"over " + o.Holder + o.From, p, lease.Token, o.Limit}, func(list []*entry) (c store.Claimed, won []*entry) {
@@ -262,6 +287,8 @@ func (s *fakeStore) Settle(_ context.Context, _ keys.Partition, list []store.Set
 			e.claimed, e.lapses, e.at = false, 0, time.Now().Add(t.After)
 			if e.held = t.Held; t.Ending != store.EndPostponed {
 				e.n.Due = e.at
+			} else {
+				done[i].Score = fmt.Sprint(e.at.UnixNano())
 			}
 			done[i].Due = e.at
 		case store.EndHanded:

@@ -22,6 +22,7 @@ type routeQueue struct {
 	r       *route.Route
 	handler Handler
 	share   share         // guarded by the total
+	hosts   Hosts         // the handler, if it limits calls to hosts; else nil
 	stop    chan struct{} // closed when settles are given up
 
 	mu        sync.Mutex
@@ -34,12 +35,14 @@ type routeQueue struct {
 	takeovers []takeover
 	inHand    inHand
 	ahead     ahead
+	waiting   waiting
 	closed    bool
 }
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler(r), stop: make(chan struct{}),
-		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards), inHand: newInHand()}
+		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards), inHand: newInHand(), waiting: newWaiting()}
+	q.hosts, _ = q.handler.(Hosts)
 	q.share.wake = q.wake
 	q.grow(d.o.Shards)
 	return q
@@ -160,6 +163,7 @@ func (q *routeQueue) close() {
 	q.mu.Lock()
 	q.closed, q.takeovers = true, nil
 	q.hints.drop()
+	q.waiting.drop()
 	ready := q.ahead.ready
 	q.ahead.ready = nil
 	q.mu.Unlock()
@@ -212,6 +216,9 @@ func (q *routeQueue) claimSome() (begun bool) {
 		}
 		if i := slices.IndexFunc(q.takeovers, func(t takeover) bool { return q.isOpen(t.shard) }); i >= 0 {
 			return q.claimTaken(i)
+		}
+		if q.claimWaiting() {
+			return true
 		}
 	}
 	if hinted := min(len(q.hints.waiting), q.slots.room()); hinted > 0 && q.slots.mayCall(q.slots.hintCalls, hinted) {

@@ -166,6 +166,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 			f.swept += swept(list[i].source, 1)
 		}
 	}
+	q.rememberAll(list, done)
 	q.release(f)
 	for i := range list {
 		if list[i].pushes && !done[i].Stale {

@@ -15,6 +15,7 @@ type job struct {
 	now, at time.Time // Redis said now when this process's clock said at
 	ends    time.Time // not before then does the lease end, by that clock
 	source  notice.Source
+	host    string // of a waiter, until its handler begins
 }
 
 // idleTime is how long a worker waits for its next attempt before it ends.

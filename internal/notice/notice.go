@@ -236,6 +236,9 @@ type Result struct {
 	After time.Duration
 	// Push, if not nil, is handed to a list or stream by the settle itself.
 	Push *Push
+	// Host is the receiver's host, if the handler limits calls to each host: a call to it has
+	// ended, or, with the reason busy, all its slots here are taken.
+	Host string
 	// Unsent: no exchange began. Waited is how long the handler waited before the exchange.
 	Unsent bool
 	Waited time.Duration

@@ -72,6 +72,29 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 	return s.claim(ctx, p, lease.Token, s.claimArgs(p, lease, ks, "k"))
 }
 
+// Postponed is a notice with the score that its postponement wrote: see [Settled].
+type Postponed struct{ Key, Score string }
+
+// ClaimPostponed claims postponed notices of one partition before their postponement ends, if
+// their scores are still exactly those: nobody has claimed, rescheduled or cancelled
+// them since. Their timers are deleted. A call may be made again as that of ClaimKeys.
+func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Lease, list []Postponed) (Claimed, error) {
+	args := s.claimArgs(p, lease, nil, "p", s.timing(p.Prefix))
+	for i := range list {
+		args = append(args, list[i].Key, list[i].Score)
+	}
+	c, err := s.claim(ctx, p, lease.Token, args)
+	if err != nil || !s.o.Cluster || s.adopts(p.Prefix) {
+		return c, err
+	}
+	timers := make([]timer, len(c.Won))
+	for i := range c.Won {
+		timers[i] = timer{key: c.Won[i].Key, over: remove}
+	}
+	s.arm(ctx, p.Prefix, timers, c.Now)
+	return c, nil
+}
+
 // EventsFor says that the next N events are for the instance of an id; an empty one says
 // nothing.
 type EventsFor struct {

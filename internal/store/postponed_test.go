@@ -50,3 +50,57 @@ func (s *Store) due(t *testing.T, at time.Time) {
 		}
 	}
 }
+
+// A postponed notice is claimed before its postponement ends by exactly the score that the
+// postponement wrote, and its timer is deleted. No other notice is claimed early: no retry,
+// whatever score is given, and none that was postponed again, rescheduled or cancelled since.
+func TestPostponedNoticeIsClaimedEarlyByItsScoreOnly(t *testing.T) {
+	s, srv := open(t)
+	c := srv.Client()
+	early := func(key, score string) Claimed {
+		t.Helper()
+		got, err := s.ClaimPostponed(t.Context(), partition, Lease{"t2", lease}, []Postponed{{key, score}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	postpone := func(key string, ending Ending) Settled {
+		s.put(t, Request{Key: key})
+		return s.end(t, Settlement{Claim: s.take(t, key, "t1"), Ending: ending, After: time.Hour, Held: notice.HeldBusy, KeepRecord: ending == EndPostponed})
+	}
+
+	a := postpone("app1:a:b:1", EndPostponed)
+	if got := early("app1:a:b:1", a.Score); len(got.Won) != 1 || got.Won[0].Held != notice.HeldBusy || c.Exists(t.Context(), "app1:a:b:1").Val() != 0 {
+		t.Errorf("by its score %s: %+v, the timer is there %d", a.Score, got, c.Exists(t.Context(), "app1:a:b:1").Val())
+	}
+	if got := early("app1:a:b:1", a.Score); len(got.Won) != 1 { // its reply was lost
+		t.Errorf("the same call again: %+v", got)
+	}
+
+	postpone("app1:a:b:2", EndRetry)
+	score := c.ZScore(t.Context(), s.space.Shadow(partition), "app1:a:b:2").Val()
+	if got := early("app1:a:b:2", fmt.Sprintf("%.17g", score)); got.Stale != 1 || c.Exists(t.Context(), "app1:a:b:2").Val() != 1 {
+		t.Errorf("a retry by its score %f: %+v", score, got)
+	}
+
+	for i, change := range []func(key string) error{
+		func(key string) error {
+			_, err := s.Amend(t.Context(), prefix, key, Reschedule, When{Delay: time.Hour})
+			return err
+		},
+		func(key string) error {
+			_, err := s.Amend(t.Context(), prefix, key, Cancel, When{})
+			return err
+		},
+	} {
+		key := fmt.Sprintf("app1:a:b:c%d", i)
+		x := postpone(key, EndPostponed)
+		if err := change(key); err != nil {
+			t.Fatal(err)
+		}
+		if got := early(key, x.Score); len(got.Won) != 0 {
+			t.Errorf("change %d: claimed early by the score from before: %+v", i, got)
+		}
+	}
+}

@@ -38,3 +38,12 @@ func heldIn(text string) notice.Held {
 	}
 	return notice.Helds[int(i)]
 }
+
+// heldScore is the score of a notice that is postponed until ms and has a timer.
+func heldScore(ms int64, h notice.Held) string {
+	score := float64(ms)
+	if i := h.Index(); i > 0 {
+		score += heldTimed + float64(i)/1024
+	}
+	return strconv.FormatFloat(score, 'g', 17, 64)
+}

@@ -49,6 +49,8 @@ type Settled struct {
 	// Refused is why the list or stream did not take the entry: nothing was
 	// written, and the claim waits for another ending.
 	Refused string
+	// Score is that of a postponed notice, for ClaimPostponed.
+	Score string
 	// Unavailable: it was refused because Redis takes no writes at the moment, which
 	// says nothing about the list or stream.
 	Unavailable bool
@@ -95,6 +97,9 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 			out[i].Stale = true
 		case ms > 0:
 			out[i].Due = time.UnixMilli(ms).UTC()
+			if list[i].Ending == EndPostponed {
+				out[i].Score = heldScore(ms, list[i].Held)
+			}
 			if s.o.Cluster {
 				timers = append(timers, timer{list[i].Claim.Key, ms, list[i].Claim.NextAttempt(), over})
 			}
@@ -132,7 +137,11 @@ func (t *Settlement) append(a *args, ks []string) []string {
 	a.buf = append(strconv.AppendInt(a.buf, int64(n.Made), 10), ' ')
 	a.buf = append(strconv.AppendInt(a.buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
 	a.buf = append(strconv.AppendInt(a.buf, int64(coming), 10), ' ')
-	a.number(int64(t.Held.Index()))
+	held := 0
+	if t.Ending == EndPostponed { // no other score may allow an early claim
+		held = t.Held.Index()
+	}
+	a.number(int64(held))
 	switch {
 	case t.KeepRecord:
 		a.buf = append(a.buf, '-')

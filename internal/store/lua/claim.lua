@@ -2,7 +2,9 @@
 -- KEYS  1 shadow  2 records
 -- ARGV  1 claim prefix  2 token  3 lease ms  4 at most so many bytes of records  5 grace ms
 --       6 "k": the keys follow;  "e": so they do, behind 7 = the channel of wakes and 8 = what is told on it, or "", and timers
---         of theirs that are due are expired, which sends their events;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue;
+--         of theirs that are due are expired, which sends their events;  "p": postponed notices, also before they are due:
+--         7 = "1": their timers are deleted, "2": unless a producer has set them, "0": they are at other nodes, then for each
+--         key and score, which must be the one that it has;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue;
 --         "t": what a call with this token has claimed whose reply was lost, those first whose lease ends first, 7 = how many,
 --         8 = made at most so many ms ago;  "d": what an instance that is dead has claimed, 7 = how many, 8 = what its tokens begin with,
 --         9 = the longest lease it may have, in ms, 10 = where to go on: "" at first, then what was replied
@@ -23,10 +25,17 @@ local now = t[1] * 1000 + floor(t[2] / 1000)
 local prefix, token, lease, mode, bytes, left = ARGV[1], ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[4]), 0
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local names, scores, count = {}, {}, 0
+local exact = {} -- of postponed notices, by number
 if mode == 'k' or mode == 'e' then
   for i = mode == 'k' and 7 or 9, #ARGV do
     count = count + 1
     names[count] = ARGV[i]
+  end
+  scores = call('ZMSCORE', KEYS[1], unpack(names))
+elseif mode == 'p' then
+  for i = 8, #ARGV, 2 do
+    count = count + 1
+    names[count], exact[count] = ARGV[i], tonumber(ARGV[i + 1])
   end
   scores = call('ZMSCORE', KEYS[1], unpack(names))
 elseif mode == 'o' or mode == 'n' then
@@ -76,6 +85,16 @@ local function read()
     moved = moved + 2
   end
   won, place, ends, wins = {}, {}, {}, 0
+end
+
+-- Deletes the timer of a notice that is claimed before it expires.
+local function drop(key, score)
+  if ARGV[7] == '1' then
+    call('DEL', key)
+  elseif ARGV[7] == '2' then
+    local left = redis.pcall('PTTL', key)
+    if type(left) == 'number' and math.abs(now + left + 1 - floor(score)) <= 2 then call('DEL', key) end
+  end
 end
 
 -- What this token has won before is won again, for a whole lease from now.
@@ -153,9 +172,12 @@ for i = 1, count do
   local score = text and tonumber(text)
   local lapses = score and (score % 1) * 1024
   local answer = -1
-  if score and floor(score) <= now and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
+  -- The score of a retry, or of a new due time, has none of these fractions.
+  local early = score and score == exact[i] and lapses > 500 and lapses < 512
+  if score and (early or floor(score) <= now) and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
     wins = wins + 1
     won[wins], place[wins] = key, size + 2
+    if early then drop(key, score) end
     if lapses == 0 or lapses >= 500 then
       ends[wins], answer = first, text .. plain
     else

@@ -1,0 +1,50 @@
+package callback
+
+import (
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"notifier/internal/route"
+)
+
+// Room is how many calls to a host, given as host:port, could begin now, and each how long it
+// takes until a slot is freed. While the breaker is not closed there is no room: tries
+// are made when postponements end.
+func (h *Handler) Room(r *route.Route, host string) (room int, each time.Duration) {
+	v, ok := h.states.Load(r)
+	if !ok {
+		return 0, 0
+	}
+	return v.(*routeState).limits.room(host)
+}
+
+func (l *limits) room(name string) (room int, each time.Duration) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.hosts.byName[name]
+	if h == nil { // forgotten
+		return 1, 0
+	}
+	limit, mine := l.slots(h)
+	if !mine || limit == 0 {
+		return limit, 0
+	}
+	each = h.expected(now) / time.Duration(limit)
+	if h.breaker.State() != gobreaker.StateClosed || now.Before(h.until) {
+		return 0, each
+	}
+	return max(limit-h.inflight, 0), each
+}
+
+// expected is how long a call to the host takes, and slowFailure if none has ended yet.
+func (h *host) expected(now time.Time) time.Duration {
+	if h.latency == 0 {
+		return slowFailure
+	}
+	if h.inflight == 0 {
+		return h.latency
+	}
+	return max(h.latency, now.Sub(h.moved))
+}

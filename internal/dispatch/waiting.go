@@ -1,0 +1,310 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// Hosts is a [Handler] that limits the calls to each host. It lets dispatch claim a
+// postponed notice when a slot of its host is freed.
+type Hosts interface {
+	// Room is how many calls to a host could begin now, and each how long it takes until
+	// one more could, by what is known of the host.
+	Room(r *route.Route, host string) (room int, each time.Duration)
+}
+
+const (
+	// maxWaiting bounds how many postponed notices of a route are remembered. All others
+	// are claimed when their postponement ends.
+	maxWaiting = 2000
+	// waitingEvery is how often the hosts of remembered notices are checked for slots that
+	// no answer told of.
+	waitingEvery = 250 * time.Millisecond
+	// A remembered notice is postponed for leastFallback and for one and a half of the time
+	// until its turn, mostFallback at most: the end of its postponement matters only if this instance
+	// dies or is paused.
+	leastFallback = 2 * time.Second
+	mostFallback  = 30 * time.Second
+)
+
+// waiter is a notice that this instance has postponed because its host was busy.
+type waiter struct {
+	key   string
+	shard int
+	score string // as the postponement wrote it
+	due   time.Time
+	host  string
+}
+
+// waiting are the notices of one route that wait for slots of their hosts. No claim is held
+// for them. Its queue's mutex guards it.
+type waiting struct {
+	byKey map[string]*waiter
+	hosts map[string]*hostQueue
+	ready []string // hosts that may have free slots, in turn
+	armed bool     // the timer is set that checks all hosts
+}
+
+// hostQueue is one host's part.
+type hostQueue struct {
+	waiters  []*waiter // the earliest due first
+	coming   int       // postponements that are not settled yet
+	claiming int       // claim calls that have no answer, and claims whose handlers have not begun
+	ready    bool
+}
+
+func newWaiting() waiting {
+	return waiting{byKey: map[string]*waiter{}, hosts: map[string]*hostQueue{}}
+}
+
+func (w *waiting) host(name string) *hostQueue {
+	h := w.hosts[name]
+	if h == nil {
+		h = &hostQueue{}
+		w.hosts[name] = h
+	}
+	return h
+}
+
+// tidy forgets a host that nothing is known of.
+func (w *waiting) tidy(name string) {
+	if h := w.hosts[name]; h != nil && len(h.waiters) == 0 && h.coming == 0 && h.claiming == 0 && !h.ready {
+		delete(w.hosts, name)
+	}
+}
+
+// add remembers a notice. Where there is no room, the latest of the host with the most
+// gives way, unless that is its own host.
+func (w *waiting) add(x *waiter) {
+	w.remove(x.key)
+	if len(w.byKey) >= maxWaiting {
+		longest := x.host
+		for name, h := range w.hosts {
+			if len(h.waiters) > len(w.host(longest).waiters) {
+				longest = name
+			}
+		}
+		last := w.host(longest).waiters
+		if longest == x.host && (len(last) == 0 || !x.due.Before(last[len(last)-1].due)) {
+			return
+		}
+		w.remove(last[len(last)-1].key)
+	}
+	h := w.host(x.host)
+	at, _ := slices.BinarySearchFunc(h.waiters, x, func(a, b *waiter) int {
+		return cmp.Or(a.due.Compare(b.due), -1) // behind those that are due at the same time
+	})
+	h.waiters = slices.Insert(h.waiters, at, x)
+	w.byKey[x.key] = x
+	w.wake(x.host)
+}
+
+// remove forgets a notice.
+func (w *waiting) remove(key string) {
+	x := w.byKey[key]
+	if x == nil {
+		return
+	}
+	delete(w.byKey, key)
+	h := w.hosts[x.host]
+	h.waiters = slices.DeleteFunc(h.waiters, func(o *waiter) bool { return o == x })
+	w.tidy(x.host)
+}
+
+// wake has a host checked, if notices wait for it.
+func (w *waiting) wake(host string) {
+	if h := w.hosts[host]; h != nil && !h.ready && len(h.waiters) > 0 {
+		h.ready = true
+		w.ready = append(w.ready, host)
+	}
+}
+
+// take takes up to n notices of one partition whose hosts have room, one host after another.
+// Partitions that are not open are left.
+func (w *waiting) take(n int, open func(shard int) bool, room func(host string) int) (list []*waiter, shard int) {
+	for range len(w.ready) {
+		name := w.ready[0]
+		w.ready = w.ready[1:]
+		h := w.hosts[name]
+		h.ready = false
+		left := room(name) - h.claiming
+		for i := 0; i < len(h.waiters) && left > 0 && len(list) < n; {
+			x := h.waiters[i]
+			if len(list) == 0 {
+				shard = x.shard
+			}
+			if x.shard != shard || !open(x.shard) {
+				i++
+				continue
+			}
+			list = append(list, x)
+			delete(w.byKey, x.key)
+			h.waiters = slices.Delete(h.waiters, i, i+1)
+			h.claiming++
+			left--
+		}
+		if left > 0 && len(list) > 0 {
+			w.wake(name) // for those of other partitions, or once there are slots
+		}
+		w.tidy(name)
+		if len(list) >= n {
+			break
+		}
+	}
+	return list, shard
+}
+
+// drop forgets all.
+func (w *waiting) drop() { *w = newWaiting() }
+
+// room is how many calls to a host could begin now.
+func (q *routeQueue) roomAt(host string) int {
+	n, _ := q.hosts.Room(q.r, host)
+	return n
+}
+
+// claimWaiting claims notices whose hosts have free slots, by key. The caller holds mu.
+func (q *routeQueue) claimWaiting() bool {
+	list, shard := q.waiting.take(min(q.slots.room(), maxBatch), q.isOpen, q.roomAt)
+	got := q.d.total.take(&q.share, len(list))
+	for _, x := range list[got:] {
+		q.waiting.host(x.host).claiming--
+		q.waiting.add(x)
+	}
+	if got == 0 {
+		return false
+	}
+	c := call{source: notice.SourceSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(), send: q.claimPostponed,
+		scores: map[string]string{}, hosts: map[string]string{}}
+	for _, x := range list[:got] {
+		c.keys = append(c.keys, x.key)
+		c.scores[x.key], c.hosts[x.key] = x.score, x.host
+	}
+	q.begin(c)
+	return true
+}
+
+func (q *routeQueue) claimPostponed(ctx context.Context, c call) (store.Claimed, error) {
+	list := make([]store.Postponed, len(c.keys))
+	for i, k := range c.keys {
+		list[i] = store.Postponed{Key: k, Score: c.scores[k]}
+	}
+	return q.d.o.Store.ClaimPostponed(ctx, q.partition(c.shard), q.lease(c), list)
+}
+
+// arrived notes that the handler of a claim begins, or that none will.
+func (q *routeQueue) arrived(j *job) {
+	if j.host == "" {
+		return
+	}
+	q.mu.Lock()
+	q.waiting.arrived(j.host)
+	q.mu.Unlock()
+	j.host = ""
+}
+
+func (w *waiting) arrived(host string) {
+	if h := w.hosts[host]; h != nil {
+		h.claiming--
+		w.wake(host)
+		w.tidy(host)
+	}
+}
+
+// missed takes the answer to a claim call: none of what was won waits any more, and the hosts
+// of waiters for which no handler will begin have room again. The caller holds mu.
+func (q *routeQueue) missed(hosts map[string]string, won []store.Claim, had []int) {
+	begins := map[string]bool{}
+	for i := range won {
+		q.waiting.remove(won[i].Key)
+		if len(hosts) > 0 && !slices.Contains(had, i) {
+			begins[won[i].Key] = true
+		}
+	}
+	for key, host := range hosts {
+		if !begins[key] {
+			q.waiting.arrived(host)
+		}
+	}
+}
+
+// remembers reports whether a postponed notice is claimed when a slot of its host is freed.
+func (q *routeQueue) remembers(e *finished) bool {
+	return q.hosts != nil && e.result.Outcome == notice.OutcomeDeferred && e.result.Reason == notice.ReasonBusy && e.result.Host != ""
+}
+
+// postpone sets the end of the postponement of a notice that this instance remembers.
+func (q *routeQueue) postpone(e *finished) {
+	_, each := q.hosts.Room(q.r, e.result.Host)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h := q.waiting.host(e.result.Host)
+	turn := leastFallback + each*time.Duration(3*(len(h.waiters)+h.coming)/2)
+	if turn >= mostFallback {
+		turn = mostFallback - rand.N(mostFallback/5)
+	}
+	e.result.After = max(e.result.After, turn)
+	h.coming++
+}
+
+// rememberAll notes those of settled attempts that wait for their hosts.
+func (q *routeQueue) rememberAll(list []finished, done []store.Settled) {
+	if q.hosts == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range list {
+		if q.remembers(&list[i]) {
+			q.remembered(&list[i], done[i])
+		}
+	}
+}
+
+// remembered notes a postponement that was settled, as s answers. The caller holds mu.
+func (q *routeQueue) remembered(e *finished, s store.Settled) {
+	h := q.waiting.host(e.result.Host)
+	h.coming--
+	if !q.closed && !s.Stale && s.Score != "" {
+		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, due: e.Claim.Due, host: e.result.Host})
+		q.checkWaiting()
+	}
+	q.waiting.tidy(e.result.Host)
+}
+
+// checkWaiting has all hosts checked once in a while. The caller holds mu.
+func (q *routeQueue) checkWaiting() {
+	if q.waiting.armed || q.closed {
+		return
+	}
+	q.waiting.armed = true
+	time.AfterFunc(waitingEvery, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.waiting.armed = false; len(q.waiting.byKey) == 0 {
+			return
+		}
+		for host := range q.waiting.hosts {
+			q.waiting.wake(host)
+		}
+		q.checkWaiting()
+		q.claimMore()
+	})
+}
+
+// freedAt has a host checked whose call has ended.
+func (q *routeQueue) freedAt(host string) {
+	if host == "" || q.hosts == nil {
+		return
+	}
+	q.mu.Lock()
+	q.waiting.wake(host)
+	q.mu.Unlock()
+}

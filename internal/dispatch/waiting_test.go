@@ -1,0 +1,79 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// busyHost is a handler that limits the calls to one host.
+type busyHost struct {
+	mu    sync.Mutex
+	slots int
+	took  time.Duration
+	now   int
+	calls int
+	last  time.Time
+}
+
+func (b *busyHost) Handle(context.Context, *route.Route, *notice.Notice) notice.Result {
+	b.mu.Lock()
+	if b.now >= b.slots {
+		b.mu.Unlock()
+		r := notice.DeferredResult(notice.ReasonBusy, 250*time.Millisecond, "")
+		r.Host = "h:80"
+		return r
+	}
+	b.now++
+	b.calls++
+	b.mu.Unlock()
+	time.Sleep(b.took)
+	b.mu.Lock()
+	b.now--
+	b.last = time.Now()
+	b.mu.Unlock()
+	return notice.Result{Outcome: notice.OutcomeDelivered, Status: 200, Host: "h:80"}
+}
+
+func (b *busyHost) Room(*route.Route, string) (int, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.slots - b.now, time.Second / time.Duration(b.slots)
+}
+
+// A slot that is freed is taken by the next waiting notice: 95 % of the capacity of a host is
+// used, and each notice is claimed at most 1.2 times more than needed.
+func TestFreedSlotIsTakenByTheNextWaitingNotice(t *testing.T) {
+	for _, c := range []struct{ slots, notices int }{{16, 1600}, {1, 40}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, b := newFakeStore(), &busyHost{slots: c.slots, took: 200 * time.Millisecond}
+			s.put("a", 0, c.notices)
+			from := time.Now()
+			d := begin(options(s, b, 512, testRoute("a", 64)))
+			for until := from.Add(time.Minute); time.Now().Before(until); {
+				d.Sweep(keys.Partition{Prefix: "a"})
+				after(50 * time.Millisecond)
+			}
+			least := time.Duration(c.notices/c.slots) * b.took
+			won := 0
+			for _, n := range s.won {
+				won += n
+			}
+			if b.calls != c.notices || b.last.Sub(from) > least*100/95 {
+				t.Errorf("%d slots: %d of %d handled in %s, want all within %s", c.slots, b.calls, c.notices, b.last.Sub(from), least*100/95)
+			}
+			if extra := float64(won-c.notices) / float64(c.notices); extra > 1.2 {
+				t.Errorf("%d slots: %.2f extra claims a notice", c.slots, extra)
+			}
+			t.Logf("%d slots: %s of at least %s, %d claims won of %d notices", c.slots, b.last.Sub(from), least, won, c.notices)
+			quiet(t, d)
+			drain(t, d)
+		})
+	}
+}
