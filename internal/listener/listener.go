@@ -235,14 +235,15 @@ var errSilent = errors.New("the subscription does not hear its own beat")
 func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if _, err := l.check(ctx, c); err != nil {
+	flags, err := l.check(ctx, c)
+	if err != nil {
 		return err
 	}
 	ps := c.Subscribe(ctx, l.channels...)
 	defer func() { _ = ps.Close() }()
 	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
 	heard := &echo{from: time.Now()}
-	own := &probe{l: l, c: c, id: beat[len("beat "):]}
+	own := &probe{l: l, c: c, id: beat[len("beat "):], wanted: flags == flagsUnknown}
 
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -318,7 +319,6 @@ func (e *echo) silence() time.Duration { return time.Since(e.from) - time.Durati
 // watch publishes the beat and looks for its echo; it ends with an error when
 // the subscription must be made anew.
 func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *echo, own *probe) error {
-	unread := false
 	tick := time.NewTicker(l.o.Beat)
 	defer tick.Stop()
 	checked := time.Now()
@@ -346,9 +346,9 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 			if flags == flagsAdded {
 				l.o.OnSubscribed()
 			}
-			unread = flags == flagsUnknown
+			own.wanted = flags == flagsUnknown
 		}
-		if unread {
+		if own.wanted {
 			l.observe(ctx, own)
 		}
 	}

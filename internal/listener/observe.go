@@ -20,9 +20,12 @@ type probe struct {
 	l     *Listener
 	c     *redis.Client
 	id    string
-	step  int
-	key   string
 	heard atomic.Pointer[string] // the last probe whose event was received
+
+	// What follows is of the goroutine that beats.
+	wanted bool // CONFIG is refused
+	step   int
+	key    string
 }
 
 // event takes the name of an expired key of the namespace.
