@@ -329,6 +329,7 @@ func TestHeardWhatever(t *testing.T) {
 // trio is three instances that hear one another; the first cannot reach the host.
 type trio struct {
 	limits  [3]*limits
+	mu      sync.Mutex // guards the counts
 	handed  [3]int // notices that each instance has handed over
 	failed  int    // calls that failed: attempts used
 	refused int    // deferrals of the first instance that were handed to none
@@ -371,17 +372,22 @@ func (x *trio) deliver(i int, key string, due time.Time) time.Duration {
 		p, res := x.limits[i].enter("a:80")
 		switch {
 		case res != nil:
-			if to := slices.Index(trioIDs[:], res.to(key)); to >= 0 {
+			to := slices.Index(trioIDs[:], res.to(key))
+			x.mu.Lock()
+			if to >= 0 {
 				x.handed[i]++
 				i = to
 			} else {
 				x.refused++
 			}
+			x.mu.Unlock()
 			time.Sleep(res.After)
 		case i == 0:
 			time.Sleep(5 * time.Second)
 			p.end(timeout, true)
+			x.mu.Lock()
 			x.failed++
+			x.mu.Unlock()
 			return -1
 		default:
 			late := time.Since(due)
