@@ -26,6 +26,9 @@ const (
 	Delivered = "delivered"
 	Cancelled = "cancelled"
 	Dead      = "dead" // given up; Redrive schedules it again
+	// Settled answers a schedule call that is repeated after its notice was delivered or
+	// cancelled and is no longer kept: of that notice only Key and ID are known.
+	Settled = "settled"
 )
 
 // Notice is a notice as the API shows it.
@@ -34,7 +37,7 @@ type Notice struct {
 	Key          string            `json:"key"`
 	ID           string            `json:"id"`
 	Route        string            `json:"route"`
-	State        string            `json:"state"`           // Scheduled, Claimed, Delivered, Cancelled or Dead
+	State        string            `json:"state"`           // Scheduled, Claimed, Delivered, Cancelled, Dead or Settled
 	Due          time.Time         `json:"due"`             // as promised
 	NextAttempt  time.Time         `json:"next_attempt_at"` // of a scheduled notice: later than Due if it was postponed
 	Attempt      int               `json:"attempt"`         // number of the coming attempt; 0 once the notice is finalized
@@ -152,7 +155,8 @@ func (r Request) Line() ([]byte, error) {
 }
 
 // Schedule schedules a notice. It may be called again with the same request,
-// unless that says [Replace].
+// unless that says [Replace]. If the notice is no longer kept by then, the answer's State
+// is [Settled]; once NOTIFIER_REPEAT_WINDOW has passed as well, there is a second notice.
 func (c *Client) Schedule(ctx context.Context, r Request) (*Notice, error) {
 	body, err := r.Line()
 	if err != nil {

@@ -27,7 +27,8 @@
 --       6 url, for a route with the target notice; "" or absent otherwise
 --       7 audience, whom the notice is for, if the route signs for each audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): there
 --         a notice without one is dead with the reason "invalid" when it falls due; "" or absent otherwise
--- Reply the due time in Unix ms, or 0 if the key was kept already and nothing was written
+-- Reply the due time in Unix ms, or 0 if the key was kept already, or its notice was finalized within NOTIFIER_REPEAT_WINDOW and
+--       NOTIFIER_RETAIN has trimmed it, and nothing was written
 --       an error, and nothing written, if something is wrong with the arguments, if the shard is not the key's, if no configuration of the service ever had a
 --       route with the prefix, if no instance has begun on this Redis, or if Redis's clock is years behind: in a transaction the
 --       other commands are carried out
@@ -193,14 +194,15 @@ for i = 1, count do
   tags[i] = tags[i] or tostring(i - 1)
   if tags[i] == tag then at = i - 1 end
 end
-if count > 1 then
+local function hash()
   local h = 2166136261
   for i = 1, #key do
     h = bit.bxor(h, string.byte(key, i)) % 4294967296
     h = (h % 256 * 16777216 + h * 403) % 4294967296 -- times 16777619
   end
-  want = bit.bxor(h, bit.rshift(h, 16), bit.rshift(h, 8)) % 4294967296 % count
+  return bit.bxor(h, bit.rshift(h, 16), bit.rshift(h, 8)) % 4294967296
 end
+if count > 1 then want = hash() % count end
 if at ~= want then
   return refuse((at and 'the key does not belong to' or 'others have taken the place of') .. ' the shard {' .. tag .. '}: name {' .. tags[want + 1] ..
     '} in the keys; HGET ' .. space .. ':meta tags has the tags of all ' .. count)
@@ -237,6 +239,15 @@ for _, other in ipairs({app, app .. ':' .. module, app .. ':' .. module .. ':' .
   end
 end
 if old and mode ~= 'replace' then return 0 end
+if not old and mode ~= 'replace' and redis.call('EXISTS', base .. 'tombstones') == 1 then
+  -- A notice that was finalized and trimmed lately is found by a digest of its key: the hash, and 8 bytes of SHA-1.
+  local digest = string.gsub(string.format('%08x', hash()) .. string.sub(redis.sha1hex(key), 1, 16), '%x%x', function(byte)
+    return string.char(tonumber(byte, 16))
+  end)
+  for _, bucket in ipairs(redis.call('ZRANGE', base .. 'tombstones', 0, -1)) do
+    if redis.call('HEXISTS', base .. 'tombstones:' .. bucket, digest) == 1 then return 0 end
+  end
+end
 local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
 head = head and tonumber(head) or math.huge
 local due = tonumber(ms)

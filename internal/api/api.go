@@ -196,12 +196,14 @@ type call struct {
 	summary string
 	about   string
 	query   []parameter
-	body    any   // the schema's type; nil = the call takes no body
-	ndjson  bool  // the body may be NDJSON, and then the answer is
-	answer  any   // the schema's type of the success
-	ok      []int // statuses of success
-	fails   []int // statuses of problems beside those every call has
-	serve   handler
+	body    any  // the schema's type; nil = the call takes no body
+	ndjson  bool // the body may be NDJSON, and then the answer is
+	answer  any  // the schema's type of the success
+	// repeated is another type of a 200, nil = none.
+	repeated any
+	ok       []int // statuses of success
+	fails    []int // statuses of problems beside those every call has
+	serve    handler
 
 	segments []string
 }

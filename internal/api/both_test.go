@@ -30,6 +30,8 @@ type subject interface {
 	// consumer, whose report is awaited, and returns its id.
 	Move(key string, to notice.State, reason notice.Reason)
 	Hand(key string) string
+	// Trim trims a settled notice and leaves a tombstone.
+	Trim(key string)
 	// Fail makes every call fail with err, until it is called with nil.
 	Fail(err error)
 	SetReady(r api.Readiness)
@@ -72,6 +74,8 @@ type driven struct {
 	*engine.Engine
 	t     testing.TB
 	table *route.Table
+	conn  *store.Conn
+	space keys.Space
 
 	mu      sync.Mutex
 	fail    error
@@ -86,7 +90,7 @@ func drive(t testing.TB, srv *redistest.Server) (d *driven, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = &driven{t: t, table: routes(t)}
+	d = &driven{t: t, table: routes(t), conn: conn, space: keys.Space{Namespace: srv.Namespace(), Shards: 1}}
 	d.Engine = engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: d.table,
 		Handler: func(*route.Route) dispatch.Handler { return nil }, Instance: "test", Grace: time.Hour, Metrics: metrics.New(metrics.Options{Routes: d.table.All()}),
 		Retention: time.Hour, Retain: 100_000, ConfigureRedis: true, Drain: time.Second, Logger: zap.NewNop()})
@@ -302,6 +306,16 @@ func (d *driven) Move(key string, to notice.State, reason notice.Reason) {
 		d.end(r, c, notice.DeadResult(reason, "no"))
 	default:
 		d.t.Fatalf("nothing moves to %s", to)
+	}
+}
+
+func (d *driven) Trim(key string) {
+	d.t.Helper()
+	prefix := d.table.Match(key).Prefix
+	s := store.New(store.Options{Client: d.conn.UniversalClient, Space: d.space, Prefixes: []string{prefix}, Retention: time.Hour,
+		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
+	if n, _, err := s.Trim(d.t.Context(), 0, []store.Trim{{Prefix: prefix}}, 10); err != nil || n == 0 {
+		d.t.Fatalf("%s is not trimmed: %d, %v", key, n, err)
 	}
 }
 

@@ -125,6 +125,9 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 	switch {
 	case op.answer != nil:
 		schema := registry.Schema(reflect.TypeOf(op.answer), true, "")
+		if op.repeated != nil && status == http.StatusOK {
+			schema = &huma.Schema{OneOf: []*huma.Schema{schema, registry.Schema(reflect.TypeOf(op.repeated), true, "")}}
+		}
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
 		if op.ndjson {
 			r.Content[ndjsonType] = &huma.MediaType{Schema: registry.Schema(reflect.TypeFor[BatchResult](), true, "")}

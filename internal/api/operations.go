@@ -39,8 +39,10 @@ func (a *api) operations() []operation {
 		{access.Produce, call{method: "POST", path: "/v1/notices", id: "schedule", summary: "Schedule a notice",
 			about: "201 if it was created. 200 if a notice with the same content is kept under the key: a call may be repeated after a " +
 				"timeout. 409 if its content differs, unless on_duplicate says keep or replace. A delivered notice counts as kept " +
-				"for the retention. Neither delay nor due means now. A traceparent header is kept and sent with the callback.",
-			body: ScheduleRequest{}, answer: ScheduleAnswer{}, ok: []int{created, ok},
+				"for the retention. If NOTIFIER_RETAIN has trimmed it by then, a repeated call is still recognised for NOTIFIER_REPEAT_WINDOW after the " +
+				"notice was settled, and answered with its key, its id and the state settled. Neither delay nor due means now. A traceparent " +
+				"header is kept and sent with the callback.",
+			body: ScheduleRequest{}, answer: ScheduleAnswer{}, repeated: SettledAnswer{}, ok: []int{created, ok},
 			fails: append([]int{forbidden, conflict}, writes...), serve: a.schedule}},
 		{access.Operate, call{method: "POST", path: "/v1/notices/restore", id: "restore", summary: "Put up to 1,000 notices back",
 			about: "A JSON array, or NDJSON, of notices as GET /v1/notices shows those that are pending or dead, and GET /v1/history or the pages' download those that are dead. " +

@@ -76,6 +76,9 @@ func conflict(r store.Reply) *Problem {
 	p := problem(http.StatusConflict, "a notice with another content is kept under this key; it differs in %s. "+
 		"Use another key, or on_duplicate keep or replace", strings.Join(r.Differs, ", "))
 	p.Differs = r.Differs
+	if r.State == notice.Settled { // the digest of its content does not tell in which fields
+		p = problem(http.StatusConflict, "a notice with another content was settled lately under this key. Use another key, or on_duplicate keep or replace")
+	}
 	if r.Notice != nil {
 		p.State = string(r.State)
 	}

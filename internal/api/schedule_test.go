@@ -45,6 +45,31 @@ func TestScheduleAndDuplicates(t *testing.T) {
 	})
 }
 
+// A call that is repeated after its notice was trimmed makes no second one.
+func TestScheduleAfterTheNoticeWasTrimmed(t *testing.T) {
+	onBoth(t, func(t *testing.T, newBench maker) {
+		b := newBench(t)
+		now := strings.Replace(one, `"delay":"15s",`, "", 1)
+		id := b.do("POST", "/v1/notices", now).is(201).id()
+		b.engine.Move("app1:orders:paid:1", notice.Delivered, "")
+		b.engine.Trim("app1:orders:paid:1")
+		b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
+
+		want := `{"key":"app1:orders:paid:1","id":"` + id + `","state":"settled","created":false,"replaced":false}`
+		if got := strings.TrimSpace(b.do("POST", "/v1/notices", now).is(200).raw); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		other := strings.Replace(now, "true", "false", 1)
+		if c := b.do("POST", "/v1/notices", other).is(409).says("settled lately").json(); c["state"] != "settled" || c["differs"] != nil {
+			t.Errorf("the conflict is %v", c)
+		}
+		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`"state":"settled"`)
+		b.do("POST", "/v1/notices/batch", "["+now+"]").is(200).says(`"notice":{"key":"app1:orders:paid:1","id":"` + id + `","state":"settled"}`)
+		b.do("POST", "/v1/notices/batch", "["+other+"]").is(207).says(`"status":409`)
+		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`"created":true`)
+	})
+}
+
 // A notice names whom it is for: kept, read back, part of what makes two calls the same.
 func TestAudienceIsPartOfTheContent(t *testing.T) {
 	onBoth(t, func(t *testing.T, newBench maker) {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"reflect"
+
 	"github.com/danielgtaylor/huma/v2"
 
 	"notifier/internal/notice"
@@ -69,6 +71,29 @@ type ScheduleAnswer struct {
 	ReadAs
 }
 
+// SettledNotice is what is known of a notice that was finalized and is no longer kept.
+type SettledNotice struct {
+	Key   string       `json:"key" example:"app1:orders:paid:4711"`
+	ID    string       `json:"id" doc:"The webhook-id of its callbacks."`
+	State notice.State `json:"state" enum:"settled" doc:"It was delivered or cancelled, and NOTIFIER_RETAIN has trimmed it."`
+}
+
+// SettledAnswer answers a schedule call that is repeated after its notice was trimmed.
+type SettledAnswer struct {
+	SettledNotice
+	Created  bool `json:"created" enum:"false"`
+	Replaced bool `json:"replaced" enum:"false"`
+	ReadAs
+}
+
+// KeptNotice is a notice, or what is known of one that is no longer kept.
+type KeptNotice struct{}
+
+// Schema is one of the two.
+func (KeptNotice) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{r.Schema(reflect.TypeFor[Notice](), true, ""), r.Schema(reflect.TypeFor[SettledNotice](), true, "")}}
+}
+
 // ReadAs says how a time was understood that could be meant otherwise.
 type ReadAs struct {
 	Delay string `json:"delay,omitempty" example:"1h23m20s" doc:"What a delay without a unit was read as: it is seconds."`
@@ -81,8 +106,8 @@ type BatchResult struct {
 	Created  bool   `json:"created,omitempty"`
 	Replaced bool   `json:"replaced,omitempty"`
 	ReadAs
-	Notice  *Notice  `json:"notice,omitempty" doc:"Without its body."`
-	Problem *Problem `json:"problem,omitempty"`
+	Notice  *KeptNotice `json:"notice,omitempty" doc:"Without its body."`
+	Problem *Problem    `json:"problem,omitempty"`
 }
 
 // RescheduleRequest is the body of PATCH: one of the two.

@@ -166,6 +166,11 @@ func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
 // test holds it against view.
 func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	n := f.Notice
+	if f.State == notice.Settled { // nothing else is known of it
+		b = appendString(append(b, `{"key":`...), n.Key)
+		b = appendString(append(b, `,"id":`...), n.ID())
+		return append(b, `,"state":"settled"`...)
+	}
 	name, steps := n.Route, n.Ladder
 	if r := a.routes.Prefix(n.Route); r != nil {
 		name = r.Name

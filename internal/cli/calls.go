@@ -20,6 +20,10 @@ func (a *command) one(call func(*client.Client) (*client.Notice, error), done fu
 	if a.json {
 		return a.sayJSON(n.JSON)
 	}
+	if done != nil && n.Due.IsZero() { // of a settled notice that is no longer kept
+		a.say("%s: %s\n", clean(n.Key), done(n))
+		return nil
+	}
 	if done != nil {
 		a.say("%s: %s, due %s\n", clean(n.Key), done(n), a.screen.when(n.Due))
 		return nil

@@ -48,6 +48,8 @@ another content it fails, unless --on-duplicate says keep or replace.`,
 					return "replaced"
 				case n.Created:
 					return "scheduled"
+				case n.State == client.Settled:
+					return "settled already, and no longer kept"
 				}
 				return "kept already, unchanged"
 			})

@@ -44,6 +44,8 @@ type Config struct {
 	APIMemory       int64
 	Retention       time.Duration
 	Retain          int64
+	RepeatWindow    time.Duration
+	RepeatBytes     int64
 	ConfigureRedis  bool
 	ShutdownTimeout time.Duration
 
@@ -165,6 +167,8 @@ func (r *reader) service(raw *serviceVars) *Config {
 		APIMemory:       r.size("API_MEMORY", raw.APIMemory, 1<<20, 2047<<20),
 		Retention:       r.duration("RETENTION", raw.Retention, 0, notice.MaxHorizon),
 		Retain:          int64(r.integer("RETAIN", raw.Retain, 0, 100_000_000)),
+		RepeatWindow:    r.duration("REPEAT_WINDOW", raw.RepeatWindow, 0, notice.MaxHorizon),
+		RepeatBytes:     r.size("REPEAT_BYTES", raw.RepeatBytes, 0, 64<<30),
 		ConfigureRedis:  r.boolean("CONFIGURE_REDIS", raw.ConfigureRedis),
 		ShutdownTimeout: r.duration("SHUTDOWN_TIMEOUT", raw.ShutdownTimeout, 0, 10*time.Minute),
 		Takeover:        r.takeover(raw.Takeover),

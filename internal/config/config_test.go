@@ -122,6 +122,9 @@ func TestValues(t *testing.T) {
 		{[]string{"MAX_BODY=1MiB"}, func(c *Config) bool { return c.MaxBody == 1<<20 }},
 		{[]string{"MAX_BODY=65536"}, func(c *Config) bool { return c.MaxBody == 65536 }},
 		{[]string{"RETENTION=0", "RETAIN=0"}, func(c *Config) bool { return c.Retention == 0 && c.Retain == 0 }},
+		{nil, func(c *Config) bool { return c.RepeatWindow == time.Hour && c.RepeatBytes == 256<<20 }},
+		{[]string{"REPEAT_WINDOW=0", "REPEAT_BYTES=0"}, func(c *Config) bool { return c.RepeatWindow == 0 && c.RepeatBytes == 0 }},
+		{[]string{"REPEAT_WINDOW=90m", "REPEAT_BYTES=4GiB"}, func(c *Config) bool { return c.RepeatWindow == 90*time.Minute && c.RepeatBytes == 4<<30 }},
 		{[]string{"GRACE=0.1"}, func(c *Config) bool { return c.Grace == 100*time.Millisecond }},
 		{[]string{"GRACE="}, func(c *Config) bool { return c.Grace == 50*time.Millisecond }}, // empty = not set
 		{[]string{"CONFIGURE_REDIS=no"}, func(c *Config) bool { return !c.ConfigureRedis }},
@@ -264,6 +267,8 @@ func TestProblems(t *testing.T) {
 		{"CONCURRENCY=many", "whole number"},
 		{"RETENTION=-1s", "a duration from"},
 		{"RETAIN=-1", "whole number"},
+		{"REPEAT_WINDOW=-1s", "a duration"},
+		{"REPEAT_BYTES=65GiB", "64GiB"},
 		{"CONFIGURE_REDIS=perhaps", "true or false"},
 		{"SHUTDOWN_TIMEOUT=1h", "10m"},
 		{"HISTORY_URL=mysql://me:hunter22@db/x", "postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)"},

@@ -129,15 +129,19 @@ func parseSize(s string) (int64, bool) {
 	if end >= 0 {
 		s, unit = s[:end], strings.ToLower(strings.TrimSpace(s[end:]))
 	}
-	scale, ok := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}[unit]
+	scale, ok := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20,
+		"gb": 1e9, "g": 1 << 30, "gib": 1 << 30}[unit]
 	n, err := strconv.ParseFloat(s, 64)
-	if !ok || err != nil || n*scale > math.MaxInt32 {
+	if !ok || err != nil || n*scale > math.MaxInt64/2 {
 		return 0, false
 	}
 	return int64(n * scale), true
 }
 
 func spellSize(n int64) string {
+	if n >= 1<<30 && n%(1<<30) == 0 {
+		return strconv.FormatInt(n>>30, 10) + "GiB"
+	}
 	if n >= 1<<20 && n%(1<<20) == 0 {
 		return strconv.FormatInt(n>>20, 10) + "MiB"
 	}

@@ -31,6 +31,8 @@ type serviceVars struct {
 	APIMemory       string `env:"API_MEMORY, default=128MiB"`
 	Retention       string `env:"RETENTION, default=24h"`
 	Retain          string `env:"RETAIN, default=100000"`
+	RepeatWindow    string `env:"REPEAT_WINDOW, default=1h"`
+	RepeatBytes     string `env:"REPEAT_BYTES, default=256MiB"`
 	ConfigureRedis  string `env:"CONFIGURE_REDIS, default=true"`
 	ShutdownTimeout string `env:"SHUTDOWN_TIMEOUT, default=25s"`
 	Takeover        string `env:"TAKEOVER, default=3s"`
@@ -115,6 +117,9 @@ var texts = map[string]string{
 	"API_MEMORY":  "The most bytes of API requests in flight at one instance. One client may hold a quarter of them; half of them are divided equally between the clients. A request beyond that is refused with 429.",
 	"RETENTION":   "How long a delivered or cancelled notice stays readable; with 0 it is removed at once.",
 	"RETAIN":      "How many delivered and cancelled notices stay readable, for each route and shard.",
+	"REPEAT_WINDOW": "For how long after it was delivered or cancelled a notice that RETAIN has trimmed is recognised when its schedule call is repeated: the " +
+		"same content is answered with 200, other content with 409. Never longer than RETENTION; 0 = not at all.",
+	"REPEAT_BYTES": "How much of Redis's memory that may take, all shards together, up to 64GiB: about 65 bytes a notice. Beyond it the oldest are forgotten.",
 	"CONFIGURE_REDIS": "Whether the service adds `Ex` (`KEg$x` if a route has ADOPT) to Redis's notify-keyspace-events if it is missing. Flags that " +
 		"are set stay set.",
 	"SHUTDOWN_TIMEOUT": "How long running handlers may take to finish after SIGTERM, at most 10m.",

@@ -248,6 +248,22 @@ func TestData(t *testing.T) {
 	}
 }
 
+func TestRepeats(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	cfg.Retention, cfg.RepeatWindow = 24*time.Hour, time.Hour
+	examine(t, cfg, Options{}).says(t, "repeats", OK, "recognised for 1h")
+	short := time.Now().Add(-20 * time.Minute).UnixMilli()
+	if err := s.Client().HSet(t.Context(), "notifier:{0}:trimmed", "app1:orders", short+5000, "", short).Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, cfg, Options{}).says(t, "repeats", Warning, "repeated more than 20m")
+	if err := s.Client().HSet(t.Context(), "notifier:{0}:trimmed", "app1:orders", short-int64(time.Hour/time.Millisecond)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, cfg, Options{}).says(t, "repeats", OK, "recognised for 1h")
+}
+
 func TestClock(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	for off, want := range map[time.Duration]Severity{0: OK, 10 * time.Second: Warning, -time.Hour: Error} {

@@ -8,7 +8,7 @@ import (
 )
 
 // replayed are the commands that Redis writes to its append-only file.
-var replayed = []string{"ZREMRANGEBYSCORE", "SET", "DEL", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "HSET", "HSETNX", "HDEL", "SADD", "SREM", "RPUSH", "LTRIM", "HINCRBY", "XADD"}
+var replayed = []string{"ZREMRANGEBYSCORE", "SET", "DEL", "UNLINK", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "HSET", "HSETNX", "HDEL", "SADD", "SREM", "RPUSH", "LTRIM", "HINCRBY", "XADD"}
 
 // replay looks whether Redis may read its append-only file back. It does so as
 // the user default, on or off, and checks that user's rights to what stands

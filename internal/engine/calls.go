@@ -322,7 +322,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 			continue // counted as orphaned
 		}
 		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
-			Settled: c.Settled, InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: e.waiting(r)})
+			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(), InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: e.waiting(r)})
 	}
 	return g, nil
 }

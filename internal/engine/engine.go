@@ -48,6 +48,9 @@ type Options struct {
 	Grace       time.Duration
 	Retention   time.Duration
 	Retain      int
+	// RepeatWindow and RepeatBytes bound the tombstones: see [store.Options].
+	RepeatWindow time.Duration
+	RepeatBytes  int64
 	// MaxBody is the longest payload of an adopted timer; zero = 256 KiB.
 	MaxBody        int64
 	ConfigureRedis bool
@@ -183,7 +186,7 @@ func (e *Engine) build(space keys.Space) error {
 	}
 	e.store = store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
 		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
-		Retention: o.Retention, Retain: o.Retain, OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow, OnSide: e.setSide,
+		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes, OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow, OnSide: e.setSide,
 		History: o.History.most(), Host: e.host, OnEnded: e.ended,
 		Adopts: func(prefix string) bool {
 			if r := o.Routes.Prefix(prefix); r != nil {

@@ -38,6 +38,9 @@ func (e *Engine) Erase(ctx context.Context, x history.Erasure) (done history.Era
 		err = e.eraseKey(ctx, x.Key, &done)
 	} else {
 		err = e.eraseHost(ctx, x.Host, &done)
+		if err == nil {
+			err = e.unburyHost(ctx, x.Host, now)
+		}
 	}
 	if err != nil {
 		return done, err
@@ -129,13 +132,18 @@ func (e *Engine) oldestEnded(ctx context.Context) (at time.Time, empty bool, err
 
 func (e *Engine) eraseKey(ctx context.Context, key string, done *history.Erased) error {
 	f, err := e.Find(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
+	switch {
+	case err == nil:
+		err = e.forget(ctx, f.Route, []string{key}, done)
+	case errors.Is(err, store.ErrNotFound):
+		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	return e.forget(ctx, f.Route, []string{key}, done)
+	// Last, since a trim may have put one in the notice's place meanwhile.
+	_, err = e.store.Unbury(ctx, []string{key})
+	return err
 }
 
 // eraseHost goes through what is settled or dead: what is pending is looked at
@@ -168,6 +176,28 @@ func (e *Engine) eraseHost(ctx context.Context, host string, done *history.Erase
 		}
 	}
 	return nil
+}
+
+// unburyHost deletes the tombstones of a host's notices. A tombstone does not tell its
+// host: the rows of the database do.
+func (e *Engine) unburyHost(ctx context.Context, host string, now time.Time) error {
+	q := history.Query{Host: host, Since: now.Add(-2 * e.store.RepeatWindow()), Limit: erasePage}
+	for {
+		page, err := e.o.History.DB.Find(ctx, q)
+		if err != nil {
+			return err
+		}
+		ks := make([]string, len(page.Rows))
+		for i := range page.Rows {
+			ks[i] = page.Rows[i].Key
+		}
+		if _, err := e.store.Unbury(ctx, ks); err != nil {
+			return err
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
 }
 
 // hostOf is the host that a notice is for.

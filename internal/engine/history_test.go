@@ -105,6 +105,53 @@ func TestWhatIsErasedIsNowhere(t *testing.T) {
 	rowsOf(t, d, history.Query{Key: "app1:fixed:t:9"}, 1)
 }
 
+// A repeated schedule call finds the tombstone of a notice that was trimmed, until that is erased.
+func TestEraseRemovesTombstones(t *testing.T) {
+	srv := redistest.Shared(t)
+	s := newSink(100)
+	own := testRoute("own", "app1:own")
+	own.Target.Kind = route.KindNotice
+	w, d := keeps(t, srv, s, func(o *Options) { o.Retain, o.RepeatWindow, o.RepeatBytes = 0, time.Hour, 1<<20 }, own)
+	request := func(i int) store.Request {
+		return store.Request{Key: fmt.Sprintf("app1:own:t:%d", i), Content: notice.Content{URL: "https://one.example/x", Body: []byte(`1`)}}
+	}
+	for i := range 3 {
+		if _, err := w.Schedule(t.Context(), request(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await(t, 3)
+	rowsOf(t, d, history.Query{}, 3)
+	if n, _, err := w.store.Trim(t.Context(), 0, []store.Trim{{Prefix: "app1:own"}}, 10); err != nil || n > 3 {
+		t.Fatal(n, err)
+	}
+	again := func(i int) store.Reply {
+		t.Helper()
+		reply, err := w.Schedule(t.Context(), request(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	for i := range 3 {
+		if r := again(i); r.Created || r.State != notice.Settled {
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+	if _, err := w.Erase(t.Context(), history.Erasure{Key: "app1:own:t:0"}); err != nil {
+		t.Fatal(err)
+	}
+	if !again(0).Created || again(1).Created {
+		t.Error("the erased key has a tombstone, or another one has none")
+	}
+	if _, err := w.Erase(t.Context(), history.Erasure{Host: "one.example"}); err != nil {
+		t.Fatal(err)
+	}
+	if !again(1).Created || !again(2).Created {
+		t.Error("the erased host's notices have tombstones")
+	}
+}
+
 // Nothing but the list has an ending where Redis keeps nothing.
 func TestWithoutRetentionEachEndingHasItsRow(t *testing.T) {
 	srv := redistest.Shared(t)

@@ -181,11 +181,16 @@ func spread(key string, n int) int {
 	if n <= 1 {
 		return 0
 	}
+	return int(folded(key) % uint32(n))
+}
+
+// folded is FNV-1a of a key with its halves folded together.
+func folded(key string) uint32 {
 	h := uint32(2166136261)
 	for i := 0; i < len(key); i++ {
 		h = (h ^ uint32(key[i])) * 16777619
 	}
-	return int((h ^ h>>16 ^ h>>8) % uint32(n))
+	return h ^ h>>16 ^ h>>8
 }
 
 // Partition is what most of the service works on at a time: the notices of one
@@ -218,6 +223,15 @@ func (s Space) Dead(p Partition) string { return s.tagged(p.Shard, "dead", p.Pre
 
 // Settled is the zset of delivered and cancelled notices by time.
 func (s Space) Settled(p Partition) string { return s.tagged(p.Shard, "settled", p.Prefix) }
+
+// Tombstones is the zset of a shard's buckets of tombstones by the time they end.
+func (s Space) Tombstones(shard int) string { return s.Base(shard) + "tombstones" }
+
+// Bucket is one bucket of tombstones: a hash by [Digest].
+func (s Space) Bucket(shard int, end string) string { return s.Tombstones(shard) + ":" + end }
+
+// Trimmed is the hash of how far NOTIFIER_RETAIN has trimmed each prefix of a shard.
+func (s Space) Trimmed(shard int) string { return s.Base(shard) + "trimmed" }
 
 // ClaimPrefix is what stands before the notice key in a claim's name.
 func (s Space) ClaimPrefix(shard int) string { return s.tagged(shard, "claim", "") }

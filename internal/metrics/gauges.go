@@ -31,14 +31,17 @@ type Gauges struct {
 
 // RouteGauges is what Redis holds of one route, and what this process works on.
 type RouteGauges struct {
-	Route    string // its name
-	Pending  int64  // scheduled and claimed
-	Overdue  int64  // due, and claimed by nobody
-	Dead     int64
-	Settled  int64
-	InFlight int64 // in this process
-	Paused   bool
-	Waiting  int // hosts whose slots are all taken
+	Route   string // its name
+	Pending int64  // scheduled and claimed
+	Overdue int64  // due, and claimed by nobody
+	Dead    int64
+	Settled int64
+	// RepeatWindow is for how long after it was settled a notice is recognised when its
+	// schedule call is repeated, RepeatSetting for how long it should be.
+	RepeatWindow, RepeatSetting time.Duration
+	InFlight                    int64 // in this process
+	Paused                      bool
+	Waiting                     int // hosts whose slots are all taken
 }
 
 type observer struct {
@@ -63,6 +66,8 @@ var (
 	overdueDesc    = desc("notifier_overdue", "Notices that are due and claimed by nobody.", "route")
 	deadDesc       = desc("notifier_dead", "Dead letters.", "route")
 	settledDesc    = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
+	repeatDesc     = desc("notifier_repeat_window_seconds", "For how long after it was settled a notice is recognised when its schedule call is repeated.", "route")
+	repeatSetDesc  = desc("notifier_repeat_window_setting_seconds", "For how long it should be: NOTIFIER_REPEAT_WINDOW, or the retention if that is shorter.", "route")
 	inflightDesc   = desc("notifier_inflight", "Handlers that run in this process.", "route")
 	waitingDesc    = desc("notifier_hosts_waiting", "Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
 	pausedDesc     = desc("notifier_paused", "Whether the route is paused.", "route")
@@ -107,6 +112,7 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
 			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
+			value(repeatDesc, r.RepeatWindow.Seconds(), r.Route), value(repeatSetDesc, r.RepeatSetting.Seconds(), r.Route),
 			value(inflightDesc, float64(r.InFlight), r.Route), value(pausedDesc, boolValue(r.Paused), r.Route),
 			value(waitingDesc, float64(r.Waiting), r.Route))
 	}
@@ -129,7 +135,7 @@ type snapshot []prometheus.Metric
 
 // Describe promises the gauges, whether or not they could be had.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, subscribedDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, inflightDesc,
+	for _, d := range []*prometheus.Desc{upDesc, subscribedDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc,
 		pausedDesc, waitingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}

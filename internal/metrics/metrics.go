@@ -28,7 +28,7 @@ var (
 // operations are what commands are for whose errors are counted: the steps that
 // the store names, and the scrape's own question.
 var operations = []string{
-	"schedule", "arm", "find", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "rehome", "counts", "kept",
+	"schedule", "arm", "find", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury", "tombsin", "tombsend", "tombstones", "rehome", "counts", "kept",
 	"announce", "hold", "side", "home", "elsewhere", "marks", "drop", "resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room",
 	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "publish", "info", "key",
 	"locate", "mark", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",

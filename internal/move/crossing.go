@@ -15,6 +15,9 @@ func (m *migrator) pass(ctx context.Context, kind store.Kind) (r Result, err err
 	if err := m.prefixes(ctx); err != nil {
 		return r, err
 	}
+	if err := m.tombstones(ctx); err != nil {
+		return r, err
+	}
 	c := crossing{m.from, m}
 	mover := &Mover{From: c, To: c, OnMoved: func(n int) {
 		m.done.Moved += n

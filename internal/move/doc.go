@@ -61,6 +61,10 @@
 //
 // Timers have the names of the notices and stay where they are.
 //
+// Tombstones (package store) are copied before notices move, and deleted where they were
+// once they have been copied, so that a schedule call that looks into the former shards
+// and then into its own finds them at any time.
+//
 // # To another Redis
 //
 // Two servers share no step, and no instance knows both. A [Migrate] takes the same
@@ -80,6 +84,9 @@
 // settle all the while, and each notice is on one of them, or on its way. A batch that is
 // on its way when a mover is killed is brought in by the next one, since no instance can do
 // it: therefore notices that are due soon do not set out.
+//
+// Tombstones are copied at the beginning of each pass, the last of which is while neither
+// side takes calls. The old side keeps its own.
 //
 // Plain timers are adopted on either side at any time. A timer or notice that a plain Redis
 // producer writes on the old side after its notice has left is another notice. It

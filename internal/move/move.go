@@ -23,6 +23,8 @@ type Source interface {
 	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held store.Staying, err error)
 	MoveEnd(ctx context.Context, batch store.Moving, stay []string) error
 	Finish(ctx context.Context, place int) error
+	// MoveTombs moves the tombstones of a former shard to the shards of their keys.
+	MoveTombs(ctx context.Context, place int) error
 	// Drained looks which former shards hold anything, and says how many do.
 	Drained(ctx context.Context, only func(place int) bool) (left int, err error)
 	// Formers are those.
@@ -80,8 +82,11 @@ func (m *Mover) Pass(ctx context.Context) (r Result, err error) {
 	return r, err
 }
 
-// empty goes once through a former shard.
+// empty goes once through a former shard. Its tombstones go first: they are the older ones.
 func (m *Mover) empty(ctx context.Context, place int, r *Result) error {
+	if err := m.From.MoveTombs(ctx, place); err != nil {
+		return err
+	}
 	for _, prefix := range m.From.Prefixes() {
 		p := keys.Partition{Prefix: prefix, Shard: place}
 		for cursor := uint64(0); ; {

@@ -17,9 +17,12 @@ const (
 	Delivered State = "delivered"
 	Cancelled State = "cancelled"
 	Dead      State = "dead"
+	// Settled is a finalized notice that is no longer kept: a schedule call that is repeated finds its
+	// [Tombstone]. No listing has it.
+	Settled State = "settled"
 )
 
-// States lists every state.
+// States lists every state of a notice that is kept.
 var States = []State{Scheduled, Claimed, Delivered, Cancelled, Dead}
 
 // Ending is how a notice ended, as history keeps it.

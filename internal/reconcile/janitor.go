@@ -15,9 +15,9 @@ import (
 	"notifier/internal/store"
 )
 
-// Trimmer forgets settled notices.
+// Trimmer trims settled notices.
 type Trimmer interface {
-	Trim(ctx context.Context, shard int, list []store.Trim, n int) (int, error)
+	Trim(ctx context.Context, shard int, list []store.Trim, n int) (trimmed int, more bool, err error)
 }
 
 // PausedReader knows which routes are paused.
@@ -234,8 +234,8 @@ func (j *Janitor) Tidy(ctx context.Context) error {
 // trim forgets what some prefixes of a shard need not keep any more.
 func trim(ctx context.Context, trimmer Trimmer, shard int, list []store.Trim) error {
 	for {
-		n, err := trimmer.Trim(ctx, shard, list, batch)
-		if err != nil || n < batch {
+		_, more, err := trimmer.Trim(ctx, shard, list, batch)
+		if err != nil || !more {
 			return err
 		}
 	}

@@ -46,13 +46,13 @@ func (s *fakeStore) do(f func()) {
 	f()
 }
 
-func (s *fakeStore) Trim(_ context.Context, _ int, _ []store.Trim, n int) (int, error) {
+func (s *fakeStore) Trim(_ context.Context, _ int, _ []store.Trim, n int) (int, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := min(n, s.settled)
 	s.settled -= gone
 	s.trims = append(s.trims, gone)
-	return gone, s.down
+	return gone, gone == n, s.down
 }
 
 func (s *fakeStore) Prefixes() []string {

@@ -73,6 +73,10 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []asked,
 	if err != nil {
 		return todo, err
 	}
+	tombs, err := s.buriedFormerly(ctx, ks)
+	if err != nil {
+		return todo, err
+	}
 	var fresh []Batch
 	var places [][]asked
 	by := map[keys.Partition]int{}
@@ -85,6 +89,10 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []asked,
 				again = append(again, at)
 			}
 			out[at.batch].Replies[at.request] = reply
+			continue
+		}
+		if t, ok := tombs[i]; ok && r.OnDuplicate != Replace {
+			out[at.batch].Replies[at.request] = r.settled(p.Prefix, t)
 			continue
 		}
 		n, ok := by[p]

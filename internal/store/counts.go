@@ -25,7 +25,7 @@ const lookForDue = 1000
 func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []Lost, err error) {
 	out, r := make([]Counts, len(prefixes)), s.newRound()
 	for i, prefix := range prefixes {
-		out[i].Prefix = prefix
+		out[i].Prefix, out[i].RepeatWindow = prefix, s.o.Retention
 		for shard := range s.space.Places() {
 			if _, err := r.do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
 				return nil, nil, err
@@ -48,11 +48,11 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 // count adds one shard's numbers to c.
 func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 	k := s.keysOf(keys.Partition{Prefix: c.Prefix, Shard: shard})
-	v, err := s.run(ctx, countsScript, []string{k[0], k[2], k[3]}, []any{lookForDue})
+	v, err := s.run(ctx, countsScript, []string{k[0], k[2], k[3], s.space.Trimmed(shard)}, []any{lookForDue, c.Prefix})
 	if err != nil {
 		return err
 	}
-	if len(v) != 5 {
+	if len(v) != 6 {
 		return fmt.Errorf("counts: %d answers", len(v))
 	}
 	for i, into := range []*int64{&c.Pending, &c.Overdue, &c.Dead, &c.Settled} {
@@ -64,6 +64,9 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 		if at := time.UnixMilli(ms).UTC(); c.NextDue.IsZero() || at.Before(c.NextDue) {
 			c.NextDue = at
 		}
+	}
+	if ms, _ := v[5].(int64); ms >= 0 {
+		c.RepeatWindow = min(c.RepeatWindow, time.Duration(ms)*time.Millisecond)
 	}
 	return nil
 }
@@ -77,4 +80,7 @@ type Counts struct {
 	Settled int64
 	NextDue time.Time // the earliest due time that nobody has claimed; zero = none is known
 	Paused  bool
+	// RepeatWindow is for how long after it was settled a notice is recognised when its
+	// schedule call is repeated.
+	RepeatWindow time.Duration
 }

@@ -13,7 +13,7 @@ func TestNextDueIsNoLease(t *testing.T) {
 	count := func() Counts {
 		t.Helper()
 		c, _, err := s.Counts(t.Context(), []string{"none", prefix})
-		if err != nil || len(c) != 2 || c[0] != (Counts{Prefix: "none"}) {
+		if err != nil || len(c) != 2 || c[0] != (Counts{Prefix: "none", RepeatWindow: time.Hour}) {
 			t.Fatalf("%+v, %v", c, err)
 		}
 		return c[1]

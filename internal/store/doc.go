@@ -58,6 +58,9 @@
 //
 // # What may be lost or doubled
 //
+// A repeated schedule call makes no second notice while the first one is kept, and after
+// Trim as long as its tombstone is: see tombstones.go.
+//
 // Nothing that a call acknowledged is lost while Redis keeps its data. A Redis
 // that forgets its last second (appendfsync everysec, failover) forgets the
 // notices scheduled in it, and may hand out again what was settled in it, unless

@@ -233,7 +233,7 @@ func (s *Store) Drained(ctx context.Context, only func(place int) bool) (left in
 	}
 	open := []int{}
 	for _, place := range places {
-		some, err := s.Holds(ctx, place, s.Prefixes())
+		some, err := s.anyOf(ctx, append(s.records(place), s.space.Tombstones(place)))
 		if err != nil {
 			return 0, err
 		}
@@ -279,7 +279,7 @@ func (s *Store) noteWhole(ctx context.Context, v *view) error {
 	var names, layouts []string
 	for place := range places {
 		if place < v.first {
-			names = append(names, s.space.Moving(place))
+			names = append(names, s.space.Moving(place), s.space.Tombstones(place))
 			for _, p := range v.prefixes {
 				names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: place}))
 			}
@@ -486,12 +486,21 @@ func (s *Store) Finish(ctx context.Context, place int) error {
 
 // Records is how many notices a place holds.
 func (s *Store) Records(ctx context.Context, place int) (n int64, err error) {
-	for _, p := range s.Prefixes() {
-		some, err := s.c.HLen(ctx, s.space.Records(keys.Partition{Prefix: p, Shard: place})).Result()
+	for _, name := range s.records(place) {
+		some, err := s.c.HLen(ctx, name).Result()
 		if err != nil {
 			return 0, s.fail("kept", err)
 		}
 		n += some
 	}
 	return n, nil
+}
+
+// records are the names of a place's hashes of records.
+func (s *Store) records(place int) []string {
+	var names []string
+	for _, p := range s.Prefixes() {
+		names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: place}))
+	}
+	return names
 }

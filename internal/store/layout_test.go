@@ -199,7 +199,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 			return err
 		},
 		"trim": func() error {
-			_, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
+			_, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
 			return err
 		},
 		"serve": func() error {

@@ -38,6 +38,11 @@ func (s *Store) Holds(ctx context.Context, shard int, prefixes []string) (bool, 
 	for i, p := range prefixes {
 		ks[i] = s.space.Records(keys.Partition{Prefix: p, Shard: shard})
 	}
+	return s.anyOf(ctx, ks)
+}
+
+// anyOf reports whether any of some keys of one slot exists.
+func (s *Store) anyOf(ctx context.Context, ks []string) (bool, error) {
 	n, err := s.c.Exists(ctx, ks...).Result()
 	if err != nil {
 		return false, s.fail("kept", err)

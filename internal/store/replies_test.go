@@ -143,7 +143,7 @@ func FuzzReplies(f *testing.F) {
 			func() error { _, _, err := s.StraysDue(ctx, partition, time.Second); return err },
 			func() error { _, _, err := s.Unknown(ctx, partition, []string{key}, time.Second); return err },
 			func() error { _, _, err := s.Rehome(ctx, partition, "app1:a", []string{key}); return err },
-			func() error { _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 5); return err },
+			func() error { _, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 5); return err },
 			func() error { _, _, err := s.Forget(ctx, partition, []string{key}); return err },
 			func() error { _, _, err := s.Forecast(ctx, prefix, time.Now(), time.Second, 3); return err },
 			func() error { _, err := s.Hold(ctx, 0, l, Confirmed{}); return err },

@@ -20,7 +20,7 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = newScript("schedule", scheduleSource, true).ends(4).names("6, #ARGV, 3")
+var scheduleScript = newScript("schedule", scheduleSource, true).ends(4).names("7, #ARGV, 3")
 
 // Batch is notices of one partition, for one script call.
 type Batch struct {
@@ -123,6 +123,10 @@ func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 // creating are the script's arguments for a batch.
 func (s *Store) creating(b *Batch) *args {
 	a := newArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), wakeInfo(b.Partition), s.timing(b.Prefix), "")
+	for i := range b.Requests {
+		a.buf = keys.AppendDigest(a.buf, b.Requests[i].Key)
+	}
+	a.end()
 	for i := range b.Requests {
 		r := &b.Requests[i]
 		a.text(r.Key)
@@ -284,6 +288,9 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply
 		reply := created(due, notice.Made(made))
 		reply.Replaced = true
 		return reply
+	}
+	if t, ok := tombstoneOf(v); ok {
+		return r.settled(prefix, t)
 	}
 	f, err := found(r.Key, prefix, v)
 	if err != nil {

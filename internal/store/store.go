@@ -25,6 +25,11 @@ type Options struct {
 	// route and shard. Zero Retention keeps none.
 	Retention time.Duration
 	Retain    int
+	// RepeatWindow is for how long after it was settled a notice that Retain has trimmed is
+	// recognised when its schedule call is repeated, never longer than Retention; zero = not
+	// at all. RepeatBytes bounds the memory that this takes in Redis.
+	RepeatWindow time.Duration
+	RepeatBytes  int64
 	// Adopts tells of a route, by its prefix, whether it adopts plain timers: there
 	// a timer may be a producer's, and is not overwritten. Nil = none does.
 	Adopts func(prefix string) bool

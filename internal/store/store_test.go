@@ -440,10 +440,10 @@ func TestTrim(t *testing.T) {
 		s.put(t, Request{Key: k})
 		s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDelivered})
 	}
-	if n, err := s.Trim(t.Context(), 0, []Trim{{prefix, time.Hour}}, 100); err != nil || n != 0 {
+	if n, _, err := s.Trim(t.Context(), 0, []Trim{{prefix, time.Hour}}, 100); err != nil || n != 0 {
 		t.Fatalf("%d, %v: too many, but young", n, err)
 	}
-	n, err := s.Trim(t.Context(), 0, []Trim{{Prefix: prefix}}, 100)
+	n, _, err := s.Trim(t.Context(), 0, []Trim{{Prefix: prefix}}, 100)
 	if err != nil || n != 7 {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -451,7 +451,7 @@ func TestTrim(t *testing.T) {
 		t.Error("the oldest should go and the newest stay")
 	}
 	s.o.Retention = -time.Hour // everything is older
-	if n, err = s.Trim(t.Context(), 0, []Trim{{Prefix: prefix}}, 2); err != nil || n != 2 {
+	if n, _, err = s.Trim(t.Context(), 0, []Trim{{Prefix: prefix}}, 2); err != nil || n != 2 {
 		t.Errorf("%d, %v: the bound is 2", n, err)
 	}
 }
@@ -474,13 +474,13 @@ func TestTrimSeveral(t *testing.T) {
 	}
 	list := []Trim{{Prefix: "app1"}, {Prefix: "app2"}, {Prefix: "app3"}, {Prefix: "app4"}}
 	for _, want := range []int{10, 4, 0} {
-		if n, err := s.Trim(t.Context(), 0, list, 10); n != want || want < 10 && !errors.As(err, new(redis.Error)) {
+		if n, _, err := s.Trim(t.Context(), 0, list, 10); n != want || want < 10 && !errors.As(err, new(redis.Error)) {
 			t.Errorf("%d forgotten, want %d; %v", n, want, err)
 		}
 	}
 	list[2].Young = time.Minute
 	s.o.Retain = 1
-	if n, err := s.Trim(t.Context(), 0, list, 10); n != 2 || err == nil {
+	if n, _, err := s.Trim(t.Context(), 0, list, 10); n != 2 || err == nil {
 		t.Errorf("%d forgotten, want 2: those of app3 are too young; %v", n, err)
 	}
 }

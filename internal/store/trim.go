@@ -2,48 +2,107 @@ package store
 
 import (
 	"context"
+	"crypto/sha1"
 	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 )
 
 //go:embed lua/trim.lua
 var trimSource string
 
-var trimScript = newScript("trim", trimSource, false)
+//go:embed lua/bury.lua
+var burySource string
+
+var (
+	trimScript = newScript("trim", trimSource, false)
+	buryScript = newScript("bury", burySource, false)
+)
 
 // MaxTrims is of how many prefixes one Trim forgets.
 const MaxTrims = 64
 
-// Trim is a prefix whose settled notices are forgotten when they are too old or,
+// maxTrimBytes bounds the records that one step of Trim reads.
+const maxTrimBytes = 1 << 20
+
+// Trim is a prefix whose settled notices are trimmed when they are too old or,
 // if they are older than Young, too many.
 type Trim struct {
 	Prefix string
 	Young  time.Duration
 }
 
-// Trim forgets at most n settled notices in all, of up to MaxTrims prefixes of one
-// shard, and says how many it forgot. A prefix that cannot be read is an error,
-// and does not keep the others from being trimmed.
-func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (int, error) {
-	ks, args := make([]string, 0, 2*len(list)), []any{s.o.Retention.Milliseconds(), s.retain(), n}
+// Trim trims at most n settled notices in all, of up to MaxTrims prefixes of one
+// shard, and returns how many; more reports whether there are others to trim. Notices
+// that are too many leave tombstones: see tombstones.go. A prefix that cannot be read
+// is an error, and does not keep the others from being trimmed.
+func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimmed int, more bool, err error) {
+	var ks []string
+	args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), maxTrimBytes}
 	for _, t := range list {
 		p := keys.Partition{Prefix: t.Prefix, Shard: shard}
 		ks = append(ks, s.space.Settled(p), s.space.Records(p))
-		args = append(args, t.Young.Milliseconds())
+		args = append(args, t.Prefix, t.Young.Milliseconds())
 	}
-	v, err := s.parts(ctx, trimScript, 1, ks, args)
+
+	v, err := s.parts(ctx, trimScript, 3, ks, args)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	forgotten, _ := v[0].(int64)
-	if len(v) > 1 {
-		text, _ := v[1].(string)
-		return int(forgotten), s.fail(trimScript.op, refusal(text))
+	old, _ := v[0].(int64)
+	trimmed, more = int(old), v[2] == int64(1)
+	if text, _ := v[1].(string); text != "" {
+		err = s.fail(trimScript.op, refusal(text))
 	}
-	return int(forgotten), nil
+
+	for i, graves := range s.graves(list, v[3:]) {
+		buried, failed := s.bury(ctx, keys.Partition{Prefix: list[i].Prefix, Shard: shard}, graves)
+		if failed != nil {
+			return trimmed, false, failed
+		}
+		trimmed += buried
+	}
+	return trimmed, more && trimmed > 0, err
+}
+
+// graves are the arguments of bury.lua for the notices that trim.lua returned, by their
+// place in list.
+func (s *Store) graves(list []Trim, v []any) map[int][]any {
+	by := map[int][]any{}
+	for ; len(v) >= 3; v = v[3:] {
+		number, _ := v[0].(int64)
+		key, _ := v[1].(string)
+		record, _ := v[2].(string)
+		i := int(number) - 1
+		if i < 0 || i >= len(list) {
+			continue
+		}
+		n, err := notice.Decode(key, list[i].Prefix, record)
+		if err != nil {
+			n = notice.Unread(key, list[i].Prefix, record)
+		}
+		sum := sha1.Sum([]byte(record))
+		by[i] = append(by[i], key, hex.EncodeToString(sum[:]), keys.AppendDigest(nil, key), n.Tombstone().Append(nil))
+	}
+	return by
+}
+
+// bury trims notices of one partition and leaves tombstones.
+func (s *Store) bury(ctx context.Context, p keys.Partition, graves []any) (int, error) {
+	most := s.o.RepeatBytes / int64(s.space.Now().Shards)
+	args := append([]any{p.Prefix, max(s.RepeatWindow().Milliseconds()/bucketsInWindow, 1), most}, graves...)
+	n, err := s.answer(ctx, buryScript, []string{s.space.Settled(p), s.space.Records(p)}, args).Int64Slice()
+	if err != nil {
+		return 0, s.fail(buryScript.op, err)
+	}
+	if len(n) != 2 {
+		return 0, s.fail(buryScript.op, fmt.Errorf("a reply of %d parts", len(n)))
+	}
+	return int(n[0]), nil
 }
 
 // retain is how many settled notices of a prefix a shard keeps. Where there are fewer

@@ -203,7 +203,7 @@ func TestAWriteWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 			return err
 		}},
 		{"trim", func(ctx context.Context, s *Store) error {
-			_, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
+			_, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
 			return err
 		}},
 		{"rehome", func(ctx context.Context, s *Store) error {

@@ -362,7 +362,7 @@ func (w *world) trim(t *rapid.T) {
 	for _, p := range w.under {
 		list = append(list, store.Trim{Prefix: p, Young: time.Hour})
 	}
-	n, err := w.store.Trim(w.ctx, 0, list, keyCount)
+	n, _, err := w.store.Trim(w.ctx, 0, list, keyCount)
 	if err != nil || n != 0 {
 		t.Fatalf("%d were forgotten before their time, %v", n, err)
 	}

@@ -409,7 +409,7 @@ func (w *world) trimPlace(t *rapid.T) {
 		}
 	}
 	w.say("%s forgets in place %d what has ended, but for %d", in.id, place, keeps)
-	got, err := in.store.Trim(w.ctx, place, []store.Trim{{Prefix: prefix}}, keyCount)
+	got, _, err := in.store.Trim(w.ctx, place, []store.Trim{{Prefix: prefix}}, keyCount)
 	if want := max(0, ended-keeps); err != nil || got != want {
 		t.Fatalf("%d were forgotten of %d, want %d; %v", got, ended, want, err)
 	}

@@ -28,6 +28,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	kept     map[string]*store.Found
+	trimmed  map[string]notice.Tombstone
 	paused   map[string]bool
 	fail     error
 	missing  []store.Lost
@@ -43,7 +44,7 @@ type Engine struct {
 
 // New is an empty engine.
 func New(table *route.Table) *Engine {
-	return &Engine{table: table, kept: map[string]*store.Found{}, paused: map[string]bool{}, register: register{map[string]bool{}, map[string]string{}}, ready: api.Readiness{Ready: true}, answer: "ok"}
+	return &Engine{table: table, kept: map[string]*store.Found{}, trimmed: map[string]notice.Tombstone{}, paused: map[string]bool{}, register: register{map[string]bool{}, map[string]string{}}, ready: api.Readiness{Ready: true}, answer: "ok"}
 }
 
 // Fail makes every call fail with err until it is called with nil.
@@ -107,6 +108,14 @@ func (e *Engine) Hand(key string) string {
 	return f.ID()
 }
 
+// Trim forgets a notice but for its tombstone.
+func (e *Engine) Trim(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.trimmed[key] = e.kept[key].Tombstone()
+	delete(e.kept, key)
+}
+
 // when is the instant that a call names: the past is now.
 func when(now, due time.Time, delay time.Duration) time.Time {
 	if due.IsZero() {
@@ -158,6 +167,13 @@ func (e *Engine) schedule(r store.Request) store.Reply {
 		reply := store.Reply{Found: e.copy(old)}
 		if r.OnDuplicate != store.Keep {
 			reply.Differs = r.Content.Diff(&old.Content)
+		}
+		return reply
+	}
+	if t, ok := e.trimmed[r.Key]; ok && old == nil && r.OnDuplicate != store.Replace {
+		reply := store.Reply{Found: store.Found{Notice: &notice.Notice{Key: r.Key, Route: rt.Prefix, Made: t.Made}, State: notice.Settled}}
+		if r.OnDuplicate != store.Keep && !t.Same(&r.Content) {
+			reply.Differs = []string{"content"}
 		}
 		return reply
 	}

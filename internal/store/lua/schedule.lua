@@ -2,15 +2,18 @@
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which a notice of these keys may lie
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers (in a cluster)
 --       5 what handover.lua takes, "" = there is no history
+--       6 the digests of all keys (keys.AppendDigest), 12 bytes each
 --       then for each notice: key, on duplicate ("r", "k" or "p") and when ("+<ms>" from now or "=<unix ms>"), record's tail
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     created
 --       "<due> <made>"                            created in the place of an older one
 --       {record, shadow, claimed, dead, settled}  kept already, nothing written; scores or ""; if it lies under another
 --                                                 prefix, a sixth says under which of them, from 1
+--       {tombstone}                               its notice was finalized and has been trimmed since, nothing written
 --       or the error CLOCK <Unix s>, and nothing is done: Redis's clock stands before all that made can tell from Unix ms,
 --       25 April 2020
--- Bound the number of notices given, at most 1000: what is written is gathered into a few commands.
+-- Bound the number of notices given, at most 1000: what is written is gathered into a few commands. While there are tombstones, one
+--       command for each of their buckets.
 -- A delay counts from the next whole ms, so that it is never short. made is in µs since 2020: one script follows another
 -- by more than that, so no two notices of a key share it, though nothing be kept of the first.
 -- A due time in the past is now. A notice that is due now gets no timer, because a time in the past deletes without an
@@ -26,7 +29,7 @@ local earliest, timers = math.huge, ARGV[4] ~= '0'
 local reply = {t[1] * 1000000 + t[2]}
 local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)
 local names, count = {}, 0
-for i = 6, #ARGV, 3 do
+for i = 7, #ARGV, 3 do
   count = count + 1
   names[count] = ARGV[i]
 end
@@ -36,6 +39,16 @@ for k = 5, #KEYS - 1, 4 do
   local there = call('HMGET', KEYS[k + 1], unpack(names))
   for n = 1, count do
     if there[n] and not kept[n] then kept[n], lies[names[n]] = there[n], k end
+  end
+end
+local tombs = {} -- by notice; the latest bucket holds the last generation
+local index = sub(KEYS[#KEYS], 1, -7) .. 'tombstones'
+if call('EXISTS', index) == 1 then
+  local digests = {}
+  for n = 1, count do digests[n] = sub(ARGV[6], 12 * n - 11, 12 * n) end
+  for _, bucket in ipairs(call('ZRANGE', index, 0, -1)) do
+    local there = call('HMGET', index .. ':' .. bucket, unpack(digests))
+    for n = 1, count do tombs[n] = there[n] or tombs[n] end
   end
 end
 local fields, scores, size = {}, {}, 0
@@ -54,7 +67,7 @@ local function flush()
 end
 
 for n = 1, count do
-  local i = 3 * n + 3
+  local i = 3 * n + 4
   local key, when = ARGV[i], ARGV[i + 1]
   local old = kept[n]
   if written[key] then -- the same key twice in one call
@@ -66,6 +79,8 @@ for n = 1, count do
     reply[n + 1] = {
       old, call('ZSCORE', KEYS[k], key) or '', call('EXISTS', ARGV[1] .. key),
       call('ZSCORE', KEYS[k + 2], key) or '', call('ZSCORE', KEYS[k + 3], key) or '', k > 1 and (k - 1) / 4 or nil}
+  elseif not old and tombs[n] and byte(when) ~= 112 then
+    reply[n + 1] = {tombs[n]}
   else
     if when ~= last then
       last, text = when, sub(when, 3)

@@ -1,30 +1,78 @@
--- Forgets settled notices of some routes of one shard that are too old or too many.
--- KEYS  of each route: settled, records
--- ARGV  1 keep so many ms  2 keep so many of each  3 forget at most so many in all; then for each route: for being too many,
---       forget none younger than so many ms
--- Reply {how many were forgotten}, and the error text of the last route that cannot be read, if there is one
--- Bound 64 routes; ARGV[3] in all.
-local t = redis.call('TIME')
+-- Trims settled notices of some routes of one shard that are too old or too many, and returns those that want a tombstone.
+-- KEYS  of each route: settled, records  the last: layout
+-- ARGV  1 keep so many ms  2 keep so many of each  3 trim at most so many in all  4 keep tombstones for so many ms
+--       5 return at most so many bytes of records; then for each route: its prefix, and for being too many trim
+--       none younger than so many ms
+-- Reply {how many were trimmed, error, more, route, key, record, …}: the error text of the last route that cannot be read, or "";
+--       more is 1 if there may be others to trim; then each notice that wants a tombstone (bury.lua), with its route's number from 1
+-- Bound 64 routes; ARGV[3] in all; ARGV[5] bytes, overshot by one record.
+-- Drops the buckets of tombstones that have ended more than ARGV[4] ms ago. The hash trimmed says how far trimming has got: of each
+-- prefix when the newest was settled that was trimmed for being too many, and under "" up to when tombstones are missing.
+local call, format = redis.call, string.format
+local base = string.sub(KEYS[#KEYS], 1, -7)
+local index, trimmed = base .. 'tombstones', base .. 'trimmed'
+local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local limit = tonumber(ARGV[3])
-local left, failed = limit, nil
-for i = 1, #ARGV - 3 do
-  local settled, records = KEYS[2 * i - 1], KEYS[2 * i]
-  if left <= 0 then break end
-  local old = redis.pcall('ZRANGEBYSCORE', settled, '-inf', string.format('%.0f', now - tonumber(ARGV[1])), 'LIMIT', 0, left)
-  if old.err then
-    failed, old = old.err, {}
-  elseif #old == 0 then
-    local over = redis.call('ZCARD', settled) - tonumber(ARGV[2])
-    if over > 0 then
-      old = redis.call('ZRANGEBYSCORE', settled, '-inf', string.format('%.0f', now - tonumber(ARGV[i + 3])) .. '.99', 'LIMIT', 0,
-        math.min(over, left))
+local limit, window, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local left, failed, more = limit, '', 0
+local reply = {0, '', 0}
+
+local function raise(field, ms)
+  local had = tonumber(call('HGET', trimmed, field) or 0)
+  if ms > had then redis.pcall('HSET', trimmed, field, format('%.0f', ms)) end
+end
+
+local function forget(settled, records, list)
+  call('ZREM', settled, unpack(list))
+  call('HDEL', records, unpack(list))
+  left = left - #list
+end
+
+-- Of too many notices, trims those older than the window and returns the others.
+local function over(i, settled, records)
+  local many = call('ZCARD', settled) - tonumber(ARGV[2])
+  if many <= 0 then return end
+  local prefix, young = ARGV[2 * i + 4], tonumber(ARGV[2 * i + 5])
+  local last = format('%.0f', now - young) .. '.99'
+  local old = call('ZRANGEBYSCORE', settled, '-inf', last, 'WITHSCORES', 'LIMIT', 0, math.min(many, left))
+  local plain = {}
+  for j = 1, #old, 2 do
+    local at = math.floor(tonumber(old[j + 1]))
+    local record = at > now - window and bytes > 0 and call('HGET', records, old[j])
+    if at <= now - window or record == false and bytes > 0 then
+      plain[#plain + 1] = old[j]
+      raise(prefix, at)
+      raise('', at)
+    elseif bytes <= 0 then
+      more = 1
+    else
+      bytes = bytes - #record
+      left = left - 1
+      reply[#reply + 1] = i
+      reply[#reply + 1] = old[j]
+      reply[#reply + 1] = record
     end
   end
-  if #old > 0 then
-    redis.call('ZREM', settled, unpack(old))
-    redis.call('HDEL', records, unpack(old))
-    left = left - #old
+  if #plain > 0 then forget(settled, records, plain) end
+end
+
+for i = 1, (#KEYS - 1) / 2 do
+  local settled, records = KEYS[2 * i - 1], KEYS[2 * i]
+  if left <= 0 then break end
+  local old = redis.pcall('ZRANGEBYSCORE', settled, '-inf', format('%.0f', now - tonumber(ARGV[1])), 'LIMIT', 0, left)
+  if old.err then
+    failed = old.err
+  elseif #old > 0 then
+    forget(settled, records, old)
+  else
+    over(i, settled, records)
   end
 end
-return {limit - left, failed}
+for _, bucket in ipairs(call('ZRANGEBYSCORE', index, '-inf', format('%.0f', now - window))) do
+  call('UNLINK', index .. ':' .. bucket)
+  call('ZREM', index, bucket)
+  raise('', tonumber(bucket))
+end
+if left <= 0 then more = 1 end
+reply[1], reply[2], reply[3] = limit - left - (#reply - 3) / 3, failed, more
+return reply

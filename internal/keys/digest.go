@@ -1,0 +1,30 @@
+package keys
+
+import (
+	"crypto/sha1"
+	"encoding/binary"
+)
+
+// DigestSize is the length of a [Digest] in bytes.
+const DigestSize = 4 + 8
+
+// AppendDigest appends the digest of a notice key, by which a tombstone is found: the
+// number that decides the key's shard, so that a reshard can move a tombstone without its
+// key, and 8 bytes of the key's SHA-1, which is what Redis scripts can compute.
+func AppendDigest(b []byte, key string) []byte {
+	b = binary.BigEndian.AppendUint32(b, folded(key))
+	sum := sha1.Sum([]byte(key))
+	return append(b, sum[:DigestSize-4]...)
+}
+
+// ShardOfDigest is the shard of the key that has a digest; -1 if it is none.
+func (s Space) ShardOfDigest(digest string) int {
+	if len(digest) != DigestSize {
+		return -1
+	}
+	l := s.at()
+	if l.shards <= 1 {
+		return len(l.former)
+	}
+	return len(l.former) + int(binary.BigEndian.Uint32([]byte(digest))%uint32(l.shards))
+}

@@ -1,0 +1,184 @@
+package move
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// burying is a Store that trims all that is settled and keeps tombstones.
+func burying(t *testing.T, srv *redistest.Server, conn *store.Conn, namespace string) *store.Store {
+	t.Helper()
+	space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
+	if err := s.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func request(i int) store.Request {
+	return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i), Content: notice.Content{Body: []byte("1")}}
+}
+
+// bury delivers and trims n notices, from one number on, and returns their ids.
+func bury(t *testing.T, s *store.Store, from, n int) (ids map[int]string) {
+	t.Helper()
+	ids = map[int]string{}
+	for i := from; i < from+n; i++ {
+		r := request(i)
+		p := s.Space().Partition(prefix, r.Key)
+		reply, err := s.Schedule(t.Context(), p, []store.Request{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{r.Key})
+		if err != nil || len(c.Won) != 1 {
+			t.Fatal(c, err)
+		}
+		if _, err := s.Settle(t.Context(), p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = reply[0].ID()
+	}
+	for place := range s.Space().Places() {
+		if _, _, err := s.Trim(t.Context(), place, []store.Trim{{Prefix: prefix}}, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ids
+}
+
+// recognises fails unless each call of some notices is answered with their id.
+func recognises(t *testing.T, s *store.Store, ids map[int]string, when string) {
+	t.Helper()
+	for i, id := range ids {
+		r := request(i)
+		got, err := s.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r})
+		if err != nil || got[0].Err != nil || got[0].Created || got[0].State != notice.Settled || got[0].ID() != id {
+			t.Fatalf("%s: %s: %+v, %v", when, r.Key, got, err)
+		}
+	}
+}
+
+func TestReshardMovesTombstones(t *testing.T) {
+	srv, conn, more := open(t)
+	s := burying(t, srv, conn, srv.Namespace())
+	ids := bury(t, s, 0, 40)
+	if err := s.Spread(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Announce(t.Context(), s.Space().Replace(5, false)); err != nil {
+		t.Fatal(err)
+	}
+	recognises(t, s, ids, "before anything has moved")
+	mover := &Mover{From: s, To: s}
+	if _, err := mover.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recognises(t, s, ids, "after the move")
+	if left := s.Formers(); len(left) != 0 {
+		t.Errorf("former shards %v are still open", left)
+	}
+	for place := range s.Space().First() {
+		if sizes, err := s.Buckets(t.Context(), place); err != nil || len(sizes) != 0 {
+			t.Errorf("place %d: %v, %v", place, sizes, err)
+		}
+	}
+	// Another instance, and a second reshard over tombstones in several places.
+	other := more()
+	recognises(t, other, ids, "another instance")
+	if got, err := reshard(t, srv, conn, 3); err != nil || !got.Changed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	recognises(t, more(), ids, "after the second reshard")
+}
+
+// A mover that is killed between copying tombstones and deleting them loses none.
+func TestReshardKeepsTombstonesThroughAKill(t *testing.T) {
+	srv, conn, _ := open(t)
+	s := burying(t, srv, conn, srv.Namespace())
+	ids := bury(t, s, 0, 40)
+	if err := s.Spread(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
+		t.Fatal(err)
+	}
+	for place := range s.Space().First() {
+		sizes, err := s.Buckets(t.Context(), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for bucket := range sizes {
+			some, _, err := s.ReadTombs(t.Context(), place, bucket, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.CopyTombs(t.Context(), some); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	recognises(t, s, ids, "copied")
+	if _, err := (&Mover{From: s, To: s}).Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recognises(t, s, ids, "moved")
+}
+
+// The new side recognises what the old one had trimmed, before the migration and during
+// it, from the first call that it takes; the old side does as long as it takes calls.
+func TestMigrationCopiesTombstones(t *testing.T) {
+	a, b := newSide(t, ""), (*side)(nil)
+	b = newSide(t, a.ns)
+	old := burying(t, a.srv, a.conn, a.ns)
+	ids := bury(t, old, 0, 40)
+	fresh := b.store(t, 3)
+	a.alive(t, old)
+	b.alive(t, fresh)
+
+	m := newMigrator(migration(t, a, b))
+	trimmed := false
+	m.step = func(name string, do func() error) error {
+		if name == "out" && !trimmed {
+			trimmed = true
+			for i, id := range bury(t, old, 100, 5) {
+				ids[i] = id
+			}
+		}
+		if name == "left" {
+			recognises(t, old, ids, "the old side, before it is left")
+		}
+		return do()
+	}
+	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"), []store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := m.migrate(t.Context()); err != nil || !done.Open || done.Moved != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if !trimmed {
+		t.Fatal("nothing was trimmed during the migration")
+	}
+	recognises(t, fresh, ids, "the new side")
+	got, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:0"), []store.Request{request(0)})
+	if err == nil && !errors.Is(got[0].Err, store.ErrMoved) || err != nil && !errors.Is(err, store.ErrMoved) {
+		t.Errorf("the old side after it was left: %+v, %v", got, err)
+	}
+
+	// And back.
+	if done, err := Migrate(t.Context(), migration(t, b, a)); err != nil || !done.Open {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	recognises(t, old, ids, "the first side again")
+}

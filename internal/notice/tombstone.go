@@ -1,0 +1,75 @@
+package notice
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// contentDigestSize is the length of a content's digest: with a Made of madeSize bytes
+// a tombstone fits Redis's allocation class of 16.
+const (
+	contentDigestSize = 7
+	madeSize          = 7
+	tombstoneSize     = contentDigestSize + madeSize
+)
+
+// Tombstone is what remains of a finalized notice that was trimmed before its retention
+// ended: enough to recognise the schedule call that made it.
+type Tombstone struct {
+	Made    Made
+	content [contentDigestSize]byte
+}
+
+// Tombstone is that of a notice.
+func (n *Notice) Tombstone() Tombstone {
+	t := Tombstone{Made: n.Made}
+	if n.Raw == nil { // an unreadable record equals no content
+		t.content = n.Content.digest()
+	}
+	return t
+}
+
+// Same reports whether the notice had the same content, as [Content.Diff] compares it.
+func (t Tombstone) Same(c *Content) bool { return t.content == c.digest() }
+
+// Append appends the tombstone as it is stored in Redis.
+func (t Tombstone) Append(b []byte) []byte {
+	made := binary.BigEndian.AppendUint64(nil, uint64(t.Made))
+	return append(append(b, t.content[:]...), made[8-madeSize:]...)
+}
+
+// ParseTombstone is the inverse of Append; ok is false for anything else.
+func ParseTombstone(text string) (t Tombstone, ok bool) {
+	if len(text) != tombstoneSize {
+		return t, false
+	}
+	copy(t.content[:], text)
+	var made [8]byte
+	copy(made[8-madeSize:], text[contentDigestSize:])
+	t.Made = Made(binary.BigEndian.Uint64(made[:]))
+	return t, true
+}
+
+// digest is the beginning of the SHA-256 of all that Diff compares.
+func (c *Content) digest() (d [contentDigestSize]byte) {
+	b := make([]byte, 0, 256+len(c.Body))
+	field := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+
+	field(c.URL)
+	field(c.Audience)
+	field(c.ContentType)
+	field(method(c.Method))
+	field(string(c.Body))
+	for _, h := range c.Headers {
+		field(h.Name)
+		field(h.Value)
+	}
+	if c.Ladder != nil {
+		b = append(b, "retry"...)
+		field(c.Ladder.String())
+	}
+
+	sum := sha256.Sum256(b)
+	copy(d[:], sum[:])
+	return d
+}
