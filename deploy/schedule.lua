@@ -273,13 +273,13 @@ if old then
 end
 redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', made) .. tail)
 if due > now then
+  if KEYS[5] and redis.pcall('SET', key, '1', 'PXAT', string.format('%.0f', due - 1)).err then text = text .. '.5' end
   redis.call('ZADD', KEYS[1], text, key)
-  if KEYS[5] then redis.call('SET', key, '1', 'PXAT', string.format('%.0f', due - 1)) end
 else
   redis.call('ZADD', KEYS[1], text .. '.5', key)
-  if old and KEYS[5] then redis.call('DEL', key) end
+  if old and KEYS[5] then redis.pcall('DEL', key) end
 end
 if due < head or due < now + 51 then
-  redis.call('PUBLISH', space .. ':wake', string.format('%.0f', due) .. ' ' .. shard .. ' ' .. prefix)
+  redis.pcall('PUBLISH', space .. ':wake', string.format('%.0f', due) .. ' ' .. shard .. ' ' .. prefix)
 end
 return due

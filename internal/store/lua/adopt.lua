@@ -90,6 +90,6 @@ for i = 7, #ARGV, 7 do
 end
 if hand then hand() end
 if earliest < head or earliest < now + 51 then
-  redis.call('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
+  redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

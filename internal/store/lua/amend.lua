@@ -39,7 +39,8 @@ local reply = {t[1] * 1000000 + t[2]}
 local function expiry(key)
   local at = redis.pcall('PEXPIRETIME', key)
   if type(at) ~= 'table' then return at end
-  at = redis.call('PTTL', key) -- a Redis before 7
+  at = redis.pcall('PTTL', key) -- a Redis before 7
+  if type(at) == 'table' then return -1 end -- the user may not read the timer
   return at < 0 and at or now + at
 end
 
@@ -56,15 +57,18 @@ local function schedule(key, when, record, own)
       local at = string.format('%.0f', due - 1)
       -- A timer that is there keeps its value: an adopted one holds the payload.
       if ARGV[4] == '2' and not own then
-        if not redis.call('SET', key, '0', 'NX', 'PXAT', at) then text = text .. '.5' end
-      elseif redis.call('PEXPIREAT', key, at) == 0 then
-        redis.call('SET', key, '0', 'PXAT', at)
+        local set = redis.pcall('SET', key, '0', 'NX', 'PXAT', at)
+        if not set or set.err then text = text .. '.5' end
+      else
+        local moved = redis.pcall('PEXPIREAT', key, at)
+        if moved == 0 then moved = redis.pcall('SET', key, '0', 'PXAT', at) end
+        if type(moved) == 'table' and moved.err then text = text .. '.5' end
       end
     end
     redis.call('ZADD', KEYS[1], text, key)
   else
     redis.call('ZADD', KEYS[1], string.format('%.17g', due + part), key)
-    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.call('DEL', key) end
+    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.pcall('DEL', key) end
   end
   if due < earliest then earliest = due end
 end
@@ -87,7 +91,7 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
     redis.call('DEL', ARGV[1] .. key)
-    if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.call('DEL', key) end
+    if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.pcall('DEL', key) end
     if ARGV[5] == '1' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
     else
@@ -123,14 +127,14 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
     redis.call('DEL', ARGV[1] .. key)
-    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.call('DEL', key) end
+    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.pcall('DEL', key) end
     done = 1
   elseif op == 'replace' and before ~= '' then
     local birth = math.max(t[1] * 1000000 + t[2] - 1577836800000000, (tonumber(string.match(record, '"made":(%d+)')) or 0) + 1)
     redis.call('DEL', ARGV[1] .. key)
     redis.call('ZREM', KEYS[3], key)
     if redis.call('ZREM', KEYS[4], key) == 0 and hand then hand(before == 'dead' and 'R' or 'r', key, record) end
-    if ARGV[4] ~= '0' then redis.call('DEL', key) end
+    if ARGV[4] ~= '0' then redis.pcall('DEL', key) end
     schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', birth) .. ARGV[i + 2])
     done = 1
   end
@@ -139,6 +143,6 @@ for i = 8, #ARGV, 4 do
 end
 if hand then hand() end
 if earliest < head or earliest < now + 51 then
-  redis.call('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
+  redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

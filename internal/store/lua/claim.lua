@@ -90,10 +90,10 @@ end
 -- Deletes the timer of a notice that is claimed before it expires.
 local function drop(key, score)
   if ARGV[7] == '1' then
-    call('DEL', key)
+    redis.pcall('DEL', key)
   elseif ARGV[7] == '2' then
     local left = redis.pcall('PTTL', key)
-    if type(left) == 'number' and math.abs(now + left + 1 - floor(score)) <= 2 then call('DEL', key) end
+    if type(left) == 'number' and math.abs(now + left + 1 - floor(score)) <= 2 then redis.pcall('DEL', key) end
   end
 end
 
@@ -202,8 +202,8 @@ end
 read()
 if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end
 if mode == 'e' then
-  if ARGV[8] ~= '' then call('PUBLISH', ARGV[7], ARGV[8]) end
-  call('EXISTS', unpack(names))
+  if ARGV[8] ~= '' then redis.pcall('PUBLISH', ARGV[7], ARGV[8]) end
+  redis.pcall('EXISTS', unpack(names))
 end
 reply[2] = left
 return reply

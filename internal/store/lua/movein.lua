@@ -48,7 +48,8 @@ end
 local function arm(key, at, value)
   local score = tonumber(at)
   if ARGV[5] ~= '1' or score <= now or not timed(score) then return at end
-  return call('SET', key, value, 'NX', 'PXAT', string.format('%.0f', math.floor(score) - 1)) and at or bare(score)
+  local set = redis.pcall('SET', key, value, 'NX', 'PXAT', string.format('%.0f', math.floor(score) - 1))
+  return set and not set.err and at or bare(score)
 end
 
 for i, key in ipairs(keys) do
@@ -67,7 +68,7 @@ for i, key in ipairs(keys) do
       put = made(record) > made(old) and call('EXISTS', base .. 'claim:' .. key) == 0
       if put and ARGV[5] == '1' then
         local own = redis.pcall('PEXPIRETIME', key)
-        if own == math.floor(tonumber(waits)) - 1 then call('DEL', key) end
+        if own == math.floor(tonumber(waits)) - 1 then redis.pcall('DEL', key) end
       end
     end
     if not put and not same and ended == '-' then reply[#reply + 1] = key end
@@ -103,6 +104,6 @@ for j, z in ipairs({1, 3, 4}) do
 end
 call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))
 if earliest < head or earliest < now + 51 then
-  call('PUBLISH', ARGV[3], string.format('%.0f', earliest) .. ' ' .. ARGV[4])
+  redis.pcall('PUBLISH', ARGV[3], string.format('%.0f', earliest) .. ' ' .. ARGV[4])
 end
 return reply

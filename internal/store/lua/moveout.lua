@@ -26,7 +26,8 @@ for i, key in ipairs(keys) do claims[i] = ARGV[1] .. key end
 local function expiry(key)
   local at = redis.pcall('PEXPIRETIME', key)
   if type(at) ~= 'table' then return at end
-  at = call('PTTL', key) -- a Redis before 7
+  at = redis.pcall('PTTL', key) -- a Redis before 7
+  if type(at) == 'table' then return -1 end -- the user may not read the timer
   return at < 0 and at or now + at
 end
 
@@ -53,7 +54,7 @@ if #keys > 0 then
           away[#away + 1] = key
           away[#away + 1] = at[i] or died[i] and 'dead' or 'settled'
           local timed = lapses == 0 or lapses >= 500 / 1024 and lapses < 0.5
-          if ARGV[7] == '1' and timed and score > now and math.abs(expiry(key) + 1 - score) <= 1 then call('DEL', key) end
+          if ARGV[7] == '1' and timed and score > now and math.abs(expiry(key) + 1 - score) <= 1 then redis.pcall('DEL', key) end
         end
       end
     end

@@ -75,8 +75,8 @@ for n = 1, count do
       local k = 4 * group - 2
       call('HSET', KEYS[k + 1], key, '{"due":' .. text .. ',"made":' .. made .. tail)
       if due > now then
-        if ARGV[5 + 2 * group] ~= '0' then call('SET', key, '0', 'PXAT', due - 1) end
-        call('ZADD', KEYS[k], text, key)
+        local armed = ARGV[5 + 2 * group] == '0' or not redis.pcall('SET', key, '0', 'PXAT', due - 1).err
+        call('ZADD', KEYS[k], armed and text or text .. '.5', key)
       else
         call('ZADD', KEYS[k], text .. '.5', key)
       end
@@ -95,6 +95,6 @@ if last > before then
   call('PEXPIRE', KEYS[1], ARGV[4])
 end
 for group, due in pairs(earliest) do
-  call('PUBLISH', ARGV[1], format('%.0f', due) .. ' ' .. ARGV[2] .. ' ' .. ARGV[4 + 2 * group])
+  redis.pcall('PUBLISH', ARGV[1], format('%.0f', due) .. ' ' .. ARGV[2] .. ' ' .. ARGV[4 + 2 * group])
 end
 return reply

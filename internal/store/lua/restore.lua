@@ -40,9 +40,10 @@ for i = 5, #ARGV, 6 do
       if due < now then due = now end
       local own = due > now
       if own and ARGV[4] == '1' then
-        call('SET', key, ARGV[i + 4], 'PXAT', format('%.0f', due - 1))
+        own = not redis.pcall('SET', key, ARGV[i + 4], 'PXAT', format('%.0f', due - 1)).err
       elseif own and ARGV[4] == '2' then
-        own = call('SET', key, ARGV[i + 4], 'NX', 'PXAT', format('%.0f', due - 1))
+        local set = redis.pcall('SET', key, ARGV[i + 4], 'NX', 'PXAT', format('%.0f', due - 1))
+        own = set and not set.err
       end
       call('ZADD', KEYS[1], format('%.0f', due) .. (own and '' or '.5'), key)
       if due < earliest then earliest = due end
@@ -52,6 +53,6 @@ for i = 5, #ARGV, 6 do
   end
 end
 if earliest < head or earliest < now + 51 then
-  call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
+  redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

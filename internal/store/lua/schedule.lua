@@ -114,10 +114,10 @@ for n = 1, count do
     end
     local score = text
     if due > now then
-      if timers then call('SET', key, '1', 'PXAT', due - 1) end
+      if timers and redis.pcall('SET', key, '1', 'PXAT', due - 1).err then score = text .. '.5' end
     else
       score = text .. '.5'
-      if old and timers then call('DEL', key) end
+      if old and timers then redis.pcall('DEL', key) end
     end
     fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
     scores[size + 1], scores[size + 2] = score, key
@@ -132,6 +132,6 @@ if hand then hand() end
 -- Earlier than what is to come next (what is due already tells nothing of when they look again), or within the 50 ms
 -- that reconcilers have looked ahead.
 if earliest < head or earliest < now + 51 then
-  call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
+  redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply

@@ -49,9 +49,10 @@ local function again(key, ms, coming, cause)
   local text = format('%.0f', due)
   local own = ms > 0
   if own and ARGV[4] == '1' then
-    call('SET', key, coming, 'PXAT', due - 1)
+    own = not redis.pcall('SET', key, coming, 'PXAT', due - 1).err
   elseif own and ARGV[4] == '2' then
-    own = call('SET', key, coming, 'NX', 'PXAT', due - 1)
+    local set = redis.pcall('SET', key, coming, 'NX', 'PXAT', due - 1)
+    own = set and not set.err
   end
   local part = own and (cause > 0 and (500 + cause) / 1024 or 0) or 0.5 + cause / 256
   moved[#moved + 1] = format('%.17g', due + part)
@@ -161,6 +162,6 @@ if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end
 if drops > 0 then call('DEL', unpack(drop)) end
 if hand then hand() end
 if head and (earliest < head or earliest < now + 51) then
-  call('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
+  redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end
 return reply
