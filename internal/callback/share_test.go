@@ -330,9 +330,9 @@ func TestHeardWhatever(t *testing.T) {
 type trio struct {
 	limits  [3]*limits
 	mu      sync.Mutex // guards the counts
-	handed  [3]int // notices that each instance has handed over
-	failed  int    // calls that failed: attempts used
-	refused int    // deferrals of the first instance that were handed to none
+	handed  [3]int     // notices that each instance has handed over
+	failed  int        // calls that failed: attempts used
+	refused int        // deferrals of the first instance that were handed to none
 }
 
 var trioIDs = [3]string{"a", "b", "c"}
