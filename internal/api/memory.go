@@ -59,7 +59,7 @@ func (m *memory) giveBack(client string, n int64) {
 // noMemory is the answer to a body for which there is no memory.
 func noMemory() *Problem {
 	return problem(http.StatusTooManyRequests, "too many bytes of requests are in flight (NOTIFIER_API_MEMORY); nothing was done. "+
-		"Repeat the call, with smaller batches or fewer at one time").with("Retry-After", "1")
+		"Repeat the call, with smaller batches or fewer at one time").with("Retry-After", "1").with("Connection", "close")
 }
 
 // body is a request's body that takes memory as it is read.
