@@ -48,7 +48,7 @@ var findScript = newScript("find", findSource, false)
 // lies.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 	for range maxMoves {
-		open, sorted := len(s.Formers()), s.Side().sorts()
+		open, side := len(s.Formers()), s.Side()
 		at, err := s.where(ctx, key)
 		if err != nil {
 			return Found{}, err
@@ -60,11 +60,16 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if s.IsFormer(at) || s.refilled(open) {
 			continue
 		}
-		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !sorted && !s.Side().sorts() {
+		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.sorts() && !s.Side().sorts() {
 			return f, err
 		}
-		// It may have arrived since the first look, and the side may have opened.
-		return s.findIn(ctx, at, prefix, key)
+
+		// It may have arrived since the first look, or its mark may have been dropped with
+		// a change of side.
+		f, err = s.findIn(ctx, at, prefix, key)
+		if !errors.Is(err, ErrNotFound) || s.Side().Epoch == side.Epoch {
+			return f, err
+		}
 	}
 	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
 }
