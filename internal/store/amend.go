@@ -48,7 +48,7 @@ type When struct {
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
 	a := []amended{{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}}
 	for range maxMoves {
-		open := len(s.Formers())
+		open, side := len(s.Formers()), s.Side()
 		shard, err := s.where(ctx, key)
 		if err != nil {
 			return Change{}, err
@@ -57,8 +57,12 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
-		if !s.IsFormer(shard) && !s.refilled(open) {
-			return c, s.absent(ctx, shard, key)
+		if s.IsFormer(shard) || s.refilled(open) {
+			continue
+		}
+		// Its mark may have been dropped with a change of side.
+		if err = s.absent(ctx, shard, key); !errors.Is(err, ErrNotFound) || s.Side().Epoch == side.Epoch {
+			return c, err
 		}
 	}
 	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
