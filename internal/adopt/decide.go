@@ -49,16 +49,17 @@ func decide(s *store.Seen, t eventSet, now time.Time, cluster bool) store.Operat
 		margin = clusterMargin
 	}
 	timed := s.State == notice.Scheduled && !s.NoTimer // pending with a timer of its own
+	next := s.NextAttemptAt()                          // the time of that timer: later than Due if the notice was postponed
 	if s.Length < 0 || s.Expire < 0 {
 		gone := t.removed || t.event && s.Length != store.NoKey
 		certain := t.compared && !t.expired || s.Length != store.NoKey
 		if !gone && certain && !cluster && s.Notice != nil && s.Adopted {
 			gone, margin = true, comparedMargin
 		}
-		if gone && timed && s.Due.After(now.Add(margin)) {
+		if gone && timed && next.After(now.Add(margin)) {
 			return store.OpCancel
 		}
-		if t.event && t.expired && timed && !cluster && s.Length == store.NoKey && s.Due.After(now) {
+		if t.event && t.expired && timed && !cluster && s.Length == store.NoKey && next.After(now) {
 			s.Expire = now.UnixMilli() - 1
 			return store.OpMove
 		}
@@ -71,7 +72,7 @@ func decide(s *store.Seen, t eventSet, now time.Time, cluster bool) store.Operat
 	own := string(s.Value) == "0" || string(s.Value) == strconv.Itoa(s.NextAttempt())
 	body := s.Value != nil && bytes.Equal(s.Value, s.Body) || s.Value == nil && s.Lost
 	switch {
-	case timed && s.Due.UnixMilli() == due:
+	case timed && next.UnixMilli() == due:
 		if own || body {
 			return ""
 		}
