@@ -226,7 +226,7 @@ func (e *Engine) build(space keys.Space) error {
 	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, Node: e.store.Master, MaxBody: o.MaxBody,
 		OnAdopted: o.Metrics.Scheduled, OnBodyLost: o.Metrics.BodiesLost, Events: func() bool { return e.events.Load() && e.keyspace.Load() }, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: space,
-		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, OnWake: e.wake,
+		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, Preferred: e.readsFlags, OnWake: e.wake,
 		OnPaused: func() { e.janitor.Check() }, OnPlaces: e.lookForPlaces, OnSubscribed: e.catchUp, OnKeyspace: e.adopter.Event, OnAdopting: e.setKeyspace,
 		OnEvents: e.setEvents, Observer: o.Metrics, Logger: o.Logger})
 	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space.Places,

@@ -185,6 +185,18 @@ func (e *Engine) mine(r *route.Route, id string) (mine, ok bool) {
 	return id == v.ID(), !r.Adopt && v.Known() && v.Even(r.Name)
 }
 
+// readsFlags reports whether this instance reads the notify flags of the node at addr
+// with each heartbeat. Outside a cluster there is one node, which instances may reach by
+// different addresses.
+func (e *Engine) readsFlags(addr string) bool {
+	v := e.Fleet().View()
+	if e.o.Conn.Masters == nil {
+		addr = ""
+	}
+	id := v.Preferred("flags of " + addr)
+	return id == "" || id == v.ID() || e.absent.Has(id)
+}
+
 // rank is how many others come before this instance to look at a route and shard.
 func (e *Engine) rank(r *route.Route, shard int) int {
 	v := e.workers(r)

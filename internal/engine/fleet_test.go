@@ -16,6 +16,36 @@ import (
 	"notifier/internal/store"
 )
 
+// TestOneInstanceReadsTheFlags: of two instances one is preferred for a node's notify flags,
+// and the other one when that has left.
+func TestOneInstanceReadsTheFlags(t *testing.T) {
+	srv := redistest.Start(t)
+	both := [2]*world{}
+	for i := range both {
+		both[i] = start(t, srv, newSink(16), func(o *Options) { o.Instance = fmt.Sprint(i) }, testRoute("orders", "app1"))
+	}
+	reads := func() (n int) {
+		for _, w := range both {
+			if w.readsFlags(srv.Addr()) {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "one of two", func() bool {
+		return both[0].Fleet().View().Living() == 2 && both[1].Fleet().View().Living() == 2 && reads() == 1
+	})
+	first := 0
+	if !both[0].readsFlags("the other address of a node outside a cluster") {
+		first = 1
+	}
+	if both[1-first].readsFlags("the other address of a node outside a cluster") {
+		t.Error("both read the flags")
+	}
+	both[first].stop()
+	eventually(t, "the one that is left", func() bool { return both[1-first].readsFlags(srv.Addr()) })
+}
+
 // TestInstancesKnowEachOther: three engines list each other with what they tell of
 // themselves, one that is told to stop leaves by itself, and what differs is named.
 func TestInstancesKnowEachOther(t *testing.T) {

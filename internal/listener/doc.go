@@ -13,9 +13,11 @@
 // channel. go-redis never waits for the answer to its PINGs, so a silent
 // connection would look alive for many minutes: instead a beat is published on
 // the wake channel every second, and a subscription that has not heard it for
-// three seconds is closed and made anew. On each beginning, and every few
-// seconds after, the node's role and its notify flags are looked at: flags are
-// per node, neither persisted nor replicated.
+// three seconds is closed and made anew. When a subscription begins, the node's
+// role and its notify flags are read. Afterwards they are read in the round trip of
+// the beat: the role every 5 s, the flags with each beat by the preferred instance of
+// the node and every 10 s by the others. Flags are per node, neither persisted nor
+// replicated.
 //
 // Keyspace events of routes that adopt plain timers have a connection of their
 // own: Redis compares their patterns with the user's rights to the letter, and one

@@ -19,17 +19,49 @@ const (
 	flagsRead    flagState = iota
 	flagsAdded             // some were missing: events have been missed
 	flagsUnknown           // CONFIG is refused: a probe finds out
+	flagsRefused           // CONFIG is refused, and a probe would not help
 )
+
+// look is a request for a node's role and notify flags; nil = not requested.
+type look struct {
+	role  *redis.Cmd
+	flags *redis.MapStringStringCmd
+}
+
+func (k *look) askRole(ctx context.Context, pipe redis.Pipeliner) { k.role = pipe.Do(ctx, "ROLE") }
+
+func (k *look) askFlags(ctx context.Context, pipe redis.Pipeliner) {
+	k.flags = pipe.ConfigGet(ctx, flagsParameter)
+}
+
+const flagsParameter = "notify-keyspace-events"
 
 // check reads a node's role and its notify flags, and adds missing flags if that
 // is configured and allowed.
 func (l *Listener) check(ctx context.Context, c *redis.Client) (flagState, error) {
-	if role, err := c.Do(ctx, "ROLE").Slice(); err == nil && len(role) > 0 && role[0] != "master" {
-		return flagsRead, fmt.Errorf("%w: %s is a %v", errNotMaster, c.Options().Addr, role[0])
-	} else if err != nil && !refused(err) {
-		return flagsRead, fmt.Errorf("role: %w", err)
+	var k look
+	_, _ = c.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
+		k.askRole(ctx, pipe)
+		k.askFlags(ctx, pipe)
+		return nil
+	})
+	return l.judge(ctx, c, k)
+}
+
+// judge takes the answers to a look, and adds missing flags if that is configured
+// and allowed.
+func (l *Listener) judge(ctx context.Context, c *redis.Client, k look) (flagState, error) {
+	if k.role != nil {
+		if role, err := k.role.Slice(); err == nil && len(role) > 0 && role[0] != "master" {
+			return flagsRead, fmt.Errorf("%w: %s is a %v", errNotMaster, c.Options().Addr, role[0])
+		} else if err != nil && !refused(err) {
+			return flagsRead, fmt.Errorf("role: %w", err)
+		}
 	}
-	have, err := c.ConfigGet(ctx, "notify-keyspace-events").Result()
+	if k.flags == nil {
+		return flagsRead, nil
+	}
+	have, err := k.flags.Result()
 	if err != nil {
 		if !refused(err) {
 			return flagsRead, fmt.Errorf("notify flags: %w", err)
@@ -39,9 +71,9 @@ func (l *Listener) check(ctx context.Context, c *redis.Client) (flagState, error
 		}
 		// A probe sees expired events, not those of adopted keys.
 		l.events(c, false, "CONFIG is forbidden, so the notify flags are unknown", err)
-		return flagsRead, nil
+		return flagsRefused, nil
 	}
-	flags := have["notify-keyspace-events"]
+	flags := have[flagsParameter]
 	missing := Missing(flags, l.needs)
 	if missing == "" {
 		l.events(c, true, "", nil)
@@ -51,7 +83,7 @@ func (l *Listener) check(ctx context.Context, c *redis.Client) (flagState, error
 		l.events(c, false, "notify-keyspace-events lacks "+missing+" and NOTIFIER_CONFIGURE_REDIS is false", nil)
 		return flagsRead, nil
 	}
-	if err := c.ConfigSet(ctx, "notify-keyspace-events", flags+missing).Err(); err != nil {
+	if err := c.ConfigSet(ctx, flagsParameter, flags+missing).Err(); err != nil {
 		if !refused(err) {
 			return flagsRead, fmt.Errorf("set notify flags: %w", err)
 		}

@@ -97,7 +97,7 @@ func newListener(t testing.TB, c *redis.Client, namespace string, change func(*O
 			e.do(func() { e.keyspace = append(e.keyspace, r.Name+" "+key+" "+event) })
 		},
 		OnAdopting: func(ok bool) { e.do(func() { e.adopting = append(e.adopting, ok) }) },
-		Observer:   e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Silence: 20 * time.Second}
+		Observer:   e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Flags: 50 * time.Millisecond, Silence: 20 * time.Second}
 	if c != nil {
 		o.DB = c.Options().DB
 	}

@@ -63,11 +63,17 @@ type Options struct {
 	Observer Observer
 	Logger   *zap.Logger
 
+	// Preferred, if not nil, reports whether this instance is the one that reads the
+	// notify flags of the node at addr with each beat. Instances must agree on it.
+	Preferred func(addr string) bool
+
 	// Beat is how often a subscription must hear itself, and Silence how long
-	// it may not; zero = 1 s and 3 s. Check is how often role and flags are
-	// looked at; zero = 5 s. Retry is how long it waits after a subscription that
-	// failed, twice as long after each further one and a second at most; zero = 50 ms.
-	Beat, Silence, Check, Retry time.Duration
+	// it may not; zero = 1 s and 3 s. Check is how often the role is read; zero = 5 s.
+	// Flags is how often an instance reads the flags of a node for which another is
+	// preferred, or which refuses CONFIG; zero = 10 s. Retry is how long it waits after a
+	// subscription that failed, twice as long after each further one and a second at
+	// most; zero = 50 ms.
+	Beat, Silence, Check, Flags, Retry time.Duration
 }
 
 // Listener follows the events of all masters. Use New.
@@ -90,7 +96,7 @@ type Listener struct {
 // New makes a Listener.
 func New(o Options) *Listener {
 	o.Beat, o.Silence, o.Check = orElse(o.Beat, time.Second), orElse(o.Silence, 3*time.Second), orElse(o.Check, 5*time.Second)
-	o.Retry = orElse(o.Retry, 50*time.Millisecond)
+	o.Flags, o.Retry = orElse(o.Flags, 10*time.Second), orElse(o.Retry, 50*time.Millisecond)
 	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flags: map[string]bool{},
 		shut: map[string]bool{}, keyspace: map[string]bool{}, again: make(chan struct{})}
 	for _, r := range o.Routes.All() {
@@ -243,7 +249,7 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 	defer func() { _ = ps.Close() }()
 	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
 	heard := &echo{from: time.Now()}
-	own := &probe{l: l, c: c, id: beat[len("beat "):], wanted: flags == flagsUnknown}
+	own := &probe{l: l, c: c, id: beat[len("beat "):], wanted: flags == flagsUnknown, refused: flags == flagsUnknown || flags == flagsRefused}
 
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -317,11 +323,13 @@ func (e *echo) now()                   { e.last.Store(int64(time.Since(e.from)))
 func (e *echo) silence() time.Duration { return time.Since(e.from) - time.Duration(e.last.Load()) }
 
 // watch publishes the beat and looks for its echo; it ends with an error when
-// the subscription must be made anew.
+// the subscription must be made anew. The node's role and flags are read in the same
+// round trip. A node that refuses CONFIG is asked less often: each refusal is counted in its
+// ACL log.
 func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *echo, own *probe) error {
 	tick := time.NewTicker(l.o.Beat)
 	defer tick.Stop()
-	checked := time.Now()
+	checked, read := time.Now(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -331,22 +339,35 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 		if silence := heard.silence(); silence > l.o.Silence {
 			return fmt.Errorf("%w for %s", errSilent, silence.Round(time.Millisecond))
 		}
+		var k look
+		var echoed *redis.IntCmd
 		pctx, cancel := context.WithTimeout(ctx, l.o.Silence)
-		err := c.Publish(pctx, l.o.Space.Wake(), beat).Err()
+		_, _ = c.Pipelined(pctx, func(pipe redis.Pipeliner) error { // each command has its own error
+			echoed = pipe.Publish(pctx, l.o.Space.Wake(), beat)
+			if time.Since(checked) >= l.o.Check {
+				checked = time.Now()
+				k.askRole(pctx, pipe)
+			}
+			if often := !own.refused && (l.o.Preferred == nil || l.o.Preferred(c.Options().Addr)); often || time.Since(read) >= l.o.Flags {
+				read = time.Now()
+				k.askFlags(pctx, pipe)
+			}
+			return nil
+		})
 		cancel()
-		if err != nil && ctx.Err() == nil {
+		if err := echoed.Err(); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("publish the beat: %w", err)
 		}
-		if time.Since(checked) >= l.o.Check {
-			checked = time.Now()
-			flags, err := l.check(ctx, c)
-			if err != nil && ctx.Err() == nil {
-				return err
-			}
-			if flags == flagsAdded {
-				l.o.OnSubscribed()
-			}
+		flags, err := l.judge(ctx, c, k)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if flags == flagsAdded {
+			l.o.OnSubscribed()
+		}
+		if k.flags != nil {
 			own.wanted = flags == flagsUnknown
+			own.refused = own.wanted || flags == flagsRefused
 		}
 		if own.wanted {
 			l.observe(ctx, own)

@@ -168,6 +168,114 @@ func TestFlagsAreAddedToThoseThere(t *testing.T) {
 	})
 }
 
+// trips records the commands of each round trip.
+type trips struct {
+	redis.Hook
+	mu    sync.Mutex
+	alone map[string]int
+	with  map[string]int // in one pipeline with PUBLISH
+}
+
+func (h *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.mu.Lock()
+		h.alone[cmd.Name()]++
+		h.mu.Unlock()
+		return next(ctx, cmd)
+	}
+}
+
+func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.mu.Lock()
+		for _, cmd := range cmds {
+			if cmds[0].Name() == "publish" {
+				h.with[cmd.Name()]++
+			}
+		}
+		h.mu.Unlock()
+		return next(ctx, cmds)
+	}
+}
+
+// Only the preferred instance of a node reads the flags with each beat, in the beat's round trip.
+func TestThePreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
+	ctx := context.Background()
+	start := func(t *testing.T, preferred bool) (*redistest.Server, *recorder, *trips) {
+		srv := redistest.Start(t)
+		h := &trips{alone: map[string]int{}, with: map[string]int{}}
+		c := redis.NewClient(&redis.Options{Addr: srv.Addr(), DisableIdentity: true})
+		t.Cleanup(func() { _ = c.Close() })
+		c.AddHook(h)
+		l, e, _ := newListener(t, c, srv.Namespace(), func(o *Options) {
+			o.Check, o.Flags = time.Hour, time.Hour
+			o.Preferred = func(addr string) bool { return preferred && addr == srv.Addr() }
+		})
+		run(t, l)
+		e.until(t, "the subscription", func() bool { return e.begun == 1 })
+		if err := srv.Client().ConfigSet(ctx, flagsParameter, "").Err(); err != nil {
+			t.Fatal(err)
+		}
+		return srv, e, h
+	}
+	t.Run("preferred", func(t *testing.T) {
+		srv, e, h := start(t, true)
+		e.until(t, "the flags", func() bool { return e.begun == 2 })
+		if got := srv.Client().ConfigGet(ctx, flagsParameter).Val()[flagsParameter]; Missing(got, "Ex") != "" {
+			t.Errorf("flags %q", got)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.with["config"] == 0 || h.alone["publish"] > 0 || h.alone["config"] != 2 { // CONFIG SET at the beginning and now
+			t.Errorf("with the beat %v, alone %v", h.with, h.alone)
+		}
+	})
+	t.Run("another is preferred", func(t *testing.T) {
+		srv, _, h := start(t, false)
+		beats := func() int {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.with["publish"]
+		}
+		for from, end := beats(), time.Now().Add(30*time.Second); beats() < from+10; time.Sleep(time.Millisecond) { // sleep: polls until the limit
+			if time.Now().After(end) {
+				t.Fatal("no beats")
+			}
+		}
+		if got := srv.Client().ConfigGet(ctx, flagsParameter).Val()[flagsParameter]; got != "" {
+			t.Errorf("flags %q", got)
+		}
+	})
+	if l := New(Options{Routes: routes(t, false)}); l.o.Beat != time.Second || l.o.Flags != 10*time.Second || l.o.Check != 5*time.Second {
+		t.Errorf("by default every %s, %s, %s", l.o.Beat, l.o.Flags, l.o.Check)
+	}
+}
+
+// Where CONFIG is refused, it is not asked for with each beat: each refusal is counted in the ACL log.
+func TestRefusedConfigIsNotReadWithEachBeat(t *testing.T) {
+	for _, adopt := range []bool{false, true} {
+		srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
+		h := &trips{alone: map[string]int{}, with: map[string]int{}}
+		c := redis.NewClient(&redis.Options{Addr: srv.Addr(), DisableIdentity: true})
+		t.Cleanup(func() { _ = c.Close() })
+		c.AddHook(h)
+		l, e, _ := newListener(t, c, srv.Namespace(), func(o *Options) { o.Flags, o.Routes = time.Hour, routes(t, adopt) })
+		run(t, l)
+		e.until(t, "beats", func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.with["publish"] > 5
+		})
+		h.mu.Lock()
+		if h.with["config"] > 0 || h.alone["config"] > 0 {
+			t.Errorf("with the beat %v, alone %v", h.with, h.alone)
+		}
+		h.mu.Unlock()
+	}
+}
+
 func TestWhereFlagsCannotBeSetTheSweepIsTold(t *testing.T) {
 	for _, c := range []struct {
 		name, says string

@@ -23,9 +23,10 @@ type probe struct {
 	heard atomic.Pointer[string] // the last probe whose event was received
 
 	// What follows is of the goroutine that beats.
-	wanted bool // CONFIG is refused
-	step   int
-	key    string
+	refused bool // CONFIG is refused
+	wanted  bool // and a probe helps
+	step    int
+	key     string
 }
 
 // event takes the name of an expired key of the namespace.
