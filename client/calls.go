@@ -52,6 +52,7 @@ type Notice struct {
 	Withheld     []string          `json:"headers_withheld"` // names of headers whose values are not shown
 	EndedBefore  int               `json:"ended_before"`     // how often it had ended before
 	Replay       string            `json:"replay"`           // the id of the replay that sends it again
+	Client       string            `json:"client"`           // that scheduled it; shown to clients without a prefix
 	CreatedAt    time.Time         `json:"created_at"`
 	SettledAt    time.Time         `json:"settled_at"`
 	Reason       string            `json:"reason"`

@@ -34,6 +34,7 @@
 --       other commands are carried out
 -- Bound one notice. The body is read some times over: keep it below 64 KiB, a longer one holds Redis up for milliseconds.
 --
+-- The notice names no client, as one does that is scheduled through the API where there are several clients.
 -- What the API checks and this does not: the url's host, the client's scope, NOTIFIER_MAX_BODY.
 
 local function refuse(text) return redis.error_reply('NOTIFIER ' .. text) end

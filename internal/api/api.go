@@ -45,10 +45,12 @@ type Options struct {
 	Keys *keyring.Ring
 	// Metrics answers GET /metrics. Nil means 404.
 	Metrics http.Handler
-	// Logger gets an access log at debug, and what went wrong in here at error.
+	// Logger gets a line for each call, and what went wrong in here at error.
 	// Nil means none.
-	Logger  *zap.Logger
-	Version string
+	Logger *zap.Logger
+	// LogCalls says which calls are logged at info. Empty: none.
+	LogCalls LogCalls
+	Version  string
 	// Loopback says that only this machine can reach the listener.
 	Loopback bool
 }
@@ -74,6 +76,8 @@ type api struct {
 	operator  Operator
 	counter   Counter
 	prober    Prober
+	numberer  Numberer
+	several   bool // more than one client is configured
 	musterer  Musterer
 	trail     *audit.Trail
 	replayer  Replayer  // nil = there is no history
@@ -91,6 +95,7 @@ type api struct {
 	keys      *keyring.Ring
 	metrics   http.Handler
 	log       *zap.Logger
+	logCalls  LogCalls
 	loopback  bool
 	document  []byte
 	tree      []operation
@@ -102,7 +107,7 @@ type api struct {
 func New(o Options) http.Handler {
 	a := &api{
 		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
-		counter: o.Engine, prober: o.Engine, musterer: o.Engine, clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, loopback: o.Loopback,
+		counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, several: len(o.Clients) > 1, clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
 	}
 	if a.maxBody <= 0 {
@@ -213,6 +218,7 @@ type handler func(w http.ResponseWriter, r *http.Request, at site) error
 // site is what the router found out about a request.
 type site struct {
 	caller
+	call  *calling
 	param string // the path's {key}, {name} or {id}
 	// readAs is what a delay without a unit was read as, for the answer.
 	readAs string

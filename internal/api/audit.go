@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/keys"
@@ -96,7 +98,8 @@ func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 		e.Result, e.Detail = audit.Failed, err.Error()
 	}
 	e.Client, e.Address, e.Via = at.Name, remote.Of(r).Address, audit.API
-	a.trail.Note(r.Context(), e)
+	at.call.noted = true
+	a.trail.Note(r.Context(), e, zap.String("operation", at.call.id()))
 }
 
 // redriven is the entry of a bulk redrive under one prefix, which no route may

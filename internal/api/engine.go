@@ -24,6 +24,7 @@ type Engine interface {
 	Counter
 	Prober
 	Musterer
+	Numberer
 	audit.Keeper
 	session.Register
 }
@@ -41,6 +42,14 @@ type Restorer interface {
 	// Restore answers each letter with a reply, which has its own Err. It may be
 	// repeated.
 	Restore(ctx context.Context, letters []store.Letter) []store.Reply
+}
+
+// Numberer knows the numbers that stand for clients in records.
+type Numberer interface {
+	// ClientNumber is the number of a client, 0 if it cannot be read.
+	ClientNumber(ctx context.Context, name string) int
+	// ClientName is the name of the client with a number, or # and the number.
+	ClientName(ctx context.Context, number int) string
 }
 
 // Finder reads one notice.

@@ -208,7 +208,7 @@ func (a *api) appendEnding(b []byte, r *history.Row) []byte {
 	if rt := a.routes.Prefix(n.Route); rt != nil {
 		v.Route = rt.Name
 	}
-	shown := a.view(store.Found{Notice: n})
+	shown := a.view(store.Found{Notice: n}, "")
 	v.Retry, v.Headers, v.Attempts = shown.Retry, shown.Headers, shown.Attempts
 	b = appendJSON(b, v)
 	b = b[:len(b)-1] // the brace

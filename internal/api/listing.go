@@ -192,7 +192,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 		if n++; n > 1 {
 			out = append(out, ',', '\n')
 		}
-		out = a.appendNotice(out, item, "")
+		out = a.appendNotice(out, item, a.scheduledBy(r.Context(), at.caller, item.Notice), "")
 	}
 	return cursors.writePage(w, r, out, page.Cursor, at.missing(page.Missing).Nodes)
 }

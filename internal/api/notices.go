@@ -30,7 +30,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
-	return writeRaw(w, http.StatusOK, "application/json", append(a.appendNotice(nil, f, ""), '\n'))
+	return writeRaw(w, http.StatusOK, "application/json", append(a.appendNotice(nil, f, a.scheduledBy(r.Context(), at.caller, f.Notice), ""), '\n'))
 }
 
 // gone reports whether nothing is kept: a key that no route covers holds nothing
@@ -40,7 +40,7 @@ func gone(err error) bool {
 }
 
 // change is the frame of the calls that change one notice.
-func (a *api) change(w http.ResponseWriter, at site, verb string, do func() (store.Change, error)) error {
+func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb string, do func() (store.Change, error)) error {
 	if err := at.check(at.param); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (a *api) change(w http.ResponseWriter, at site, verb string, do func() (sto
 	if at.readAs != "" {
 		more += `,"delay":"` + at.readAs + `"`
 	}
-	return writeRaw(w, http.StatusOK, "application/json", append(a.appendNotice(nil, c.Found, more), '\n'))
+	return writeRaw(w, http.StatusOK, "application/json", append(a.appendNotice(nil, c.Found, a.scheduledBy(r.Context(), at.caller, c.Notice), more), '\n'))
 }
 
 // operated is a call of an operator on one notice.
@@ -74,7 +74,7 @@ type operated struct {
 // operate is change for the calls of an operator: what they changed is entered in
 // the audit.
 func (a *api) operate(w http.ResponseWriter, r *http.Request, at site, o operated) error {
-	return a.change(w, at, o.verb, func() (store.Change, error) {
+	return a.change(w, r, at, o.verb, func() (store.Change, error) {
 		c, err := o.do(r.Context(), at.param)
 		if err != nil || c.Done {
 			a.operated(r, at, audit.Entry{Action: o.action, Key: at.param, Detail: "it was " + string(c.Before)}, err)
@@ -203,7 +203,7 @@ func (a *api) report(w http.ResponseWriter, r *http.Request, at site, call repor
 	if p := f.problem(); p != nil {
 		return p
 	}
-	return a.change(w, at, "reported on as attempt "+strconv.Itoa(v.Attempt), func() (store.Change, error) {
+	return a.change(w, r, at, "reported on as attempt "+strconv.Itoa(v.Attempt), func() (store.Change, error) {
 		c, err := a.reporter.Report(r.Context(), at.param, v)
 		if err == nil && c.ID() != v.ID {
 			p := problem(http.StatusConflict, "the report is on notice %s, and the key holds another one, %s, which is %s and stays as it is",

@@ -44,6 +44,7 @@ type RestoreRequest struct {
 	BodyKept     *bool             `json:"body_kept,omitempty" doc:"If false, it is refused."`
 	Unreadable   []string          `json:"unreadable,omitempty" doc:"If there are any, it is refused."`
 	// What says nothing of it that is not known otherwise.
+	Client      string `json:"client,omitempty" doc:"Is not read: the client that puts a notice back is recorded."`
 	Route       string `json:"route,omitempty" doc:"Is not read, as the following: the key's route of today holds."`
 	Host        string `json:"host,omitempty"`
 	BodySize    int    `json:"body_size,omitempty"`
@@ -53,7 +54,7 @@ type RestoreRequest struct {
 
 var restoreFields = []string{"key", "id", "state", "outcome", "reason", "due", "created_at", "settled_at", "ended_at", "attempt", "attempts_made",
 	"ended_before", "ending", "replay", "attempts", "url", "audience", "method", "content_type", "headers", "headers_withheld", "retry", "body", "body_base64",
-	"body_kept", "unreadable", "route", "host", "max_attempts", "next_attempt_at", "body_size", "body_sha256", "on_duplicate"}
+	"body_kept", "unreadable", "client", "route", "host", "max_attempts", "next_attempt_at", "body_size", "body_sha256", "on_duplicate"}
 
 // restore serves POST /v1/notices/restore.
 func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
@@ -61,6 +62,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+	at.call.batch(items)
 	var letters []store.Letter
 	for i := range items {
 		if items[i].sent = -1; items[i].problem == nil {
@@ -71,6 +73,10 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 	var replies []store.Reply
 	back := 0
 	if len(letters) > 0 {
+		number := a.clientNumber(r.Context(), at.caller) // the file's word is not taken for who scheduled it
+		for i := range letters {
+			letters[i].Client = number
+		}
 		replies = a.restorer.Restore(r.Context(), letters)
 	}
 	for i := range replies {
@@ -86,7 +92,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 	if back > 0 {
 		a.operated(r, at, audit.Entry{Action: audit.Restore, Prefix: at.Prefix, Detail: notice.Count(back, "notice")}, nil)
 	}
-	return a.answerBatch(w, r, items, replies, lines)
+	return a.answerBatch(w, r, at.caller, batched{items, replies, lines})
 }
 
 // maxAttempts is more than any notice makes.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/access"
+	"notifier/internal/remote"
 	"notifier/internal/store"
 )
 
@@ -27,7 +28,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	rec := &recorder{ResponseWriter: w}
-	who, operation := caller{}, ""
+	call := &calling{}
 	defer func() {
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler { // the value the package documents
@@ -39,24 +40,31 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if a.count != nil {
-			a.count(who.Name, operation, rec.status)
+			a.count(call.Name, call.id(), rec.status)
 		}
-		if ce := a.log.Check(zap.DebugLevel, "api call"); ce != nil {
-			ce.Write(zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", clip(r.URL.EscapedPath(), 300)),
-				zap.Int("status", rec.status), zap.String("client", who.Name), zap.Duration("took", time.Since(began)), zap.Int64("bytes", rec.n))
+		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
+			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", clip(r.URL.EscapedPath(), 300)),
+				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", remote.Of(r).Address), zap.String("operation", call.id())}
+			if call.key != "" {
+				fields = append(fields, zap.String("key", clip(call.key, 300)))
+			}
+			if call.count > 0 {
+				fields = append(fields, zap.Int("count", call.count))
+			}
+			ce.Write(append(fields, zap.Duration("took", time.Since(began)), zap.Int64("bytes", rec.n))...)
 		}
 	}()
-	if err := a.answer(rec, r, &who, &operation); err != nil {
+	if err := a.answer(rec, r, call); err != nil {
 		p := a.failure(r.Context(), err)
-		if at := store.NodeOf(err); at != "" && who.Prefix == "" && errors.Is(err, store.ErrUnavailable) {
+		if at := store.NodeOf(err); at != "" && call.Prefix == "" && errors.Is(err, store.ErrUnavailable) {
 			p.Detail = "Redis node " + at + ": " + p.Detail
 		}
 		p.write(rec)
 	}
 }
 
-// answer serves the request. It sets who makes it, and the operation's id, once they are known.
-func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller, operation *string) error {
+// answer serves the request. It sets call once it is known.
+func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) error {
 	if len(r.RequestURI) > maxTarget {
 		return problem(http.StatusRequestURITooLong, "the address has %d bytes, at most %d are allowed", len(r.RequestURI), maxTarget)
 	}
@@ -77,16 +85,20 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller, operat
 		}
 		return problem(http.StatusMethodNotAllowed, "%s is not served here; want %s", clip(r.Method, 20), h).with("Allow", h)
 	}
-	*operation = found.id
+	call.op = found
+	if strings.HasPrefix(found.path, "/v1/notices/{key}") {
+		call.key = param
+	}
 	if found.role != access.Public {
 		c, p := a.admit(r)
 		if p != nil {
 			return p
 		}
-		*who = c
+		call.caller = c
 		if wait, ok := a.meter.Admit(c.Name, a.now()); !ok {
 			return tooFast(c.Name, wait)
 		}
+		call.admitted = true
 		if !c.Role.Includes(found.role) {
 			return problem(http.StatusForbidden, "client %s has the role %s, and this call needs %s", c.Name, c.Role, found.role)
 		}
@@ -94,12 +106,12 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, who *caller, operat
 	if err := negotiate(r, found); err != nil {
 		return err
 	}
-	body, err := a.memory.open(r, who.Name, a.maxBatch)
+	body, err := a.memory.open(r, call.Name, a.maxBatch)
 	if err != nil {
 		return err
 	}
 	defer body.release()
-	return found.serve(w, r, site{caller: *who, param: param})
+	return found.serve(w, r, site{caller: call.caller, call: call, param: param})
 }
 
 // find looks for the operation of a path as it was sent, escapes and all: an

@@ -99,9 +99,11 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 	it, err := a.parseNotice(data, "body.", at.caller, traceparent(r))
+	at.call.key = it.req.Key
 	if err != nil {
 		return err
 	}
+	it.req.Client = a.clientNumber(r.Context(), at.caller)
 	reply, err := a.scheduler.Schedule(r.Context(), it.req)
 	if err == nil {
 		err = reply.Err
@@ -116,7 +118,7 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if status == http.StatusCreated {
 		w.Header().Set("Location", "/v1/notices/"+it.req.Key)
 	}
-	return writeRaw(w, status, "application/json", append(a.appendNotice(nil, reply.Found, it.flags(reply)), '\n'))
+	return writeRaw(w, status, "application/json", append(a.appendNotice(nil, reply.Found, a.scheduledBy(r.Context(), at.caller, reply.Notice), it.flags(reply)), '\n'))
 }
 
 func (it *item) flags(r store.Reply) string {
@@ -145,6 +147,7 @@ func (a *api) batch(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+	at.call.batch(items)
 	reqs := make([]store.Request, 0, len(items))
 	for i := range items {
 		if items[i].sent = -1; items[i].problem == nil {
@@ -154,12 +157,24 @@ func (a *api) batch(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 	var replies []store.Reply
 	if len(reqs) > 0 {
+		number := a.clientNumber(r.Context(), at.caller)
+		for i := range reqs {
+			reqs[i].Client = number
+		}
 		replies = a.scheduler.ScheduleMany(r.Context(), reqs)
 	}
-	return a.answerBatch(w, r, items, replies, lines)
+	return a.answerBatch(w, r, at.caller, batched{items, replies, lines})
 }
 
-func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, items []item, replies []store.Reply, lines bool) error {
+// batched is a batch and the replies to those of its items that were sent. lines: it was NDJSON.
+type batched struct {
+	items   []item
+	replies []store.Reply
+	lines   bool
+}
+
+func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b batched) error {
+	items, replies, lines := b.items, b.replies, b.lines
 	tally := map[int]int{}
 	out := make([]byte, 0, 512*len(items))
 	var last *Problem
@@ -191,7 +206,8 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, items []item, 
 		} else {
 			out = append(append(out, ','), it.flags(reply)...)
 			// Bodies are not echoed: they would double the traffic.
-			out = append(a.appendHead(append(out, `,"notice":`...), reply.Found, it.json), '}', '}')
+			by := a.scheduledBy(r.Context(), c, reply.Notice)
+			out = append(a.appendHead(append(out, `,"notice":`...), reply.Found, by, it.json), '}', '}')
 		}
 		tally[status]++
 		if lines {

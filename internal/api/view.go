@@ -51,6 +51,7 @@ type Notice struct {
 	Withheld     []string          `json:"headers_withheld,omitempty" doc:"Names of headers whose values are secrets, which are not shown."`
 	EndedBefore  int               `json:"ended_before,omitempty" doc:"How often it had ended before: it was dead and was redriven."`
 	Replay       string            `json:"replay,omitempty" doc:"The id of the replay that sends it again."`
+	Client       string            `json:"client,omitempty" doc:"The client that scheduled it, or # and its number if its name is unknown. Recorded where two or more clients are configured, and shown to clients without a prefix. Not in the history."`
 	CreatedAt    stamp             `json:"created_at"`
 	SettledAt    *stamp            `json:"settled_at,omitempty" doc:"When it was delivered or cancelled, or when it died."`
 	Reason       string            `json:"reason,omitempty" doc:"Why it is dead."`
@@ -70,14 +71,14 @@ type Attempt struct {
 	Response   string  `json:"response,omitempty" doc:"The first 512 bytes of the answer, or the error."`
 }
 
-// view shows a notice without its body. What is sent is written by appendHead,
+// view shows a notice without its body; by is the client that scheduled it. What is sent is written by appendHead,
 // which must say the same and does it in a fraction of the time.
-func (a *api) view(f store.Found) Notice {
+func (a *api) view(f store.Found, by string) Notice {
 	n := f.Notice
 	v := Notice{
 		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: stamp(n.Due), Attempt: coming(f), AttemptsMade: n.AttemptsMade, MaxAttempts: 1 + n.Redriven,
 		URL: redacted(n.URL), Audience: n.Audience, Method: n.Method, ContentType: n.EffectiveType(), CreatedAt: stamp(n.Made.Time()),
-		EndedBefore: n.Endings, Replay: n.Replay, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), NextAttempt: stampOrNil(f.NextAttemptAt()),
+		EndedBefore: n.Endings, Replay: n.Replay, Client: by, SettledAt: stampOrNil(f.SettledAt), Reason: string(n.Reason), NextAttempt: stampOrNil(f.NextAttemptAt()),
 		Attempts: make([]Attempt, len(n.Attempts)),
 	}
 	ladder := n.Ladder
@@ -141,9 +142,9 @@ func redacted(address string) string {
 
 // appendNotice appends the notice, its body included, and then more members
 // (without the comma before them).
-func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
+func (a *api) appendNotice(b []byte, f store.Found, by, more string) []byte {
 	inline := f.InlineJSON()
-	b = a.appendHead(b, f, inline)
+	b = a.appendHead(b, f, by, inline)
 	switch {
 	case len(f.Raw) > 0: // all that is known of it
 		b = append(b, `,"body_base64":"`...)
@@ -164,7 +165,7 @@ func (a *api) appendNotice(b []byte, f store.Found, more string) []byte {
 // appendHead appends a notice without its body and without the closing brace.
 // It is most of what a schedule call costs here, so it is written by hand; a
 // test holds it against view.
-func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
+func (a *api) appendHead(b []byte, f store.Found, by string, inline bool) []byte {
 	n := f.Notice
 	if f.State == notice.Settled { // nothing else is known of it
 		b = appendString(append(b, `{"key":`...), n.Key)
@@ -223,6 +224,9 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	if n.Replay != "" {
 		b = appendString(append(b, `,"replay":`...), n.Replay)
 	}
+	if by != "" {
+		b = appendString(append(b, `,"client":`...), by)
+	}
 	b = appendStamp(append(b, `,"created_at":`...), n.Made.Time())
 	if !f.SettledAt.IsZero() {
 		b = appendStamp(append(b, `,"settled_at":`...), f.SettledAt)
@@ -237,7 +241,7 @@ func (a *api) appendHead(b []byte, f store.Found, inline bool) []byte {
 	if len(n.Attempts) == 0 {
 		return append(b, `[]`...)
 	}
-	return appendJSON(b, a.view(f).Attempts)
+	return appendJSON(b, a.view(f, by).Attempts)
 }
 
 func appendStamp(b []byte, t time.Time) []byte {

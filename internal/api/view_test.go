@@ -33,10 +33,10 @@ func TestHeadIsTheView(t *testing.T) {
 		{Notice: notice.Unread("app1:orders:a:b", "app1:orders", "garbage"), State: notice.Dead, SettledAt: at},
 	} {
 		var got, want any
-		if err := json.Unmarshal(append(a.appendHead(nil, f, f.InlineJSON()), '}'), &got); err != nil {
+		if err := json.Unmarshal(append(a.appendHead(nil, f, "shop", f.InlineJSON()), '}'), &got); err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal(appendJSON(nil, a.view(f)), &want); err != nil {
+		if err := json.Unmarshal(appendJSON(nil, a.view(f, "shop")), &want); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -55,7 +55,7 @@ func TestARecordThatCannotBeReadIsShownAsItStands(t *testing.T) {
 		Body   []byte `json:"body_base64"`
 	}
 	f := store.Found{Notice: notice.Unread("app1:orders:a:b", "app1", "garb\xffage"), State: notice.Dead}
-	if err := json.Unmarshal((&api{routes: table}).appendNotice(nil, f, ""), &got); err != nil {
+	if err := json.Unmarshal((&api{routes: table}).appendNotice(nil, f, "", ""), &got); err != nil {
 		t.Fatal(err)
 	}
 	if got.Reason != "unreadable" || string(got.Body) != "garb\xffage" {

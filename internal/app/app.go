@@ -138,7 +138,7 @@ func New(o Options) (*Process, error) {
 		ring = keyring.Fixed(c.Key)
 	}
 	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory, Count: m.Call, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
-		Logger: o.Logger, Version: o.Version, Loopback: loopback(p.listen.Addr())})
+		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: loopback(p.listen.Addr())})
 	if c.UI {
 		host, _, _ := net.SplitHostPort(c.Listen)
 		pages := ui.Options{Engine: p.Engine, Routes: table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,

@@ -39,9 +39,9 @@ func NewTrail(k Keeper, log *zap.Logger) *Trail { return &Trail{k, log} }
 // writeTimeout bounds how long a call waits for its entry.
 const writeTimeout = time.Second
 
-// Note logs an entry and keeps it. The caller's context may have ended: what was
-// done was done.
-func (t *Trail) Note(ctx context.Context, e Entry) {
+// Note logs an entry, with more fields of the call, and keeps it. The caller's context may
+// have ended: what was done was done.
+func (t *Trail) Note(ctx context.Context, e Entry, more ...zap.Field) {
 	fields := []zap.Field{zap.String("action", string(e.Action)), zap.String("client", e.Client), zap.String("address", e.Address),
 		zap.String("via", e.Via), zap.String("result", string(e.Result))}
 	for name, v := range map[string]string{"key": e.Key, "prefix": e.Prefix, "route": e.Route, "detail": e.Detail} {
@@ -49,6 +49,7 @@ func (t *Trail) Note(ctx context.Context, e Entry) {
 			fields = append(fields, zap.String(name, clip(v)))
 		}
 	}
+	fields = append(fields, more...)
 	t.log.Info("operator action", fields...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()

@@ -114,6 +114,7 @@ func (a *command) sayNotice(n *client.Notice) {
 		add("settled", a.screen.when(n.SettledAt))
 	}
 	add("created", a.screen.when(n.CreatedAt))
+	add("client", n.Client)
 	add("webhook-id", n.ID)
 	switch {
 	case n.Body != nil:

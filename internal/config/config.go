@@ -67,6 +67,7 @@ type Config struct {
 
 	History History
 
+	LogCalls  string // off, changes, all
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // json, console
 }
@@ -181,6 +182,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		DurabilityTimeout: r.duration("DURABILITY_TIMEOUT", raw.DurabilityTimeout, 10*time.Millisecond, 30*time.Second),
 
 		History:   r.history(raw),
+		LogCalls:  r.oneOf("LOG_CALLS", raw.LogCalls, "off", "changes", "all"),
 		LogLevel:  r.oneOf("LOG_LEVEL", raw.LogLevel, "debug", "info", "warn", "error"),
 		LogFormat: r.oneOf("LOG_FORMAT", raw.LogFormat, "json", "console"),
 	}

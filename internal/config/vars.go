@@ -49,6 +49,7 @@ type serviceVars struct {
 	HistoryBodies  string `env:"HISTORY_BODIES, default=keep"`
 	HistoryKeep    string `env:"HISTORY_RETENTION"`
 	HistoryBacklog string `env:"HISTORY_BACKLOG, default=1000000"`
+	LogCalls       string `env:"LOG_CALLS, default=changes"`
 	LogLevel       string `env:"LOG_LEVEL, default=info"`
 	LogFormat      string `env:"LOG_FORMAT, default=json"`
 }
@@ -146,6 +147,9 @@ var texts = map[string]string{
 	"HISTORY_RETENTION": "How long it keeps what has ended, at least `24h`; PostgreSQL drops whole days. Empty: for ever.",
 	"HISTORY_BACKLOG": "How many endings Redis holds at most while the database does not take them, 1,000 to 100,000,000; about 0.5 GB for 1,000,000 with bodies of 200 bytes. " +
 		"Beyond it the oldest get no row.",
+	"LOG_CALLS": "Which calls of the API are logged at level info, one line each, with client, operation and key: `off` (none), `changes` (all that may change something, without schedules) or " +
+		"`all` (every call of a client). A batch is one line, with the number of its notices and the first key. Bodies, urls and tokens are never logged. " +
+		"A call with an entry in the audit has the line `operator action` in its place.",
 	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
 	"LOG_FORMAT": "`json` or `console`.",
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/keys"
@@ -135,6 +137,24 @@ func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when
 		e.dispatch.Hint(r, key)
 	}
 	return c, err
+}
+
+// ClientNumber is the number that stands for a client in records. A schedule call does not
+// fail without it.
+func (e *Engine) ClientNumber(ctx context.Context, name string) int {
+	if e.known(ctx) != nil { // and the call itself is refused
+		return 0
+	}
+	n, err := e.store.ClientNumber(ctx, name)
+	if err != nil {
+		e.o.Logger.Warn("cannot read the number of a client, its notices name the last known one or none", zap.String("client", name), zap.Int("number", n), zap.Error(err))
+	}
+	return n
+}
+
+// ClientName is the name of the client with a number, or # and the number.
+func (e *Engine) ClientName(ctx context.Context, number int) string {
+	return e.store.ClientName(ctx, number)
 }
 
 // Cancel ends a notice undelivered.

@@ -251,6 +251,9 @@ func (s Space) Paused() string { return s.Namespace + ":paused" }
 // Key is the service's own key: see package keyring.
 func (s Space) Key() string { return s.Namespace + ":key" }
 
+// Clients is the hash of the numbers that stand for clients in records, by name.
+func (s Space) Clients() string { return s.Namespace + ":clients" }
+
 // Audit is the stream of what operators have done: see package audit.
 func (s Space) Audit() string { return s.Namespace + ":audit" }
 

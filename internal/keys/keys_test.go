@@ -111,6 +111,7 @@ func TestNames(t *testing.T) {
 		s.Settled(Partition{Prefix: "app1"}):           "notifier:{0}:settled:app1",
 		s.Claim("a:b:c:d"):                             "notifier:{0}:claim:a:b:c:d",
 		s.Meta():                                       "notifier:meta",
+		s.Clients():                                    "notifier:clients",
 		s.Routes():                                     "notifier:routes",
 		s.Paused():                                     "notifier:paused",
 		s.Wake():                                       "notifier:wake",

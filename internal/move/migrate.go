@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"notifier/internal/fleet"
@@ -233,6 +235,9 @@ func (m *migrator) run(ctx context.Context) error {
 		return err
 	}
 	m.done.Begun = true
+	if err := m.clients(ctx); err != nil {
+		return err
+	}
 	if err := m.finish(ctx); err != nil {
 		return err
 	}
@@ -311,6 +316,24 @@ func (m *migrator) pauses(ctx context.Context) error {
 }
 
 // cross moves what is not claimed, and opens the new side.
+// clients gives the new side the numbers by which records name clients. A client whose number
+// is another one's there is reported: the migration does not fail for it.
+func (m *migrator) clients(ctx context.Context) error {
+	return m.step("clients", func() error {
+		list, err := m.from.ClientNumbers(ctx)
+		if err != nil {
+			return err
+		}
+		differ, err := m.to.AddClientNumbers(ctx, list)
+		if len(differ) > 0 {
+			slices.Sort(differ)
+			m.Say(fmt.Sprintf("%s and %s number these clients differently: %s. Their notices that move name another client, or none (%s on both sides has the numbers)",
+				m.Names[0], m.Names[1], strings.Join(differ, ", "), m.from.Space().Clients()))
+		}
+		return err
+	})
+}
+
 func (m *migrator) cross(ctx context.Context) error {
 	if m.sides[0].State == store.SideLeaving {
 		for _, kind := range []store.Kind{store.KindSettled, store.KindDead} {
@@ -362,6 +385,9 @@ func (m *migrator) last(ctx context.Context) error {
 		}
 	}
 	if err := m.pauses(ctx); err != nil {
+		return err
+	}
+	if err := m.clients(ctx); err != nil { // some may have scheduled for the first time
 		return err
 	}
 	return m.announce(ctx, 0)

@@ -494,3 +494,75 @@ func TestMigrateCopiesTheIdentityBeforeTheNewSideOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A record names its client by a number, which means nothing without the hash.
+func TestMigrateAndReshardCarryTheClient(t *testing.T) {
+	a, b, old, fresh := two(t, 3)
+	const key = "app1:a:b:1"
+	n, err := old.ClientNumber(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, key), []store.Request{{Key: key, Delay: time.Hour, Client: n}}); err != nil {
+		t.Fatal(err)
+	}
+	named := func(when string, s *store.Store) {
+		t.Helper()
+		f, err := s.Find(t.Context(), prefix, key)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if got := s.ClientName(t.Context(), f.Client); got != "shop" {
+			t.Errorf("%s: %q", when, got)
+		}
+	}
+	m := newMigrator(migration(t, a, b))
+	m.step = func(name string, do func() error) error {
+		err := do()
+		if name == "pauses" && m.sides[0].State == store.SideLeft { // it scheduled for the first time while notices moved
+			if _, err := old.ClientNumber(t.Context(), "late"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return err
+	}
+	if _, err := m.migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	named("migrated", fresh)
+	late, err := old.ClientNumber(t.Context(), "late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := fresh.ClientNumbers(t.Context()); err != nil || list["late"] != late || list["shop"] != n {
+		t.Errorf("%v, %v; want late %d and shop %d", list, err, late, n)
+	}
+	space := fresh.Space() // no instance lives there, so none is waited for
+	if err := b.srv.Client().Del(t.Context(), space.FleetSigns(), space.FleetAbout()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reshard(t.Context(), Options{Conn: b.conn, Namespace: b.ns, To: 5, Force: true, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}}); err != nil {
+		t.Fatal(err)
+	}
+	named("resharded", b.store(t, 5))
+}
+
+func TestMigrateReportsClientsWithOtherNumbers(t *testing.T) {
+	a, b, old, fresh := two(t, 1)
+	n, err := old.ClientNumber(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.srv.Client().HSet(t.Context(), fresh.Space().Clients(), "other", n).Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := migration(t, a, b)
+	var said []string
+	o.Say = func(text string) { said = append(said, text) }
+	if _, err := newMigrator(o).migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "number these clients differently: shop.") }) {
+		t.Errorf("said %q", said)
+	}
+}

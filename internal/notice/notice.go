@@ -72,6 +72,9 @@ type Notice struct {
 	// Endings is how often it has ended before: it was dead and was redriven, or
 	// delivered until its consumer refused it.
 	Endings int
+	// Client is the number of the client that scheduled it; 0 = none is recorded. It is not part
+	// of the content: another client may repeat the schedule call.
+	Client int
 	// Replay is the id of the replay that scheduled it again from the history, if
 	// one did.
 	Replay string

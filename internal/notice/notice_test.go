@@ -76,6 +76,7 @@ func TestRecordComesBack(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "headers") {
 			n.Headers = append(n.Headers, Header{rapid.StringMatching("[a-z]+").Draw(t, "name"), rapid.String().Draw(t, "value")})
 		}
+		n.Client = rapid.SampledFrom([]int{0, 0, 1, 65535}).Draw(t, "client")
 		n.Locked = rapid.IntRange(0, 3).Draw(t, "locked")
 		if rapid.Bool().Draw(t, "was held") {
 			n.Waits.Until = time.UnixMilli(rapid.Int64Range(1, 1<<42).Draw(t, "until")).UTC()
@@ -252,8 +253,10 @@ func TestDeepBodyIsStoredAsText(t *testing.T) {
 
 func TestMostRecordsAreReadQuickly(t *testing.T) {
 	n := &Notice{Content: Content{URL: "https://m.example/cb", Audience: "m17", ContentType: "application/json", Body: []byte(`{"a":[1,{"b":"},\\"}],"c":"d"}`)}}
-	if _, ok := scan("a:b:c:d", "a", string(head(n))); !ok {
-		t.Errorf("not read: %s", head(n))
+	for _, n.Client = range []int{0, 7} {
+		if _, ok := scan("a:b:c:d", "a", string(head(n))); !ok {
+			t.Errorf("not read: %s", head(n))
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // from the comma after made (or the closing brace) on. A redrive appends
 // "again" before the closing brace; the next settle writes it as "redriven" and one more in "endings". Defaults are left out
 // and the key is not repeated. A notice that a replay scheduled again has the "made" that it had, and so its webhook-id,
-// and the replay's id under "replay"; versions before that read it as any other and forget "replay" at their settle.
+// and the replay's id under "replay". "client" is the number of the client that scheduled the notice; versions before that read it as any other and forget "replay" at their settle.
 //
 // The body stands under "json" when it is JSON, byte for byte as it came, under
 // "text" when it is UTF-8 and under "base64" otherwise.
@@ -34,6 +34,9 @@ func (n *Notice) AppendTail(b []byte) []byte {
 		b = append(b, n.kept...)
 	} else {
 		b = n.Content.append(b)
+	}
+	if n.Client > 0 {
+		b = appendInt(b, "client", int64(n.Client))
 	}
 	if n.Raw != nil {
 		b = append(b, `,"raw":"`...)
@@ -258,6 +261,7 @@ type record struct {
 	Trace    string          `json:"trace"`
 	Adopted  bool            `json:"adopted"`
 	Lost     bool            `json:"lost"`
+	Client   int             `json:"client"`
 	Raw      []byte          `json:"raw"`
 	Locked   int             `json:"locked"`
 	Handed   bool            `json:"handed"`
@@ -302,6 +306,9 @@ func decode(key, route, data string) (*Notice, error) {
 	if r.N < 0 || r.N > maxCount || r.Redriven < 0 || r.Redriven > r.N || r.Locked < 0 || r.Locked > maxCount {
 		return nil, fmt.Errorf("%w: %s: no notice has made %d attempts, %d of them before it was redriven, and met %d locks", ErrRecord, key, r.N, r.Redriven, r.Locked)
 	}
+	if r.Client < 0 || r.Client > maxCount {
+		return nil, fmt.Errorf("%w: %s: no client has the number %d", ErrRecord, key, r.Client)
+	}
 	if r.Endings < 0 || r.Endings > maxCount {
 		return nil, fmt.Errorf("%w: %s: no notice has ended %d times before", ErrRecord, key, r.Endings)
 	}
@@ -313,7 +320,7 @@ func decode(key, route, data string) (*Notice, error) {
 	}
 	n := &Notice{
 		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
-		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Replay: r.Replay, Reason: r.Reason, Raw: r.Raw,
+		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay, Reason: r.Reason, Raw: r.Raw,
 		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Adopted: r.Adopted, Lost: r.Lost},
 	}
 	switch {

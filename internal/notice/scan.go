@@ -18,13 +18,17 @@ func scan(key, route, s string) (*Notice, bool) {
 	c := cursor{s: s}
 	due, made := c.number(`{"due":`), c.number(`,"made":`)
 	n := &Notice{Key: key, Route: route, Due: time.UnixMilli(due).UTC(), Made: Made(made)}
-	from := c.at
+	from, content := c.at, len(s)
 	c.bad = c.bad || due <= 0 || made <= 0
 	for !c.bad {
 		if c.at == len(s)-1 && s[c.at] == '}' {
-			n.kept = s[from:c.at]
+			n.kept = s[from:min(content, c.at)]
 			return n, true
 		}
+		if content < len(s) { // more after the content than a client
+			return nil, false
+		}
+		at := c.at
 		switch c.name() {
 		case "url":
 			n.URL = c.text()
@@ -43,6 +47,9 @@ func scan(key, route, s string) (*Notice, bool) {
 			n.Adopted = true
 		case "json":
 			n.Body, n.inline = []byte(c.value()), true
+		case "client":
+			content, n.Client = at, int(c.number(""))
+			c.bad = c.bad || n.Client <= 0 || n.Client > maxCount
 		default:
 			return nil, false
 		}

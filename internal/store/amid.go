@@ -130,7 +130,7 @@ func (s *Store) scheduleOver(ctx context.Context, p keys.Partition, r *Request) 
 	case r.OnDuplicate != Replace:
 		return r.kept(f), false
 	}
-	n := notice.Notice{Content: r.Content}
+	n := notice.Notice{Content: r.Content, Client: r.Client}
 	a := []amended{{key: r.Key, when: string(appendWhen(nil, r.Due, r.Delay)), record: string(n.AppendTail(nil))}}
 	c, err := s.amend(ctx, keys.Partition{Prefix: f.Route, Shard: p.Shard}, replace, a)
 	if err != nil && !errors.Is(err, ErrUnconfirmed) {

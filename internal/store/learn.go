@@ -106,6 +106,7 @@ func (s *Store) learn(ctx context.Context, base string, before *view) error {
 		return err
 	}
 	s.tell(nil)
+	s.clients.forget() // this may be another Redis
 	if now == nil || now.state != next.state {
 		s.view.Store(next)
 		s.places.learnt(now, next)

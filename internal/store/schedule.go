@@ -133,7 +133,7 @@ func (s *Store) creating(b *Batch) *args {
 		a.buf = append(a.buf, r.OnDuplicate.mode())
 		a.buf = appendWhen(a.buf, r.Due, r.Delay)
 		a.end()
-		n := notice.Notice{Content: r.Content}
+		n := notice.Notice{Content: r.Content, Client: r.Client}
 		a.buf = n.AppendTail(a.buf)
 		a.end()
 	}
@@ -275,7 +275,7 @@ func hold(replies []Reply, err error) (n int) {
 
 func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply {
 	created := func(due int64, made notice.Made) Reply {
-		n := &notice.Notice{Key: r.Key, Route: prefix, Made: made, Due: time.UnixMilli(due).UTC(), Content: r.Content}
+		n := &notice.Notice{Key: r.Key, Route: prefix, Made: made, Due: time.UnixMilli(due).UTC(), Content: r.Content, Client: r.Client}
 		return Reply{Found: Found{Notice: n, State: notice.Scheduled}, Created: true}
 	}
 	switch v := v.(type) {
@@ -347,6 +347,8 @@ type Request struct {
 	Due         time.Time
 	Delay       time.Duration
 	OnDuplicate Duplicate // empty = Reject
+	// Client is the number of the client that schedules it; 0 = none is recorded.
+	Client int
 	notice.Content
 }
 

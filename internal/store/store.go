@@ -89,6 +89,7 @@ type Store struct {
 	key atomic.Pointer[[]byte] // the service's own, as it was read last
 
 	identity atomic.Pointer[string] // as it was read last
+	clients  clients
 }
 
 // New makes a Store. It does not speak to Redis.

@@ -34,6 +34,7 @@ type Engine struct {
 	missing  []store.Lost
 	audited  []audit.Entry
 	answer   string // of receivers
+	clients  []string
 	register register
 	changes  int // successful writes, so that a test can tell that there was none
 	ready    api.Readiness
@@ -179,7 +180,7 @@ func (e *Engine) schedule(r store.Request) store.Reply {
 	}
 	made := now()
 	due := when(made, r.Due, r.Delay)
-	f := &store.Found{Notice: &notice.Notice{Key: r.Key, Route: rt.Prefix, Made: notice.MadeAt(made), Due: due, Content: r.Content}, State: notice.Scheduled}
+	f := &store.Found{Notice: &notice.Notice{Key: r.Key, Route: rt.Prefix, Made: notice.MadeAt(made), Due: due, Content: r.Content, Client: r.Client}, State: notice.Scheduled}
 	e.kept[r.Key] = f
 	e.changes++
 	return store.Reply{Found: e.copy(f), Created: true, Replaced: old != nil}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap/zapcore"
+
+	"notifier/internal/access"
+	"notifier/internal/notice"
+)
+
+// LogCalls says which calls of clients are logged at info. The others are logged at debug.
+type LogCalls string
+
+// The settings of NOTIFIER_LOG_CALLS.
+const (
+	LogOff     LogCalls = "off"
+	LogChanges LogCalls = "changes" // calls that may change something, without schedules
+	LogAll     LogCalls = "all"
+)
+
+// schedules are the operations that LogChanges leaves out.
+var schedules = []string{"schedule", "scheduleBatch"}
+
+// calling is what the log says of a call besides its request and its status.
+type calling struct {
+	caller
+	op *operation // nil = none was found
+	// admitted: the call was not refused for a wrong token or by the client's rate. Calls
+	// refused so are counted, and would fill the log.
+	admitted bool
+	// key is the notice's, of a batch the first one's, and count how many notices a batch has.
+	key   string
+	count int
+	// noted: the log has a line "operator action" for the call.
+	noted bool
+}
+
+// level is the level at which the call is logged.
+func (l LogCalls) level(c *calling) zapcore.Level {
+	if !c.admitted || c.noted || c.op.role == access.Public {
+		return zapcore.DebugLevel
+	}
+	if l == LogAll || l == LogChanges && c.op.method != http.MethodGet && !slices.Contains(schedules, c.op.id) {
+		return zapcore.InfoLevel
+	}
+	return zapcore.DebugLevel
+}
+
+// id is the operation's id, or empty.
+func (c *calling) id() string {
+	if c.op == nil {
+		return ""
+	}
+	return c.op.id
+}
+
+// batch sets what the log says of a batch.
+func (c *calling) batch(items []item) {
+	c.key, c.count = items[0].req.Key, len(items)
+}
+
+// clientNumber is the number that the records of a caller's notices have; 0 = none, where
+// there are not two clients to tell apart.
+func (a *api) clientNumber(ctx context.Context, c caller) int {
+	if !a.several || c.Name == "" {
+		return 0
+	}
+	return a.numberer.ClientNumber(ctx, c.Name)
+}
+
+// scheduledBy is the client that scheduled a notice, if one is recorded. Only callers without a
+// prefix are shown it: they see who the clients are in the metrics anyway.
+func (a *api) scheduledBy(ctx context.Context, c caller, n *notice.Notice) string {
+	if n == nil || n.Client == 0 || c.Prefix != "" {
+		return ""
+	}
+	return a.numberer.ClientName(ctx, n.Client)
+}
