@@ -17,6 +17,7 @@ import (
 // Store is what adoption needs of Redis.
 type Store interface {
 	Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []store.Seen, looked int, err error)
+	PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]store.Seen, error)
 	Adopt(ctx context.Context, p keys.Partition, list []store.Adoption) ([]bool, error)
 	Where(ctx context.Context, ks []string) ([]int, error)
 	Stranded(ctx context.Context, ks []string) ([]bool, error)
@@ -70,6 +71,8 @@ type Adopter struct {
 	scan    bool
 	second  []secondLook // the soonest first
 	dropped int          // expired keys there was no room for
+
+	payloads payloads
 
 	// Used by Run only.
 	evicts  bool      // Redis may evict: what is gone need not have been deleted

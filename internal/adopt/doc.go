@@ -95,8 +95,12 @@
 // no such timer.)
 //
 // In a cluster timer and record lie in different slots and are looked at one
-// after the other. What differs then is looked at twice, a quarter of a second
-// apart, before a notice is cancelled; a timer's last second is not followed, and
+// after the other. While the node of the record is unreachable, each instance keeps
+// the payloads of its timers in memory, 32 MiB at most: a timer that expires
+// meanwhile is adopted with its payload when that node, or its successor, answers.
+// A payload that looks like the number of an attempt is not kept. A timer that
+// differs from its record is looked at twice, a quarter of a second apart, before
+// the notice is cancelled; a timer's last second is not followed, and
 // a number that is set amid an attempt is taken for the retry's timer. One that is
 // shortened and over before it was looked at leaves its notice due when it was: its
 // expired event may be that of a timer which is about to be replaced by a later one.

@@ -32,18 +32,31 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	reqs := make([]store.Request, len(unknown))
 	for i, k := range unknown {
 		reqs[i] = store.Request{Key: k, OnDuplicate: store.Keep, Content: notice.Content{Lost: true}}
+		if value, ok := a.payloadOf(k); ok {
+			if c := (notice.Content{Body: value, Adopted: true}); c.Check() == nil {
+				reqs[i].Content = c
+			}
+		}
 	}
 	replies, err := a.o.Store.Schedule(ctx, p.at, reqs)
 	if err != nil {
 		return err
 	}
-	n := 0
+	whole := 0
+	var bodiless []string
 	for i := range replies {
-		if replies[i].Created {
-			n++
+		switch {
+		case !replies[i].Created:
+		case reqs[i].Lost:
+			bodiless = append(bodiless, unknown[i])
+		default:
+			whole++
 		}
 	}
-	a.countBodiless(p, n, unknown[0])
+	a.count(p, whole, 0)
+	if len(bodiless) > 0 {
+		a.countBodiless(p, len(bodiless), bodiless[0])
+	}
 	return nil
 }
 

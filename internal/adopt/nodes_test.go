@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,9 @@ type twoNodes struct {
 	hangs   bool
 	adopted map[string]bool
 	news    chan string
+
+	timers map[string]string // by key, in TestPayloadsAreKeptWhileANodeHangs
+	bodies map[string]string // of notices, "-" without a body
 }
 
 func (s *twoNodes) node(_ context.Context, key string) string {
@@ -159,4 +163,139 @@ func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
 
 func (*twoNodes) Stranded(_ context.Context, ks []string) ([]bool, error) {
 	return make([]bool, len(ks)), nil
+}
+
+func (s *twoNodes) PeekTimers(ctx context.Context, ks []string, _ int64) (seen []store.Seen, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range ks {
+		if s.hangs && s.node(ctx, k) == "b" {
+			return nil, store.ErrUnavailable
+		}
+		v, there := s.timers[k]
+		w := store.Seen{Key: k, Length: store.NoKey}
+		if there {
+			w = store.Seen{Key: k, Value: []byte(v), Length: int64(len(v)), Expire: time.Now().Add(time.Hour).UnixMilli()}
+		}
+		seen = append(seen, w)
+	}
+	return seen, nil
+}
+
+func (*twoNodes) Unknown(_ context.Context, _ keys.Partition, ks []string, _ time.Duration) (none, old []string, err error) {
+	return ks, nil, nil
+}
+
+func (s *twoNodes) Schedule(_ context.Context, _ keys.Partition, reqs []store.Request) ([]store.Reply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	replies := make([]store.Reply, len(reqs))
+	for i, r := range reqs {
+		replies[i].Created = true
+		s.bodies[r.Key] = string(r.Body)
+		if r.Lost {
+			s.bodies[r.Key] = "-"
+		}
+	}
+	return replies, nil
+}
+
+// expiring is a twoNodes whose timers are gone when a look at them is answered.
+type expiring struct{ *twoNodes }
+
+func (s expiring) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (now time.Time, seen []store.Seen, n int, err error) {
+	if now, seen, n, err = s.twoNodes.Peek(ctx, p, ks, most); err != nil {
+		return now, nil, n, err
+	}
+	for i := range seen {
+		seen[i] = store.Seen{Key: seen[i].Key, Length: store.NoKey}
+	}
+	return now, seen, n, nil
+}
+
+// Timers of a node that answers expire while the node of their notices hangs: their notices
+// have the last payload that was set, and none that was deleted.
+func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, timers: map[string]string{}, bodies: map[string]string{}, hangs: true}
+		var whole, bodiless atomic.Int64
+		a := New(Options{Store: expiring{s}, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Node: s.node,
+			Masters:    func(context.Context, func(context.Context, *redis.Client) error) error { return nil },
+			OnAdopted:  func(_ string, n int) { whole.Add(int64(n)) },
+			OnBodyLost: func(_ string, n int) { bodiless.Add(int64(n)) }, Logger: zap.NewNop()})
+		r := a.o.Routes.All()[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = a.Run(ctx)
+		}()
+		stop := sync.OnceFunc(func() {
+			cancel()
+			<-ended
+		})
+		defer stop()
+		n := 0
+		key := func(at string) string { // whose notice belongs to b
+			for {
+				n++
+				if k := fmt.Sprintf("app1:%s:x:%d", at, n); s.space.Shard(k) == 1 {
+					return k
+				}
+			}
+		}
+		set := func(k, payload string) {
+			s.mu.Lock()
+			s.timers[k] = payload
+			s.mu.Unlock()
+			a.Event(r, k, "set")
+			a.Event(r, k, "expire")
+		}
+		end := func(k, event string) {
+			s.mu.Lock()
+			delete(s.timers, k)
+			s.mu.Unlock()
+			a.Event(r, k, event)
+		}
+		want := map[string]string{}
+		once, twice, late, moved, deleted, away, number := key("at-a"), key("at-a"), key("at-a"), key("at-a"), key("at-a"), key("at-b"), key("at-a")
+		for _, k := range []string{once, twice, late, moved, deleted, away} {
+			set(k, "first of "+k)
+		}
+		set(number, "1")
+		for range 200 { // more than one call takes
+			k := key("at-a")
+			set(k, "p"+k)
+			want[k] = "p" + k
+		}
+		time.Sleep(3 * callLimitApart) // sleep: virtual
+		set(twice, "second")
+		time.Sleep(time.Second) // sleep: virtual
+		a.Event(r, moved, "expire")
+		end(late, "set") // a second payload, which is over before it was read
+		for k := range want {
+			end(k, "expired")
+		}
+		for _, k := range []string{once, twice, late, moved, away, number} {
+			end(k, "expired")
+		}
+		a.Stale(r, []string{once}) // as dispatch reports an event without a claim
+		end(deleted, "del")
+		time.Sleep(time.Second) // sleep: virtual
+		s.hang(false)
+		time.Sleep(5 * time.Second) // sleep: virtual
+		want[once], want[twice], want[moved], want[late], want[away], want[number] = "first of "+once, "second", "first of "+moved, "-", "-", "-"
+		stop()
+		for k, body := range want {
+			if s.bodies[k] != body {
+				t.Errorf("%s has the body %q, want %q", k, s.bodies[k], body)
+			}
+		}
+		if len(s.bodies) != len(want) || int(whole.Load()) != len(want) || bodiless.Load() != 3 {
+			t.Errorf("%d notices, %d of them counted, %d without a body; want %d and 3", len(s.bodies), whole.Load(), bodiless.Load(), len(want))
+		}
+		if len(a.payloads.by) != 0 || a.payloads.bytes != 0 {
+			t.Errorf("%d payloads of %d bytes are kept after all", len(a.payloads.by), a.payloads.bytes)
+		}
+	})
 }

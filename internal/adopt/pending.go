@@ -65,6 +65,9 @@ func readEvent(event string) (t eventSet, ok bool) {
 // note takes what was said of a key.
 func (a *Adopter) note(key string, t eventSet) {
 	a.mu.Lock()
+	if t.changes() {
+		a.payloads.drop(key)
+	}
 	a.add(key, t)
 	a.mu.Unlock()
 	a.signal()
@@ -99,10 +102,15 @@ func (a *Adopter) putBack(some map[string]eventSet) {
 }
 
 // putAside keeps keys at nodes of a cluster that do not answer until it is time to ask
-// again: what lies at the others is looked at meanwhile.
-func (a *Adopter) putAside(some map[string]eventSet, failed map[string]error) {
+// again: what lies at the others is looked at meanwhile. Their timers' payloads are read
+// as long as the timers are there.
+func (a *Adopter) putAside(ctx context.Context, some map[string]eventSet, failed map[string]error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
+	for k := range some {
+		if _, again := failed[k]; !again {
+			a.payloads.drop(k)
+		}
+	}
 	for k := range failed {
 		t := some[k]
 		later, told := a.pending[k]
@@ -117,6 +125,8 @@ func (a *Adopter) putAside(some map[string]eventSet, failed map[string]error) {
 			a.scan = true
 		}
 	}
+	a.mu.Unlock()
+	a.keepPayloads(ctx, some, failed)
 }
 
 // hold has what was put aside wait for so long.
@@ -167,11 +177,10 @@ func (a *Adopter) Drain(ctx context.Context) error {
 	}
 	failed, err := a.followKeys(ctx, some)
 	switch {
-	case err == nil:
-	case a.o.Masters == nil:
+	case a.o.Masters != nil:
+		a.putAside(ctx, some, failed)
+	case err != nil:
 		a.putBack(some)
-	default:
-		a.putAside(some, failed)
 	}
 	return err
 }

@@ -49,7 +49,9 @@ func (a *Adopter) Look(ctx context.Context) error {
 			if err != nil && a.o.Masters == nil {
 				return err
 			}
-			a.putAside(some, failed)
+			if a.o.Masters != nil {
+				a.putAside(ctx, some, failed)
+			}
 			if err := a.Drain(ctx); err != nil && a.o.Masters == nil {
 				return err
 			}

@@ -145,6 +145,16 @@ func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, ma
 	return now, seen, len(ks), nil
 }
 
+// PeekTimers looks at timers of a cluster without their notices, at any shards. It
+// leaves out those that change meanwhile.
+func (s *Store) PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Seen, error) {
+	whole, _, err := s.timersApart(ctx, ks, maxBody)
+	if err != nil {
+		return nil, s.fail("peek", err)
+	}
+	return whole, nil
+}
+
 // timersApart looks at timers, each as a whole: its commands are sent together, but others'
 // may come between them, and a timer may expire there. What differs before and after is
 // changed, to be looked at again; the event of what happened to it is on its way, too.
