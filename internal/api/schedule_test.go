@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/api"
 	"notifier/internal/notice"
+	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
@@ -113,6 +115,50 @@ func TestPrivateAddressesAreRefusedWhenScheduled(t *testing.T) {
 			says(`"location":"body[0].url"`, remedy, `"status":422`, `"status":201`)
 		b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
 		b.do("GET", "/v1/notices/app1:orders:paid:3", "").is(200)
+	})
+}
+
+// A url of a host that gets the route's headers, by another scheme or port, was taken.
+func TestSchemesAndPortsWithoutHeadersAreRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, newBench maker) {
+		to, err := route.ParseOrigins("shop.example,*.shop.example:*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBench(t, func(o *api.Options) {
+			var list []*route.Route
+			for _, r := range o.Routes.All() {
+				c := *r
+				if c.Name == "orders" {
+					c.Headers, c.HeadersTo = []notice.Header{{Name: "Authorization", Value: "hunter2"}}, to
+				}
+				list = append(list, &c)
+			}
+			if o.Routes, err = route.NewTable(list); err != nil {
+				t.Fatal(err)
+			}
+		})
+		one := func(id, url string) string {
+			return fmt.Sprintf(`{"key":"app1:orders:paid:%s","delay":"1h","url":%q}`, id, url)
+		}
+		const only, remedy = "sends its headers to this host by https://shop.example only", "NOTIFIER_ROUTE_ORDERS_HEADERS_TO="
+		for _, url := range []string{"http://shop.example/hook", "HTTP://u:hunter2@SHOP.example.:443/?q=hunter2", "https://shop.example:8443/"} {
+			text := b.do("POST", "/v1/notices", one("1", url)).is(422).says(`"location":"body.url"`, only, remedy).raw
+			if strings.Contains(text, "hunter2") {
+				t.Errorf("%s: the answer shows a secret: %s", url, text)
+			}
+		}
+		b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
+		b.do("POST", "/v1/notices", one("1", "http://a.shop.example:8443/")).is(422).says("by https://a.shop.example with any port only")
+		// Of a batch, and of what import and restore bring, that item alone.
+		b.do("POST", "/v1/notices/batch", one("2", "http://shop.example/")+"\n"+one("3", "https://shop.example:443/")+"\n"+one("4", "http://other.example:8080/")).is(207).
+			says(`"location":"body[0].url"`, only, `"status":422`, `"status":201`)
+		b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
+		for _, id := range []string{"3", "4"} {
+			b.do("GET", "/v1/notices/app1:orders:paid:"+id, "").is(200)
+		}
+		b.do("POST", "/v1/notices/restore", `[{"key":"app1:orders:paid:5","id":"x","state":"scheduled","due":"2026-12-01T00:00:00Z","url":"http://shop.example/"}]`).
+			is(207).says(`.url"`, only, `"status":422`)
 	})
 }
 

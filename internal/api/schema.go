@@ -55,7 +55,7 @@ type ScheduleRequest struct {
 	BodyText    string            `json:"body_text,omitempty" doc:"Instead of body: text."`
 	BodyBase64  string            `json:"body_base64,omitempty" doc:"Instead of body: bytes."`
 	ContentType string            `json:"content_type,omitempty" maxLength:"256" doc:"application/json if absent and the body is JSON."`
-	URL         string            `json:"url,omitempty" maxLength:"2048" doc:"Where to; only, and always, if the target is notice."`
+	URL         string            `json:"url,omitempty" maxLength:"2048" doc:"Where to; only, and always, if the target is notice. Refused (422) if the route sends its headers to this host, but not by this scheme and port."`
 	Audience    string            `json:"audience,omitempty" maxLength:"128" doc:"Whom it is for, such as m17: the receiver whose key signs it, if the route signs for each audience; required there. Letters, digits, '_', '.', '~', '-'."`
 	Headers     map[string]string `json:"headers,omitempty" doc:"Headers of the callback, at most 32 and 8 KiB."`
 	Method      string            `json:"method,omitempty" enum:"POST,PUT,GET"`

@@ -3,13 +3,13 @@ package callback
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
 	"notifier/internal/notice"
+	"notifier/internal/route"
 )
 
 // destination is where a call goes: the address as it was given, its host in the
@@ -18,8 +18,9 @@ import (
 type destination struct {
 	url  *url.URL
 	call *url.URL // the same with the host in one form, by which connections are kept
-	host string   // in the form of notice.Host
-	port string   // host:port, by which limits are kept
+	at   route.Origin
+	host string // in the form of notice.Host
+	port string // host:port, by which limits are kept
 
 	origin     origin
 	hostHeader string
@@ -43,41 +44,25 @@ func destinationOf(u *url.URL) (destination, error) {
 	if err != nil {
 		return destination{}, err
 	}
-	to := destination{url: u, call: u, host: host, port: hostPort(u, host), uri: u.RequestURI()}
+	at := route.OriginOf(u, host)
+	to := destination{url: u, call: u, at: at, host: host, port: net.JoinHostPort(host, at.Port), uri: u.RequestURI()}
 	if strings.ContainsFunc(to.uri, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return destination{}, fmt.Errorf("the address of host %s holds a control character", host)
 	}
 	to.hostHeader = hostHeader(u.Host)
-	to.origin = origin{addr: to.port, secure: u.Scheme == "https"}
-	name, zone, _ := strings.Cut(u.Hostname(), "%")
-	if ip, err := netip.ParseAddr(name); zone != "" && err == nil && ip.IsLinkLocalUnicast() {
-		to.origin.addr = hostPort(u, u.Hostname()) // it is none without its zone
-		return to, nil
-	}
+	to.origin = origin{addr: at.Addr(), secure: at.Scheme == "https"}
+	host = at.Host
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if p := u.Port(); p != "" {
-		host += ":" + p
+	if u.Port() != "" {
+		host += ":" + at.Port
 	}
 	if host != u.Host {
 		c := *u
 		c.Host, to.call = host, &c
 	}
 	return to, nil
-}
-
-// hostPort names a destination for its limits.
-func hostPort(u *url.URL, host string) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "https":
-		port = "443"
-	default:
-		port = "80"
-	}
-	return net.JoinHostPort(host, port)
 }
 
 // hostHeader is the Host header of a request to a host as it was given: what

@@ -72,7 +72,7 @@ func TestBothTransportsSendTheSameBytes(t *testing.T) {
 				r, n := noticeRoute("127.0.0.0/8", "localhost"), testNotice(`{"a":1.50,"b":"x y"}`)
 				n.URL = "http://" + addr + "/p?q=1"
 				r.Secrets = secrets(t, vectorSecret)
-				r.HeadersTo, _ = route.ParseHosts("127.0.0.1")
+				r.HeadersTo, _ = route.ParseOrigins("http://127.0.0.1:*")
 				change(r, n)
 				if res := h.Handle(background(t), r, n); res.Outcome != delivered {
 					t.Fatalf("%+v", res)

@@ -183,7 +183,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	}
 	to, err := s.check(n)
 	if err != nil {
-		res := s.finish(n, to, failure(&facts{}, err, 0))
+		res := s.finish(n, to, s.refusal(n, err))
 		res.Unsent = true
 		return res
 	}
@@ -234,8 +234,25 @@ func (s *routeState) check(n *notice.Notice) (destination, error) {
 		if err := s.route.CheckTarget(to.url, to.host); err != nil {
 			return to, err
 		}
+		if err := s.route.CheckHeaders(to.at); err != nil {
+			return to, err
+		}
 	}
 	return to, nil
+}
+
+// Bounds of a deferral because of HEADERS_TO.
+const minHeadersDelay, maxHeadersDelay = time.Minute, 15 * time.Minute
+
+// refusal is the result of a notice that check refused. Only the configuration can end the
+// wait for headers, so the delay is a quarter of the time since the due time.
+func (s *routeState) refusal(n *notice.Notice, err error) notice.Result {
+	var headers *route.HeadersError
+	if errors.As(err, &headers) {
+		after := min(max(s.now().Sub(n.Due)/4, minHeadersDelay), maxHeadersDelay)
+		return notice.DeferredResult(notice.ReasonHeaders, after, headers.Error())
+	}
+	return failure(&facts{}, err, 0)
 }
 
 // finish takes secrets out of what is kept of an answer.

@@ -102,7 +102,7 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 	}
 	to, err := s.check(n)
 	if err != nil {
-		x.Result = s.finish(n, to, failure(&facts{}, err, 0))
+		x.Result = s.finish(n, to, s.refusal(n, err))
 		if to.url != nil {
 			x.Method, x.URL = methodOf(r, n), redact(to.url)
 		}

@@ -67,7 +67,7 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time) (*call
 		signed, c.body, typ = []byte(c.query), nil, ""
 	}
 	c.fields = make([]field, 0, 12+len(s.route.Headers)+len(n.Headers))
-	if s.guard == nil || s.route.HeadersTo.Match(to.host) {
+	if s.guard == nil || s.route.HeadersTo.Match(to.at) {
 		c.setHeaders(s.route.Headers)
 	}
 	c.setHeaders(n.Headers)

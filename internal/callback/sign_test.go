@@ -182,7 +182,7 @@ func TestHeadersGoOnlyWhereTheyShould(t *testing.T) {
 	r := noticeRoute("*.example")
 	r.Headers = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}
 	var err error
-	if r.HeadersTo, err = route.ParseHosts("shop.example,*.bücher.example"); err != nil {
+	if r.HeadersTo, err = route.ParseOrigins("http://shop.example:*,http://*.bücher.example:*"); err != nil {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]bool{"SHOP.example.": true, "evil.example": false, "shop.example.evil.example": false, "a.BÜCHER.example": true} {

@@ -175,9 +175,9 @@ func TestValues(t *testing.T) {
 		{[]string{"ROUTE_ORDERS_SIGN_PER=host, route", "ROUTE_ORDERS_SECRET=" + secret}, func(c *Config) bool {
 			return first(c).Signs() == route.SignPerHostRoute
 		}},
-		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=Shop.example, *.shop.example,[::1]"}, func(c *Config) bool {
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=Shop.example, HTTP://*.shop.example:8080,[::1]:*"}, func(c *Config) bool {
 			to := first(c).HeadersTo
-			return to.Match("shop.example") && to.Match("a.shop.example") && to.Match("::1") && !to.Match("evilshop.example")
+			return to.String() == "[::1]:*,http://*.shop.example:8080,shop.example" && to.Match(route.Origin{Scheme: "https", Host: "shop.example", Port: "443"})
 		}},
 		{[]string{"ROUTE_ORDERS_TARGET=stream:events", "ROUTE_ORDERS_MAXLEN=1000"}, func(c *Config) bool {
 			return first(c).Target == route.Target{Kind: route.KindStream, Key: "events", MaxLen: 1000}
@@ -351,7 +351,8 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{[]string{"ROUTE_ORDERS_TARGET=http://h/", "ROUTE_ORDERS_HTTPS_ONLY=true"}, "is not https"},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=authorization=" + hidden}, "NOTIFIER_ROUTE_ORDERS_HEADERS_TO: is missing"},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS_TO=shop.example"}, "there are no NOTIFIER_ROUTE_ORDERS_HEADERS"},
-		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=https://shop.example"}, "a host such as shop.example"},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=shop.example/hook"},
+			"\"shop.example/hook\" is not [http://|https://]host[:port|:*]"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SIGN_PER=host"}, "is for HTTP targets"},
 		{[]string{"ROUTE_ORDERS_TARGET=stream:q", "ROUTE_ORDERS_RATE=100/s"}, "NOTIFIER_ROUTE_ORDERS_RATE: is for HTTP targets; the target of this route is stream"},
 		{[]string{"ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_RATE=100/s"}, "NOTIFIER_ROUTE_ORDERS_RATE: is for HTTP targets"},

@@ -311,7 +311,7 @@ func (rr *routeReader) headers() {
 		}
 	}
 	if raw.HeadersTo != "" {
-		if rt.HeadersTo, err = route.ParseHosts(raw.HeadersTo); err != nil {
+		if rt.HeadersTo, err = route.ParseOrigins(raw.HeadersTo); err != nil {
 			rr.bad("HEADERS_TO", raw.HeadersTo, err.Error())
 		}
 	}
@@ -323,7 +323,7 @@ func (rr *routeReader) headers() {
 		rr.bad("HEADERS_TO", raw.HeadersTo, "there are no "+rr.prefix+"HEADERS that these hosts could get; give some, or remove it")
 	case each && raw.Headers != "" && raw.HeadersTo == "":
 		rr.bad("HEADERS_TO", "", "is missing: each notice of this route brings its url, so "+rr.prefix+"HEADERS would go to whatever host a "+
-			"producer names. Want the hosts that get them, such as shop.example,*.shop.example, or * for all")
+			"producer names. Want the hosts that get them, such as shop.example,*.shop.example; an entry is "+route.OriginGrammar)
 	}
 }
 

@@ -171,11 +171,12 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "How many calls to one destination (host and port) may run at a time; of all instances together unless LIMITS is `instance`.",
 	"ROUTE_<NAME>_RATE":             "How many attempts may start in a second, minute or hour: `100/s`, `600/m`, `5000/h`; of all instances together unless LIMITS is `instance`. Empty: there is no limit.",
 	"ROUTE_<NAME>_SECRET":           "The signing secret: `whsec_` and 24 to 64 bytes in base64. While it is being replaced, two or more, comma-separated: each makes a signature.",
-	"ROUTE_<NAME>_HEADERS":          "Headers that each request gets: `Name=value,…`. On the target `notice`, only requests to the hosts of HEADERS_TO get them.",
+	"ROUTE_<NAME>_HEADERS":          "Headers that each request gets: `Name=value,…`. On the target `notice`, only requests to HEADERS_TO get them.",
 	"ROUTE_<NAME>_SIGN_PER": "Which keys sign: `route` (the secrets themselves), `host` (a key derived from them for each host that is called), `audience` (a key derived for each audience that notices " +
 		"name), or `host,route` (both signatures, for changing over from `route`). `notifier secret` prints the derived keys to give to a receiver. Default for the target `notice`: `host`.",
-	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS, comma-separated: `shop.example`, `*.shop.example` (all names below it), `*` (all hosts). Only for the " +
-		"target `notice`, and required there if HEADERS is set.",
+	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS, comma-separated: `[http://|https://]host[:port|:*]`, where host is a name, `*.shop.example` (all names " +
+		"below it), an address or `*` (all hosts). Without scheme and port: https on port 443. A notice for such a host by another scheme or port is refused with 422. " +
+		"Only for the target `notice`, and required there if HEADERS is set.",
 	"ROUTE_<NAME>_ALLOW":      "Private addresses that notices' urls may name all the same: networks (CIDR), addresses, hosts and `*.domain`, comma-separated. For the target `notice`.",
 	"ROUTE_<NAME>_HTTPS_ONLY": "Whether a plain `http://` address is refused.",
 	"ROUTE_<NAME>_CA_FILE":    "A file of certificates (PEM) to trust in addition to the system's.",

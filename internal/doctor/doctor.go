@@ -98,6 +98,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.layout(ctx)
 		r.spread(ctx)
 		r.prefixes(ctx)
+		r.headers(ctx)
 		r.repeats(ctx)
 		r.instances(ctx)
 		r.history(ctx)

@@ -248,6 +248,49 @@ func TestData(t *testing.T) {
 	}
 }
 
+// What waits for headers starts no exchange, so that no lateness shows it.
+func TestNoticesThatWaitForTheirHeadersAreNamed(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	r := examine(t, cfg, Options{})
+	if strings.Contains(r.text(), "headers") {
+		t.Errorf("headers are checked on a route without:\n%s", r.text())
+	}
+	var err error
+	rt := cfg.Routes[0]
+	rt.Name, rt.Headers = "my-orders", []notice.Header{{Name: "Authorization", Value: "hunter2"}}
+	if rt.HeadersTo, err = route.ParseOrigins("*.shop.example"); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, cfg, Options{}).says(t, "headers", OK, "no pending notice waits")
+
+	w := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	add := func(url string, n int) {
+		t.Helper()
+		for i := range n {
+			req := store.Request{Key: fmt.Sprintf("app1:orders:x:%s%d", regexp.MustCompile(`\W+`).ReplaceAllString(url, "-"), i), Delay: time.Hour}
+			req.URL = url
+			if _, err := w.Schedule(t.Context(), keys.Partition{Prefix: rt.Prefix}, []store.Request{req}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add("https://a.shop.example/ok", 3)
+	add("http://other.example/", 3)
+	examine(t, cfg, Options{}).says(t, "headers", OK, "no pending notice waits")
+	add("http://a.shop.example/hook?token=hunter2", 2)
+	add("https://b.shop.example:8443/", 1)
+	r = examine(t, cfg, Options{})
+	r.says(t, "headers", Warning, "of 9 pending notices of route my-orders, 3 are postponed when they are due")
+	r.says(t, "headers", Warning, ": http://a.shop.example (2 notices, such as app1:orders:x:http-a-shop-example-hook-token-hunter20; want https://a.shop.example), "+
+		"https://b.shop.example:8443 (1 notice, such as app1:orders:x:https-b-shop-example-8443-0; want https://b.shop.example) ")
+	r.says(t, "headers", Warning, "add http://a.shop.example,https://b.shop.example:8443 to NOTIFIER_ROUTE_MY_ORDERS_HEADERS_TO")
+	for i := range 7 {
+		add(fmt.Sprintf("http://h%d.shop.example/", i), 1)
+	}
+	examine(t, cfg, Options{}).says(t, "headers", Warning, "and 4 more")
+}
+
 func TestRepeats(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())

@@ -164,6 +164,9 @@ func (m *Metrics) register(routes []*route.Route) {
 		for _, reason := range unreadable {
 			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDead), string(reason))
 		}
+		if !r.HeadersTo.Empty() { // NotifierHeld reads it
+			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDeferred), string(notice.ReasonHeaders))
+		}
 		if r.Adopt {
 			m.bodies.WithLabelValues(r.Name)
 		}

@@ -17,7 +17,7 @@ const (
 	HeldRate    Held = "rate"    // the route's rate was used up
 	HeldBreaker Held = "breaker" // the breaker of its host was open
 	HeldPaused  Held = "paused"  // its route was paused
-	HeldHeaders Held = "headers" // the headers of its route were not available
+	HeldHeaders Held = "headers" // the headers of its route are for another scheme or port of its host
 	HeldToken   Held = "token"   // its access token was not available
 	HeldRedis   Held = "redis"   // the Redis of its list or stream was unavailable
 )
@@ -48,6 +48,8 @@ func HeldBy(r Reason) Held {
 		return HeldRate
 	case ReasonBreaker:
 		return HeldBreaker
+	case ReasonHeaders:
+		return HeldHeaders
 	case ReasonQueue:
 		return HeldRedis
 	}

@@ -10,32 +10,15 @@ import (
 	"notifier/internal/notice"
 )
 
-// Hosts is a list of hosts, some with all the names below them. The zero value
+// hostList is a list of hosts, some with all the names below them. The zero value
 // holds none.
-type Hosts struct {
-	all   bool
+type hostList struct {
 	names []string // in the form of notice.Host
 	below []string // ".example.com" of *.example.com
 }
 
-// ParseHosts reads hosts, *.domain (the names below a domain, not the domain
-// itself) and *, comma-separated.
-func ParseHosts(s string) (Hosts, error) {
-	var h Hosts
-	for part := range strings.SplitSeq(s, ",") {
-		part = strings.TrimSpace(part)
-		if part == "*" {
-			h.all = true
-			continue
-		}
-		if !h.add(part) {
-			return Hosts{}, fmt.Errorf("%.80q is none of: a host such as shop.example, *.domain, an address, * for all", part)
-		}
-	}
-	return h, nil
-}
-
-func (h *Hosts) add(entry string) bool {
+// add takes a host or *.domain: the names below the domain, not the domain itself.
+func (h *hostList) add(entry string) bool {
 	name, below := strings.CutPrefix(entry, "*.")
 	name, err := notice.Host(name)
 	if err != nil || strings.HasPrefix(name, ".") || strings.Contains(name, "..") {
@@ -54,33 +37,27 @@ func (h *Hosts) add(entry string) bool {
 }
 
 // Match reports whether a host, in the form of notice.Host, is among them.
-func (h *Hosts) Match(host string) bool {
-	return h.all || slices.Contains(h.names, host) ||
+func (h *hostList) Match(host string) bool {
+	return slices.Contains(h.names, host) ||
 		slices.ContainsFunc(h.below, func(s string) bool { return strings.HasSuffix(host, s) })
 }
 
 // Empty reports whether the list holds nothing.
-func (h *Hosts) Empty() bool { return !h.all && len(h.names)+len(h.below) == 0 }
+func (h *hostList) Empty() bool { return len(h.names)+len(h.below) == 0 }
 
 // list spells the entries, sorted.
-func (h *Hosts) list() []string {
+func (h *hostList) list() []string {
 	out := slices.Clone(h.names)
 	for _, s := range h.below {
 		out = append(out, "*"+s)
-	}
-	if h.all {
-		out = append(out, "*")
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// String spells the list in one form for all spellings that mean the same.
-func (h Hosts) String() string { return strings.Join(h.list(), ",") }
-
 // Allow is what a notice's own url may reach although it is private.
 type Allow struct {
-	hosts    Hosts
+	hosts    hostList
 	networks []netip.Prefix
 }
 

@@ -48,6 +48,10 @@ func (r *Route) urlMisfit(c *notice.Content) string {
 	if errors.As(r.CheckTarget(u, host), &blocked) {
 		return "may not be called: " + blocked.Text()
 	}
+	var held *HeadersError
+	if errors.As(r.CheckHeaders(OriginOf(u, host)), &held) {
+		return held.Text()
+	}
 	return ""
 }
 

@@ -156,8 +156,8 @@ type Route struct {
 	Secrets         []Secret
 	SignPer         SignPer // empty = what Signs says
 	Headers         []notice.Header
-	HeadersTo       Hosts // of KindNotice: the hosts that get Headers
-	Allow           Allow // what a notice target may reach although private
+	HeadersTo       Origins // of KindNotice: the origins that get Headers
+	Allow           Allow   // what a notice target may reach although private
 	HTTPSOnly       bool
 	Adopt           bool
 	CAFile          string

@@ -105,7 +105,7 @@ var deathReasons = func() []notice.Reason {
 	var out []notice.Reason
 	for _, r := range notice.Reasons {
 		switch r {
-		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonShutdown, notice.ReasonLease:
+		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonHeaders, notice.ReasonShutdown, notice.ReasonLease:
 		default:
 			out = append(out, r)
 		}

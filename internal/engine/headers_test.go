@@ -1,0 +1,129 @@
+package engine_test
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"notifier/internal/callback"
+	"notifier/internal/dispatch"
+	"notifier/internal/engine"
+	"notifier/internal/keys"
+	"notifier/internal/metrics"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// A notice that was scheduled before HEADERS_TO changed is not called and uses no attempt. When
+// the configuration allows its origin it is called with the headers, late because of them.
+func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
+	const key = "app1:a:b:1"
+	srv := redistest.Shared(t)
+	got := make(chan string, 8)
+	shop := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
+	defer shop.Close()
+	partition := keys.Partition{Prefix: "app1"}
+	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
+
+	// run runs an engine with this HEADERS_TO during step.
+	run := func(to string, step func(e *engine.Engine, m *metrics.Metrics)) {
+		t.Helper()
+		r := &route.Route{Name: "shops", Prefix: "app1", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder, Timeout: 10 * time.Second,
+			Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 8, HostConcurrency: 8, Headers: []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}}
+		var err error
+		if r.Allow, err = route.ParseAllow("127.0.0.0/8"); err != nil {
+			t.Fatal(err)
+		}
+		if r.HeadersTo, err = route.ParseOrigins(to); err != nil {
+			t.Fatal(err)
+		}
+		table, err := route.NewTable([]*route.Route{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := store.Open(store.Address{URL: srv.URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := callback.New(callback.Options{})
+		defer h.Close()
+		m := metrics.New(metrics.Options{Routes: table.All()})
+		e := engine.New(engine.Options{Conn: conn, Space: space, Routes: table, Handler: func(*route.Route) dispatch.Handler { return h }, Instance: t.Name(),
+			Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Metrics: m, Logger: zap.NewNop()})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		select {
+		case <-e.Subscribed():
+		case <-time.After(30 * time.Second):
+			t.Fatal("no subscription")
+		}
+		step(e, m)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		e.Close(context.WithoutCancel(ctx))
+		_ = conn.Close()
+	}
+
+	due := time.Now().Truncate(time.Millisecond)
+	req := store.Request{Key: key, Due: due, Content: notice.Content{URL: shop.URL + "/hook"}}
+	if _, err := store.New(store.Options{Client: srv.Client(), Space: space}).Schedule(t.Context(), partition, []store.Request{req}); err != nil {
+		t.Fatal(err)
+	}
+	run("127.0.0.1", func(e *engine.Engine, m *metrics.Metrics) {
+		shows(t, m, `notifier_attempt_reasons_total{outcome="deferred",reason="headers",route="shops"}`)
+		f, err := e.Find(t.Context(), key)
+		if err != nil || f.State != notice.Scheduled || f.AttemptsMade != 0 || len(f.Attempts) != 0 || f.Due.Sub(due).Abs() > 20*time.Second {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if wait := f.NextAttemptAt().Sub(f.Due); wait < time.Minute || wait > 15*time.Minute {
+			t.Errorf("the next attempt is %s after the due time", wait)
+		}
+	})
+	if len(got) > 0 {
+		t.Fatalf("it was called, with Authorization %q", <-got)
+	}
+
+	// The wait is over: the fraction of the score is the cause of the postponement.
+	score := srv.Client().ZScore(t.Context(), space.Shadow(partition), key).Val()
+	_, cause := math.Modf(score)
+	srv.Client().ZAdd(t.Context(), space.Shadow(partition), redis.Z{Score: float64(time.Now().UnixMilli()) + cause, Member: key})
+	run(shop.URL, func(_ *engine.Engine, m *metrics.Metrics) {
+		select {
+		case sent := <-got:
+			if sent != "Bearer abc" {
+				t.Errorf("Authorization %q", sent)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("it was not called")
+		}
+		shows(t, m, `notifier_lateness_seconds_count{held="headers",route="shops",`)
+	})
+}
+
+// shows waits until the metrics have a line that begins so and is not 0.
+func shows(t *testing.T, m *metrics.Metrics, series string) {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + `[^\n]* [1-9]`)
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // sleep: metrics send no signal
+		w := httptest.NewRecorder()
+		m.Page().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if line.MatchString(w.Body.String()) {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("no %s in\n%s", series, w.Body)
+		}
+	}
+}
