@@ -280,7 +280,7 @@ func (s *routeState) logBlocked(key string, err error) {
 // exchange sends one request and reads the answer, within the route's timeout. seen, if not nil, is shown the request before it is sent and the answer's
 // head.
 func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destination, tr *tracker, seen *Exchange) *facts {
-	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url}
+	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed}
 	end := s.deadline(ctx, tr.began)
 	c, err := s.call(n, to, s.now())
 	if err == nil {

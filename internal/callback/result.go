@@ -50,6 +50,7 @@ type facts struct {
 	cancelled bool
 	locked    int // how often the notice was put off by a lock
 	target    *url.URL
+	fixed     bool // target is the route's, not the notice's own
 	now       time.Time
 }
 
@@ -148,7 +149,8 @@ func redirectHint(f *facts) string {
 		return fmt.Sprintf("answered %d; redirects are not followed", f.status)
 	}
 	u, err := url.Parse(loc)
-	if err == nil && f.target != nil {
+	// A path that is relative to the address of a route would show that one, which is for operators only.
+	if err == nil && f.target != nil && (!f.fixed || u.Host != "" || strings.HasPrefix(u.Path, "/")) {
 		u = f.target.ResolveReference(u)
 	}
 	to := "(an address that cannot be read)"

@@ -395,7 +395,7 @@ func describe(rt *route.Route, whose string) string {
 func targetText(t route.Target) string {
 	switch t.Kind {
 	case route.KindFixed:
-		return redact(t.URL.String())
+		return origin(t.URL)
 	case route.KindList, route.KindStream:
 		return string(t.Kind) + ":" + t.Key
 	case route.KindNotice:

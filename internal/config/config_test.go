@@ -231,6 +231,8 @@ func TestProblems(t *testing.T) {
 		{"ROUTE_ORDERS_HEADERS=" + hidden, "entry 1 has no '='"},
 		{"ROUTE_ORDERS_HEADERS=webhook-id=" + hidden, "reserved"},
 		{"ROUTE_ORDERS_HEADERS=a=" + hidden + "\n", "NOTIFIER"}, // trimmed: right; see below
+		{"ROUTE_ORDERS_TARGET=https://merchant.example/%zz" + hidden, "NOTIFIER_ROUTE_ORDERS_TARGET"},
+		{"ROUTE_ORDERS_TARGET=htps://merchant.example/" + hidden, `="htps://merchant.example": `},
 		{"ROUTE_ORDERS_ALLOW=10.0.0.0/8", "for the target notice"},
 		{"ROUTE_ORDERS_ALLOW=10.0.0.0/33", "a network such as"},
 		{"ROUTE_ORDERS_ALLOW=*", "*.domain"},
@@ -348,7 +350,7 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{[]string{"ROUTES=orders,a,a_host", "ROUTE_A_PREFIX=a", "ROUTE_A_TARGET=notice", "ROUTE_A_HOST_PREFIX=b", "ROUTE_A_HOST_TARGET=notice"},
 			"would share the variable NOTIFIER_ROUTE_A_HOST_CONCURRENCY"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SECRET=" + secret}, "is for HTTP targets"},
-		{[]string{"ROUTE_ORDERS_TARGET=http://h/", "ROUTE_ORDERS_HTTPS_ONLY=true"}, "is not https"},
+		{[]string{"ROUTE_ORDERS_TARGET=http://h/" + hidden, "ROUTE_ORDERS_HTTPS_ONLY=true"}, "is not https"},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=authorization=" + hidden}, "NOTIFIER_ROUTE_ORDERS_HEADERS_TO: is missing"},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS_TO=shop.example"}, "there are no NOTIFIER_ROUTE_ORDERS_HEADERS"},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=shop.example/hook"},
@@ -486,7 +488,7 @@ func TestDescribe(t *testing.T) {
 	want := []string{
 		"redis redis://127.0.0.1:6379/0 (standalone), namespace notifier, as many shards as it has",
 		"durability: a call is answered with success once Redis has what it wrote in memory, so that a failover loses what the promoted replica had not received, and a crash of the machine what was not on disk",
-		"route orders: app1:trans to https://merchant.example/hook, 9 retries over 25h13m15s (15s,3m,10m,30m,30m,1h,2h,6h,15h ± 10 %), " +
+		"route orders: app1:trans to https://merchant.example, 9 retries over 25h13m15s (15s,3m,10m,30m,30m,1h,2h,6h,15h ± 10 %), " +
 			"acknowledged by 2xx within 10s, 64 at a time here and 16 to a host from all instances, unsigned",
 		"route q: app2 to list:todo, no retry, within 10s, 64 at a time",
 		"client shop: role operate, all keys",

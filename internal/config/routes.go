@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,7 +165,10 @@ func (rr *routeReader) place(c *Config) {
 
 // shownTarget is a target that could not be read, as far as it may be shown.
 func shownTarget(s string) string {
-	if strings.ContainsAny(s, "@?") {
+	if u, err := url.Parse(s); err == nil && u.Scheme != "" && u.Host != "" {
+		return origin(u)
+	}
+	if strings.ContainsAny(s, "@?") || strings.Contains(s, "//") {
 		return ""
 	}
 	return s
@@ -273,7 +277,7 @@ func (rr *routeReader) calls() {
 		}
 	}
 	if u := rt.Target.URL; rt.HTTPSOnly && u != nil && u.Scheme != "https" {
-		rr.bad("TARGET", redact(u.String()), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
+		rr.bad("TARGET", origin(u), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
 	}
 	if raw.Proxy != "" {
 		if rt.Proxy, err = route.ParseProxy(raw.Proxy); err != nil {

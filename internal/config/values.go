@@ -181,6 +181,9 @@ func redact(s string) string {
 	return text
 }
 
+// origin is a URL's scheme and host. Paths and queries of receivers are often their secrets.
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
 // names reads a comma-separated list of names, in lower case.
 func (r *reader) names(variable, s string) []string {
 	var out []string

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"notifier/internal/audit"
 	"notifier/internal/callback"
@@ -16,6 +17,7 @@ import (
 type testPage struct {
 	Key      string
 	Exchange callback.Exchange
+	Host     string // in place of the exchange, for a visitor who does not see everything
 	Level    level
 	Says     string
 	Next     string
@@ -24,7 +26,8 @@ type testPage struct {
 }
 
 // sendTest makes one signed call to where a notice goes, with a body that says that
-// it is a test, and shows it. The notice stays as it is.
+// it is a test, and shows it. The notice stays as it is. A visitor who does not see
+// everything is shown host and status: the route's address and headers are the operator's.
 func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	f, err := p.find(r, v)
 	if err != nil {
@@ -33,6 +36,10 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	rt := p.o.Routes.Prefix(f.Route)
 	if p.o.Probe == nil || rt == nil || rt.Target.Kind != route.KindFixed && rt.Target.Kind != route.KindNotice {
 		return failure{http.StatusConflict, "Notices of this route are not called for over HTTP, so no test can be sent."}
+	}
+	if wait, ok := p.tests.admit(v.Client, rt, p.now()); !ok {
+		setRetryAfter(w, wait)
+		return failure{http.StatusTooManyRequests, "Too many tests of this route by this client, nothing was sent. Try again in " + notice.Short(wait.Truncate(time.Second)+time.Second) + "."}
 	}
 	now := p.now().UTC()
 	key := rt.Prefix + strings.Repeat(":test", 4-len(strings.Split(rt.Prefix, ":")))
@@ -64,6 +71,10 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	}
 	page := testPage{Key: f.Key, Exchange: x, Level: wrong, Says: "The receiver did not acknowledge the test: " + cmp.Or(string(x.Result.Reason), string(x.Result.Outcome)) + ".",
 		Took: rough(x.Duration), Answer: answer(cmp.Or(x.ResponseBody, x.Result.Response), content)}
+	if !v.All() {
+		page.Exchange, page.Answer = callback.Exchange{Status: x.Status}, ""
+		page.Host = cmp.Or(p.hostOf(&f), "the receiver")
+	}
 	if x.Result.Outcome == notice.OutcomeDelivered {
 		page.Level, page.Says = fine, "The receiver acknowledged the test."
 	}

@@ -72,6 +72,7 @@ type Pages struct {
 	sampler   *sampler
 	examiner  *examiner
 	rendered  rendered
+	tests     testLimits
 	streams   atomic.Int64 // that are open
 	// noticeStreams are those of them that show a notice.
 	noticeStreams atomic.Int64
@@ -170,8 +171,12 @@ func (p *Pages) withinRate(w http.ResponseWriter, v Visitor) error {
 	if ok {
 		return nil
 	}
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	setRetryAfter(w, wait)
 	return failure{http.StatusTooManyRequests, "Too many requests by sign-ins and links of this client. Try again later."}
+}
+
+func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
 }
 
 // change serves a pattern that changes something: the request has to come from one
