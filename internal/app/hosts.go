@@ -13,7 +13,7 @@ const toldHosts = 64
 func hostFigures(states []callback.HostState) []fleet.HostFigures {
 	out := make([]fleet.HostFigures, len(states))
 	for i, s := range states {
-		out[i] = fleet.HostFigures{Prefix: s.Prefix, Host: s.Host, InFlight: s.InFlight, Slots: s.Slots, Slowed: s.Slowed, Waiting: int(s.Refused + 0.5),
+		out[i] = fleet.HostFigures{Prefix: s.Prefix, Host: s.Host, InFlight: s.InFlight, Slots: s.Slots, Slowed: s.Slowed,
 			Calls: s.Calls, Failed: s.Failed, MeanMS: s.Mean.Milliseconds()}
 		if s.Breaker != "closed" {
 			out[i].Breaker, out[i].RetryMS = s.Breaker, s.Until.UnixMilli()

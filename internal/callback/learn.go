@@ -182,8 +182,9 @@ func (l *limits) toPeers(h *host, now time.Time) *deferral {
 	if len(ids) == 0 {
 		return nil
 	}
-	return &deferral{Result: notice.DeferredResult(notice.ReasonBreaker, handedAfter,
-		h.name+" fails slowly here and answers another instance, which gets the notice"), ids: ids}
+	res := notice.DeferredResult(notice.ReasonBreaker, handedAfter, h.name+" fails slowly here and answers another instance, which gets the notice")
+	res.Host = h.name
+	return &deferral{Result: res, ids: ids}
 }
 
 // others are those among whom is the instance that makes the next try of a host

@@ -257,6 +257,7 @@ func (l *limits) allow(h *host, now time.Time) (done func(error), refused *defer
 	}
 	res := h.putOff(now, 1, notice.ReasonBreaker, h.until.Sub(now),
 		fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", h.name, breakerFailures))
+	res.Host = h.name
 	return nil, &deferral{res, theirs, l.tryName(h), nil}
 }
 

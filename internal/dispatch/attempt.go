@@ -74,7 +74,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	}
 	if q.remembers(&e) {
 		q.postpone(&e)
-	} else {
+	} else if !e.result.Unsent || e.result.Outcome != notice.OutcomeDeferred { // a call has ended
 		q.freedAt(e.result.Host)
 	}
 	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)

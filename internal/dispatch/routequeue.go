@@ -36,6 +36,7 @@ type routeQueue struct {
 	inHand    inHand
 	ahead     ahead
 	waiting   waiting
+	postponed postponed
 	closed    bool
 }
 

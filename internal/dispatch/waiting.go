@@ -40,6 +40,7 @@ type waiter struct {
 	shard int
 	score string // as the postponement wrote it
 	due   time.Time
+	until time.Time // when the postponement ends
 	host  string
 }
 
@@ -184,6 +185,7 @@ func (q *routeQueue) claimWaiting() bool {
 	c := call{source: notice.SourceSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(), send: q.claimPostponed,
 		scores: map[string]string{}, hosts: map[string]string{}}
 	for _, x := range list[:got] {
+		q.postponed.remove(x.until, notice.HeldBusy, x.host)
 		c.keys = append(c.keys, x.key)
 		c.scores[x.key], c.hosts[x.key] = x.score, x.host
 	}
@@ -254,26 +256,29 @@ func (q *routeQueue) postpone(e *finished) {
 	h.coming++
 }
 
-// rememberAll notes those of settled attempts that wait for their hosts.
+// rememberAll counts the settled attempts whose notices wait, and remembers those that wait
+// for slots of their hosts.
 func (q *routeQueue) rememberAll(list []finished, done []store.Settled) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.countPostponed(list, done, now)
 	if q.hosts == nil {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for i := range list {
 		if q.remembers(&list[i]) {
-			q.remembered(&list[i], done[i])
+			q.remembered(&list[i], done[i], now)
 		}
 	}
 }
 
-// remembered notes a postponement that was settled, as s answers. The caller holds mu.
-func (q *routeQueue) remembered(e *finished, s store.Settled) {
+// remembered notes a postponement that was settled by now, as s answers. The caller holds mu.
+func (q *routeQueue) remembered(e *finished, s store.Settled, now time.Time) {
 	h := q.waiting.host(e.result.Host)
 	h.coming--
 	if !q.closed && !s.Stale && s.Score != "" {
-		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, due: e.Claim.Due, host: e.result.Host})
+		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, due: e.Claim.Due, until: now.Add(e.After), host: e.result.Host})
 		q.checkWaiting()
 	}
 	q.waiting.tidy(e.result.Host)

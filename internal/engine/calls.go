@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -332,6 +333,9 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	if err != nil {
 		return metrics.Gauges{}, err
 	}
+	fctx, cancel := context.WithTimeout(ctx, time.Second)
+	list, unknown := e.Instances(fctx) // in a cluster its node may not answer, and the others do
+	cancel()
 	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), Subscribed: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
@@ -341,8 +345,16 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 		if r == nil {
 			continue // counted as orphaned
 		}
+		waiting := int64(fleet.Waiting(list, c.Prefix))
+		switch {
+		case unknown != nil:
+			waiting = -1
+		case c.Paused:
+			waiting += c.Overdue
+		}
 		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
-			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(), InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: e.waiting(r)})
+			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(), InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting,
+			HostsWaiting: e.waiting(r)})
 	}
 	return g, nil
 }

@@ -65,14 +65,21 @@ func (e *Engine) figures() []byte {
 	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true, Routes: map[string]fleet.RouteFigures{}}
 	// Roughly: what has not changed is not told again.
 	f.ClockMS = e.Fleet().ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()
+	hosts := map[string]map[string]int{}
 	for prefix, w := range running {
-		r := fleet.RouteFigures{InFlight: e.dispatch.InFlight(prefix), Work: w}
-		if r.InFlight > 0 || !w.None() {
+		waiting := e.dispatch.Waiting(prefix)
+		hosts[prefix] = waiting.Hosts
+		r := fleet.RouteFigures{InFlight: e.dispatch.InFlight(prefix), Waiting: waiting.By, Work: w}
+		if r.InFlight > 0 || len(r.Waiting) > 0 || !w.None() {
 			f.Routes[prefix] = r
 		}
 	}
 	if e.o.Hosts != nil {
 		f.Hosts = e.o.Hosts()
+	}
+	for i := range f.Hosts {
+		h := &f.Hosts[i]
+		h.Waiting = hosts[h.Prefix][h.Host]
 	}
 	return f.Encode()
 }

@@ -76,6 +76,74 @@ func TestFiguresOfAllInstances(t *testing.T) {
 	}
 }
 
+// waits is a handler that postpones all notices.
+type waits struct{}
+
+func (waits) Handle(context.Context, *route.Route, *notice.Notice) notice.Result {
+	r := notice.DeferredResult(notice.ReasonBreaker, time.Hour, "")
+	r.Host = "h:443"
+	return r
+}
+
+// Each of two instances reports all due notices that wait at both, and those of a paused route.
+func TestWaitingNoticesOfAllInstances(t *testing.T) {
+	srv := redistest.Start(t)
+	told := func(o *Options) {
+		o.Hosts = func() []fleet.HostFigures { return []fleet.HostFigures{{Prefix: "app1", Host: "h:443"}} }
+	}
+	both := []*world{start(t, srv, waits{}, told, testRoute("orders", "app1"), testRoute("other", "app2"))}
+	both = append(both, start(t, srv, waits{}, told, testRoute("orders", "app1"), testRoute("other", "app2")))
+	for _, w := range both {
+		eventually(t, "both live", func() bool { return w.Fleet().View().Living() == 2 })
+	}
+	if err := both[0].Pause(t.Context(), "app2"); err != nil {
+		t.Fatal(err)
+	}
+	const n = 40
+	var rs []store.Request
+	for i := range n {
+		rs = append(rs, store.Request{Key: fmt.Sprint("app1:a:b:", i), Delay: 20 * time.Millisecond})
+	}
+	for i := range 3 {
+		rs = append(rs, store.Request{Key: fmt.Sprint("app2:a:b:", i)})
+	}
+	for _, r := range both[0].ScheduleMany(t.Context(), rs) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for _, w := range both {
+		eventually(t, "the gauges count all that wait", func() bool {
+			g, err := w.Gauges(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := map[string]int64{}
+			for _, r := range g.Routes {
+				by[r.Route] = r.Waiting
+			}
+			return by["orders"] == n && by["other"] == 3
+		})
+	}
+	list, err := both[1].Instances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, shares := 0, 0
+	for _, i := range list {
+		f, _ := i.ReadFigures()
+		for _, h := range f.Hosts {
+			waiting += h.Waiting
+		}
+		if f.Routes["app1"].Waiting[notice.HeldBreaker] > 0 {
+			shares++
+		}
+	}
+	if waiting != n || shares != 2 {
+		t.Errorf("%d wait for the host, published by %d instances: %+v", waiting, shares, list)
+	}
+}
+
 // Not every Redis has all that the figures need; the one of the demo must.
 func TestTheEmulationKeepsFigures(t *testing.T) {
 	srv, err := embedded.StartEmulated()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"notifier/internal/metrics"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -31,7 +32,21 @@ type Figures struct {
 // RouteFigures are those of a route.
 type RouteFigures struct {
 	InFlight int `json:"f,omitempty"`
+	// Waiting is how many due notices it has postponed and not taken up again, by the cause.
+	Waiting map[notice.Held]int `json:"w,omitempty"`
 	metrics.Work
+}
+
+// Waiting is how many due notices of a route wait because instances have postponed them,
+// as these publish it.
+func Waiting(list []Instance, prefix string) (n int) {
+	for _, i := range list {
+		f, _ := i.ReadFigures()
+		for _, w := range f.Routes[prefix].Waiting {
+			n += w
+		}
+	}
+	return n
 }
 
 // HostFigures are those of a destination of a route.
@@ -42,7 +57,7 @@ type HostFigures struct {
 	RetryMS  int64  `json:"u,omitempty"` // Unix ms of the next try of an open breaker
 	InFlight int    `json:"f,omitempty"`
 	Slots    int    `json:"s,omitempty"` // that it may take here now; 0 = unlimited
-	Waiting  int    `json:"w,omitempty"` // notices put off within the last second or so, a second
+	Waiting  int    `json:"w,omitempty"` // due notices that it has postponed because of the host
 	Calls    int64  `json:"n,omitempty"` // within the last minute or two
 	Failed   int64  `json:"e,omitempty"` // of them
 	MeanMS   int64  `json:"ms,omitempty"`

@@ -41,7 +41,8 @@ type RouteGauges struct {
 	RepeatWindow, RepeatSetting time.Duration
 	InFlight                    int64 // in this process
 	Paused                      bool
-	Waiting                     int // hosts whose slots are all taken
+	Waiting                     int64 // due notices that wait for a limit, a host or the end of a pause, at all instances together; -1 = not known
+	HostsWaiting                int   // hosts whose slots are all taken
 }
 
 type observer struct {
@@ -69,7 +70,8 @@ var (
 	repeatDesc     = desc("notifier_repeat_window_seconds", "For how long after it was settled a notice is recognised when its schedule call is repeated.", "route")
 	repeatSetDesc  = desc("notifier_repeat_window_setting_seconds", "For how long it should be: NOTIFIER_REPEAT_WINDOW, or the retention if that is shorter.", "route")
 	inflightDesc   = desc("notifier_inflight", "Handlers that run in this process.", "route")
-	waitingDesc    = desc("notifier_hosts_waiting", "Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
+	waitingDesc    = desc("notifier_waiting", "Due notices that wait for a slot of their host, a rate, a breaker, their Redis or the end of a pause, at all instances together, as these publish it.", "route")
+	hostsDesc      = desc("notifier_hosts_waiting", "Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
 	pausedDesc     = desc("notifier_paused", "Whether the route is paused.", "route")
 )
 
@@ -114,7 +116,10 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
 			value(repeatDesc, r.RepeatWindow.Seconds(), r.Route), value(repeatSetDesc, r.RepeatSetting.Seconds(), r.Route),
 			value(inflightDesc, float64(r.InFlight), r.Route), value(pausedDesc, boolValue(r.Paused), r.Route),
-			value(waitingDesc, float64(r.Waiting), r.Route))
+			value(hostsDesc, float64(r.HostsWaiting), r.Route))
+		if r.Waiting >= 0 {
+			s = append(s, value(waitingDesc, float64(r.Waiting), r.Route))
+		}
 	}
 	return s
 }
@@ -136,7 +141,7 @@ type snapshot []prometheus.Metric
 // Describe promises the gauges, whether or not they could be had.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{upDesc, subscribedDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc,
-		pausedDesc, waitingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
+		pausedDesc, waitingDesc, hostsDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}
 }

@@ -42,7 +42,7 @@ func TestCounting(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (Gauges, error) {
 		return Gauges{Orphaned: 3, Subscribed: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5, InFlight: 1,
-			Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour}}}, nil
+			Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, HostsWaiting: 3}, {Route: "adopts", Waiting: -1}}}, nil
 	})
 	m.Scheduled("orders", 5)
 	m.BodiesLost("orders", 2)
@@ -98,11 +98,15 @@ func TestCounting(t *testing.T) {
 		`notifier_redis_up 1`, `notifier_subscribed 1`, `notifier_orphaned 3`,
 		`notifier_pending{route="orders"} 10`, `notifier_overdue{route="orders"} 2`, `notifier_dead{route="orders"} 4`,
 		`notifier_repeat_window_seconds{route="orders"} 90`, `notifier_repeat_window_setting_seconds{route="orders"} 3600`,
+		`notifier_waiting{route="orders"} 7`, `notifier_hosts_waiting{route="orders"} 3`,
 		`notifier_settled{route="orders"} 5`, `notifier_inflight{route="orders"} 1`, `notifier_paused{route="orders"} 1`,
 	} {
 		if !strings.Contains(page, "\n"+want+"\n") {
 			t.Errorf("no %s", want)
 		}
+	}
+	if strings.Contains(page, `notifier_waiting{route="adopts"}`) {
+		t.Error("what is not known is shown")
 	}
 	problems, err := testutil.GatherAndLint(m.gatherer(t.Context()))
 	if err != nil || len(problems) > 0 {

@@ -240,7 +240,8 @@ type Result struct {
 	// Push, if not nil, is handed to a list or stream by the settle itself.
 	Push *Push
 	// Host is the receiver's host, if the handler limits calls to each host: a call to it has
-	// ended, or, with the reason busy, all its slots here are taken.
+	// ended, or, if Unsent, the notice waits for it. With the reason busy all its slots here are
+	// taken.
 	Host string
 	// Unsent: no exchange began. Waited is how long the handler waited before the exchange.
 	Unsent bool

@@ -40,6 +40,7 @@ type card struct {
 	Configured           bool
 	Paused               bool
 	Pending, Overdue     int64
+	Waiting              int64
 	Dead                 int64
 	InFlight             int
 	Rate                 string
@@ -112,6 +113,20 @@ func (b *board) hour(prefixes []string, now time.Time) []metrics.Work {
 func (b *board) rate(prefix string, now time.Time) float64 {
 	since := now.Truncate(time.Minute).Add(-time.Minute)
 	return float64(b.work(prefix, 1, now).Attempts()) / now.Sub(since).Seconds()
+}
+
+// waiting is how many due notices of a route wait because instances have postponed them,
+// or because the route is paused.
+func (b *board) waiting(c store.Counts) (n int64) {
+	for _, i := range b.Instances {
+		for _, w := range i.Figures.Routes[c.Prefix].Waiting {
+			n += int64(w)
+		}
+	}
+	if c.Paused {
+		n += c.Overdue
+	}
+	return n
 }
 
 func (b *board) inFlight(prefix string) int {
@@ -188,7 +203,7 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 
 func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 	w := b.work(c.Prefix, recent, b.At)
-	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead, InFlight: b.inFlight(c.Prefix),
+	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.waiting(c), Dead: c.Dead, InFlight: b.inFlight(c.Prefix),
 		Rate: perSecond(b.rate(c.Prefix, b.At)), P50: "–", P99: "–", NextDue: p.stamp(c.NextDue), Level: fine, CSRF: v.CSRF}
 	if w.Late.Count() > 0 {
 		k.P50, k.P99 = rough(w.Late.Quantile(0.5)), rough(w.Late.Quantile(0.99))

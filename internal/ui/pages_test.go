@@ -26,17 +26,17 @@ func late(n int64) metrics.Work {
 // one tells nothing.
 func TestNowAddsUpAllInstances(t *testing.T) {
 	s := newSite(t)
-	other := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 4, Work: late(10)}},
-		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 1, Slots: 8, Calls: 10, Failed: 10, Breaker: "open", RetryMS: time.Now().Add(9 * time.Second).UnixMilli()}}}
-	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 3, Work: late(20)}},
-		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 2, Slots: 8, Calls: 30, Failed: 10}}},
+	other := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 4, Waiting: map[notice.Held]int{notice.HeldBreaker: 30, notice.HeldRate: 5}, Work: late(10)}},
+		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 1, Slots: 8, Waiting: 30, Calls: 10, Failed: 10, Breaker: "open", RetryMS: time.Now().Add(9 * time.Second).UnixMilli()}}}
+	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 3, Waiting: map[notice.Held]int{notice.HeldBreaker: 9}, Work: late(20)}},
+		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 2, Slots: 8, Waiting: 9, Calls: 30, Failed: 10}}},
 		fleet.Instance{ID: "b", State: fleet.Living, Figures: other.Encode(), About: fleet.About{Label: "web-2"}},
 		fleet.Instance{ID: "c", State: fleet.Silent, About: fleet.About{Label: "web-3"}})
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, 10*time.Minute+30*time.Second)
 	a := s.get("/ui/").is(200)
-	a.says("orders", "1 pending", "in flight 7", "Figures of 1 of the instances are missing or incomplete: web-3", "Instance web-3 is silent",
+	a.says("orders", "1 pending", "in flight 7", "waiting 44", "Figures of 1 of the instances are missing or incomplete: web-3", "Instance web-3 is silent",
 		"shop.example:443 does not answer", "20 of the last 40 calls failed", "30 attempts; none began more than 1 s late", "1 notice in the next hour")
-	s.get("/ui/destinations").is(200).says("shop.example:443 orders does not answer", "3 / 16", "50 %")
+	s.get("/ui/destinations").is(200).says("shop.example:443 orders does not answer", "3 / 16 39 40 50 %")
 }
 
 func TestNowSaysWhatIsLateAndWhatToPress(t *testing.T) {

@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+const (
+	// postponedStep is how exactly the ends of postponements are counted.
+	postponedStep = 250 * time.Millisecond
+	// maxPostponedHosts bounds the entries that name a host. Beyond it the host is left out.
+	maxPostponedHosts = 4096
+)
+
+// postponement is what postponed notices have in common.
+type postponement struct {
+	end  int64 // in steps, rounded up
+	held notice.Held
+	host string // empty = none, or not counted by host
+}
+
+// postponed counts the due notices that this instance has postponed, until their
+// postponements end or it claims them sooner. A notice that another instance claims or an
+// operator changes counts until its postponement ends. Its queue's mutex guards it.
+type postponed struct{ n map[postponement]int }
+
+func postponementOf(end time.Time, held notice.Held, host string) postponement {
+	return postponement{(end.UnixNano() + int64(postponedStep) - 1) / int64(postponedStep), held, host}
+}
+
+func (p *postponed) add(end time.Time, held notice.Held, host string) {
+	if p.n == nil {
+		p.n = map[postponement]int{}
+	}
+	x := postponementOf(end, held, host)
+	if p.n[x] == 0 && len(p.n) >= maxPostponedHosts {
+		if p.prune(time.Now()); len(p.n) >= maxPostponedHosts {
+			x.host = ""
+		}
+	}
+	p.n[x]++
+}
+
+// remove takes back an add.
+func (p *postponed) remove(end time.Time, held notice.Held, host string) {
+	x := postponementOf(end, held, host)
+	if p.n[x] == 0 {
+		x.host = ""
+	}
+	if p.n[x] > 1 {
+		p.n[x]--
+	} else {
+		delete(p.n, x)
+	}
+}
+
+// prune forgets the postponements that have ended.
+func (p *postponed) prune(now time.Time) {
+	at := now.UnixNano() / int64(postponedStep)
+	for x := range p.n {
+		if x.end <= at {
+			delete(p.n, x)
+		}
+	}
+}
+
+// Waiting is how many due notices wait because this instance has postponed them.
+type Waiting struct {
+	By    map[notice.Held]int // by the cause
+	Hosts map[string]int      // by the host that they wait for, as far as there is one
+}
+
+// Waiting returns the counts of a route.
+func (d *Dispatcher) Waiting(prefix string) Waiting {
+	w := Waiting{By: map[notice.Held]int{}, Hosts: map[string]int{}}
+	q := d.queues[prefix]
+	if q == nil {
+		return w
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.postponed.prune(time.Now())
+	for x, n := range q.postponed.n {
+		w.By[x.held] += n
+		if x.host != "" {
+			w.Hosts[x.host] += n
+		}
+	}
+	return w
+}
+
+// waitsFor reports whether a settled attempt leaves its notice due, and what the notice waits for.
+func (e *finished) waitsFor() (notice.Held, bool) {
+	held := notice.HeldBy(e.result.Reason)
+	return held, e.Ending == store.EndPostponed && held != notice.HeldNone && e.After > 0
+}
+
+// countPostponed counts those of settled attempts whose notices wait. The caller holds mu.
+func (q *routeQueue) countPostponed(list []finished, done []store.Settled, now time.Time) {
+	if q.closed {
+		return
+	}
+	for i := range list {
+		if held, ok := list[i].waitsFor(); ok && !done[i].Stale && done[i].Refused == "" {
+			q.postponed.add(now.Add(list[i].After), held, list[i].result.Host)
+		}
+	}
+}
