@@ -160,7 +160,7 @@ var texts = map[string]string{
 
 	"ROUTE_<NAME>_PREFIX": "The prefix of the route's keys: `app`, `app:module` or `app:module:type`. A key belongs to the route with the longest prefix that matches. Required.",
 	"ROUTE_<NAME>_TARGET": "Where its notices go: `https://…` (one address), `notice` (each notice brings its own `url`), `list:<key>` or `stream:<key>` (of the " +
-		"same Redis), or `log` (a line at level info for each, and nothing else). Required.",
+		"same Redis), or `log` (a line at level info for each, at any `NOTIFIER_LOG_LEVEL`, and nothing else). Required.",
 	"ROUTE_<NAME>_RETRY": "The ladder, which is the list of delays between attempts, or a preset, which sets ladder, acknowledgement and timeout together: see " +
 		"below. A notice may bring a ladder of its own, which then holds instead.",
 	"ROUTE_<NAME>_JITTER":  "The share of each delay by which it is made longer or shorter at random, 0 to 0.5.",

@@ -19,9 +19,14 @@ import (
 type logHandler struct{ logger *zap.Logger }
 
 // Handle writes one line, and returns once it is written: a line that waits would be
-// lost with the process, and its notice would be settled as delivered.
+// lost with the process, and its notice would be settled as delivered. The line is the
+// delivery, so it is written at any NOTIFIER_LOG_LEVEL: that setting chooses which
+// messages of the service are logged.
 func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) notice.Result {
-	h.logger.Info("notice", zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()), zap.Int("bytes", len(n.Body)))
+	if line := h.logger.Check(zap.ErrorLevel, "notice"); line != nil { // error is the highest setting
+		line.Level, line.Stack = zap.InfoLevel, ""
+		line.Write(zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()), zap.Int("bytes", len(n.Body)))
+	}
 	if err := h.logger.Sync(); err != nil {
 		return notice.RetryResult(notice.ReasonQueue, "the line was not written to the log: "+err.Error())
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"go.uber.org/zap"
@@ -24,6 +25,21 @@ func (l *heldLog) Sync() error {
 		_, _ = l.held.WriteTo(&l.written) // a buffer takes all
 	}
 	return l.err
+}
+
+// The line of a notice is its delivery: no level of the log leaves it out.
+func TestLogHandlerWritesAtAnyLevel(t *testing.T) {
+	for _, level := range []zapcore.Level{zap.DebugLevel, zap.InfoLevel, zap.WarnLevel, zap.ErrorLevel} {
+		out := &heldLog{}
+		l := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), out, level), zap.AddStacktrace(zap.ErrorLevel))
+		l.Info("another message")
+		res := logHandler{l}.Handle(t.Context(), testRoute("r", "app1"), &notice.Notice{Key: "app1:m:t:1"})
+		text := out.written.String()
+		if res.Outcome != notice.OutcomeDelivered || !strings.Contains(text, `"level":"info"`) || !strings.Contains(text, `"msg":"notice","key":"app1:m:t:1"`) ||
+			strings.Contains(text, "stacktrace") || strings.Contains(text, "another message") != (level <= zap.InfoLevel) {
+			t.Errorf("at level %s: %+v, written %q", level, res, text)
+		}
+	}
 }
 
 func TestLogHandlerDeliversOnceLineIsWritten(t *testing.T) {

@@ -98,8 +98,14 @@ func TestEachLineOfTheLogThroughAPipeIsJSON(t *testing.T) {
 // The line of a delivered notice is the delivery of a log route. It is in the log when the
 // API shows the notice as delivered, so that a kill does not lose it.
 func TestLogRouteDeliversOnceItsLineIsWritten(t *testing.T) {
+	for _, level := range []string{"info", "error"} {
+		t.Run(level, func(t *testing.T) { deliverToLog(t, level) })
+	}
+}
+
+func deliverToLog(t *testing.T, level string) {
 	db := newRedis(t)
-	s := launch(t, db.URL(), route("dev", "app1", "log"), []string{"NOTIFIER_LOG_LEVEL=info"})
+	s := launch(t, db.URL(), route("dev", "app1", "log"), []string{"NOTIFIER_LOG_LEVEL=" + level})
 	const key = "app1:m:t:1"
 	if _, err := s.api.Schedule(t.Context(), client.Request{Key: key, Body: []byte(`{"n":1}`)}); err != nil {
 		t.Fatal(err)
