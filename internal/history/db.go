@@ -66,6 +66,8 @@ type DB struct {
 	texts             texts
 	file              string // of SQLite
 
+	emptying logEmptying
+
 	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = it is not checked
 	mine  atomic.Pointer[Owner]                                // as owner answered last
 

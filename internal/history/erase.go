@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"notifier/internal/notice"
@@ -67,9 +69,33 @@ func (d *DB) Erase(ctx context.Context, x Erasure, until time.Time) (rows int64,
 	return rows, d.wrap("erase", err)
 }
 
+// logEmptying lets erasures share the emptying of SQLite's log: SQLite refuses a second one
+// at the same time at once, without waiting.
+type logEmptying struct {
+	begun atomic.Int64 // the number of the last one
+	mu    sync.Mutex
+	done  int64 // the number of the last one that succeeded
+}
+
 // emptyLog empties SQLite's log of writes, which has what was erased as it was
 // written. It waits for searches that read from it.
 func (d *DB) emptyLog(ctx context.Context) error {
+	e := &d.emptying
+	before := e.begun.Load()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.done > before { // it began after the caller's rows were deleted
+		return nil
+	}
+	this := e.begun.Add(1)
+	if err := d.truncateLog(ctx); err != nil {
+		return err
+	}
+	e.done = this
+	return nil
+}
+
+func (d *DB) truncateLog(ctx context.Context) error {
 	var busy, pages, moved int
 	if err := d.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
 		return err

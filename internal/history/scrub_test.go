@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,40 @@ func traces(t *testing.T, file, word string) (n int) {
 
 // What was erased is not in the bytes of SQLite's files either: not where a row
 // was, nor where the tree's pages had it before they were split, nor in the log.
+// Erasures at the same time were answered with 503: SQLite refuses a second emptying of its log
+// at once. And what each has erased is gone when it returns.
+func TestErasuresAtTheSameTimeSucceed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history.db")
+	d := open(t, Options{URL: "sqlite://" + file})
+	const n = 120
+	key := func(i int) string { return fmt.Sprintf("app1:orders:paid:kunde-%d", i) }
+	var list []store.Ended
+	for i := range n {
+		list = append(list, ended(i, func(e *store.Ended) { e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"geheim-%d-"}`, i) }))
+	}
+	write(t, d, rowsOf(BodiesKeep, list...))
+	if traces(t, file, "geheim-7-") == 0 {
+		t.Fatal("there is nothing to find: the test shows nothing")
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			x, until := Erasure{Key: key(i)}, noon.Add(24*time.Hour)
+			if err := d.Refuse(t.Context(), x, until); err != nil {
+				t.Error(err)
+			}
+			if got, err := d.Erase(t.Context(), x, until); err != nil || got != 1 {
+				t.Errorf("%s: %d rows, %v", key(i), got, err)
+				return
+			}
+			if m := traces(t, file, fmt.Sprintf("geheim-%d-", i)); m > 0 {
+				t.Errorf("%s stands %d times in the files", key(i), m)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
