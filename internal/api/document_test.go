@@ -122,7 +122,7 @@ func provoke() map[string]map[int]call {
 			409: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","id":"other"}`},
 			422: {path: "/v1/replays", body: `{}`}, 403: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","prefix":"app2"}`, token: "token-of-one"}},
 		"replays": {200: {path: "/v1/replays"}, 400: {path: "/v1/replays?%zz"}, 422: {path: "/v1/replays?x=1"}},
-		"showReplay": {200: {path: "/v1/replays/rpl_runs"}, 400: {path: "/v1/replays/rpl_runs?%zz"}, 404: {path: "/v1/replays/rpl_none"},
+		"showReplay": {200: {path: "/v1/replays/rpl_runs"}, 400: {path: "/v1/replays/rpl_runs?%zz"}, 404: {path: "/v1/replays/rpl_none"}, 409: {path: "/v1/replays/rpl_both"},
 			422: {path: "/v1/replays/rpl_runs?x=1"}},
 		"stopReplay": {200: {path: "/v1/replays/rpl_stopped"}, 404: {path: "/v1/replays/rpl_runs", token: "token-of-one"}, 409: {path: "/v1/replays/rpl_done"},
 			422: {path: "/v1/replays/rpl_runs?x=1"}},

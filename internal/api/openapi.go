@@ -87,7 +87,7 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 	for _, segment := range op.segments {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.", "id": "The id of the replay or link."}[name]
+			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.", "id": "The id of the link, or of the replay; client:id if several clients have a replay of that id."}[name]
 			h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: about,
 				Schema: &huma.Schema{Type: huma.TypeString}})
 		}

@@ -129,7 +129,7 @@ func (a *api) operations() []operation {
 		{access.Read, call{method: "GET", path: "/v1/replays", id: "replays", summary: "List the replays",
 			about: "With their progress; what was not touched for 30 days is forgotten.", answer: Replays{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.replays}},
 		{access.Read, call{method: "GET", path: "/v1/replays/{id}", id: "showReplay", summary: "Read a replay with its progress", answer: Replay{}, ok: []int{ok},
-			fails: []int{badRequest, notFound, unprocessable, down}, serve: a.showReplay}},
+			fails: []int{badRequest, notFound, conflict, unprocessable, down}, serve: a.showReplay}},
 		{access.Operate, call{method: "DELETE", path: "/v1/replays/{id}", id: "stopReplay", summary: "Stop a replay",
 			about:  "It can be resumed. What is scheduled already, up to a second of it, still goes out. 409 if it is over.",
 			answer: Replay{}, ok: []int{ok}, fails: plain, serve: a.stopReplay}},

@@ -26,8 +26,9 @@ type Replayer interface {
 	MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error)
 	// Replays lists at most n, the latest first, of those within a prefix.
 	Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error)
-	Replay(ctx context.Context, id string) (r history.Replay, ok bool, err error)
-	// StopReplay and ResumeReplay report whether they have changed anything.
+	// FindReplays returns the caller's replay of a name, or at most two of other clients.
+	FindReplays(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error)
+	// By their ID, StopReplay and ResumeReplay report whether they have changed anything.
 	StopReplay(ctx context.Context, id string) (ok bool, err error)
 	ResumeReplay(ctx context.Context, id string) (ok bool, err error)
 }
@@ -46,7 +47,7 @@ type ReplayRequest struct {
 	Host    string   `json:"host,omitempty" doc:"The host that was called." example:"shop.example"`
 	Outcome []string `json:"outcome,omitempty" enum:"delivered,dead" doc:"What its last ending was; both if absent. What was cancelled or replaced is never sent."`
 	Rate    string   `json:"rate,omitempty" doc:"How many are scheduled in a second, a minute or an hour; 50/s if absent." example:"50/s"`
-	ID      string   `json:"id,omitempty" maxLength:"64" doc:"Names it, in letters, digits, - and _, so that the call may be repeated: the same id and content again is answered with 200 and the replay that there is, another content with 409. If absent each call makes a replay." example:"shop-outage-1117"`
+	ID      string   `json:"id,omitempty" maxLength:"64" doc:"Names it, in letters, digits, - and _, so that the call may be repeated; each client has ids of its own: the same id and content again is answered with 200 and the replay that there is, another content with 409. If absent each call makes a replay." example:"shop-outage-1117"`
 	NewIDs  bool     `json:"new_ids,omitempty" doc:"true: each gets a new webhook-id, so that receivers do not take it for one that they have."`
 	DryRun  bool     `json:"dry_run,omitempty" doc:"true: count and send nothing."`
 }
@@ -90,7 +91,7 @@ type Replays struct {
 
 func viewReplay(r *history.Replay) Replay {
 	made, changed := stamp(r.Made), stamp(r.Changed)
-	v := Replay{ID: r.ID, State: string(r.State), Reason: r.Reason, Client: r.Client, Since: stamp(r.Since), Until: stamp(r.Until), Prefix: r.Prefix, Host: r.Host,
+	v := Replay{ID: r.Name, State: string(r.State), Reason: r.Reason, Client: r.Client, Since: stamp(r.Since), Until: stamp(r.Until), Prefix: r.Prefix, Host: r.Host,
 		Outcome: []string{}, Rate: spellRate(r.Rate), NewIDs: r.NewIDs, Refused: map[string]int64{}, Total: r.Total, Skipped: map[string]int64{},
 		CreatedAt: &made, ChangedAt: &changed}
 	for _, o := range r.Outcomes {
@@ -115,7 +116,7 @@ func viewReplay(r *history.Replay) Replay {
 	return v
 }
 
-// replayNames are the ids that callers may give.
+// replayNames are the ids that callers may give. They hold no colon: see theReplay.
 var replayNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func spellRate(perSecond float64) string {
@@ -133,13 +134,14 @@ func spellRate(perSecond float64) string {
 // makeReplay serves POST /v1/replays.
 func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error {
 	var f faults
-	x := &history.Replay{ID: history.NewReplayID(), Client: at.Name, ReplayAbout: history.ReplayAbout{Rate: defaultReplayRate}}
+	id := history.NewReplayID()
+	x := &history.Replay{ID: id, Name: id, Client: at.Name, ReplayAbout: history.ReplayAbout{Rate: defaultReplayRate}}
 	dry := false
 	err := a.fields(w, r, []string{"id", "since", "until", "prefix", "host", "outcome", "rate", "new_ids", "dry_run"}, &f, func(name, loc string, raw []byte) {
 		switch name {
 		case "id":
-			if x.ID = stringField(&f, loc, raw); !replayNames.MatchString(x.ID) {
-				f.add(loc, clip(x.ID, 100), "want up to 64 letters, digits, - and _")
+			if x.Name = stringField(&f, loc, raw); !replayNames.MatchString(x.Name) {
+				f.add(loc, clip(x.Name, 100), "want up to 64 letters, digits, - and _")
 			}
 		case "since":
 			x.Since = instantField(&f, loc, raw)
@@ -201,13 +203,13 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 	refused := errors.Is(err, replay.ErrEmpty) || errors.Is(err, replay.ErrLarge) || errors.Is(err, replay.ErrOther) || errors.Is(err, history.ErrSlow)
 	if known := err == nil && plan.Known; !dry && !refused && !known {
 		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s",
-			x.ID, notice.Count(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
+			x.Name, notice.Count(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
 	}
 	switch {
 	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
 		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
 	case errors.Is(err, replay.ErrOther):
-		return problem(http.StatusConflict, "there is a replay with the id %s that was asked for in other words; take another id", x.ID)
+		return problem(http.StatusConflict, "this client has a replay with the id %s that was asked for in other words; take another id", x.Name)
 	case err != nil:
 		return a.replayProblem(err)
 	}
@@ -257,19 +259,26 @@ func (a *api) replays(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// theReplay reads the one that a path names, if it lies within the caller's scope.
+// theReplay reads the one that a path names by id, or by client:id, if it lies within the
+// caller's scope. Ids are each client's own, and the caller's goes before those of others.
 func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 	if a.replayer == nil {
 		return history.Replay{}, noHistory()
 	}
-	x, ok, err := a.replayer.Replay(r.Context(), at.param)
+	q := history.ReplayQuery{Name: at.param, Prefix: at.Prefix, Caller: at.Name}
+	if client, name, named := strings.Cut(at.param, ":"); named {
+		q.Name, q.Whose = name, &client
+	}
+	list, err := a.replayer.FindReplays(r.Context(), q)
 	switch {
 	case err != nil:
-		return x, a.replayProblem(err)
-	case !ok || !at.Owns(x.Prefix):
-		return x, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten", clip(at.param, 60))
+		return history.Replay{}, a.replayProblem(err)
+	case len(list) == 0:
+		return history.Replay{}, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten", clip(at.param, 60))
+	case len(list) > 1:
+		return history.Replay{}, problem(http.StatusConflict, "several clients have a replay with the id %s; want the client's name before it: %s:%s", q.Name, list[0].Client, q.Name)
 	}
-	return x, nil
+	return list[0], nil
 }
 
 // showReplay serves GET /v1/replays/{id}.
@@ -308,7 +317,7 @@ func (a *api) switchReplay(w http.ResponseWriter, r *http.Request, at site, acti
 	}
 	changed, err := do(r.Context(), x.ID)
 	if changed || err != nil {
-		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.ID}, err)
+		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.Name}, err)
 	}
 	if err != nil {
 		return a.replayProblem(err)

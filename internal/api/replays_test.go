@@ -30,11 +30,11 @@ func (x *replayer) answer(ctx context.Context) error {
 }
 
 func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
-	if r.ID == "known" && !dry {
-		old, _, err := x.Replay(ctx, "rpl_runs")
+	if r.Name == "known" && !dry {
+		old, _, err := x.one(ctx, "rpl_runs")
 		return &replay.Plan{Replay: &old, Known: true}, err
 	}
-	if r.ID == "other" && !dry {
+	if r.Name == "other" && !dry {
 		return nil, replay.ErrOther
 	}
 	x.asked, x.dry = append(x.asked, r), append(x.dry, dry)
@@ -43,13 +43,24 @@ func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) 
 }
 
 func (x *replayer) Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error) {
-	r, _, err := x.Replay(ctx, "rpl_runs")
+	r, _, err := x.one(ctx, "rpl_runs")
 	return []history.Replay{r}, err
 }
 
-func (x *replayer) Replay(ctx context.Context, id string) (r history.Replay, ok bool, err error) {
-	state := map[string]history.ReplayState{"rpl_runs": history.ReplayRunning, "rpl_stopped": history.ReplayStopped, "rpl_done": history.ReplayDone}[id]
-	return history.Replay{ID: id, State: state, Total: 10, Counts: map[string]int64{"sent": 3, "pending": 2}, Made: friday, Changed: friday,
+func (x *replayer) FindReplays(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error) {
+	r, ok, err := x.one(ctx, q.Name)
+	if !ok || err != nil || q.Prefix != "" {
+		return nil, err
+	}
+	if q.Name == "rpl_both" { // two clients gave it
+		return []history.Replay{r, r}, nil
+	}
+	return []history.Replay{r}, nil
+}
+
+func (x *replayer) one(ctx context.Context, id string) (r history.Replay, ok bool, err error) {
+	state := map[string]history.ReplayState{"rpl_runs": history.ReplayRunning, "rpl_both": history.ReplayRunning, "rpl_stopped": history.ReplayStopped, "rpl_done": history.ReplayDone}[id]
+	return history.Replay{ID: id, Name: id, State: state, Total: 10, Counts: map[string]int64{"sent": 3, "pending": 2}, Made: friday, Changed: friday,
 		ReplayAbout: history.ReplayAbout{Rate: 10. / 60, Since: friday, Until: friday, Outcomes: []notice.Ending{notice.EndDead}}}, state != "", x.answer(ctx)
 }
 
@@ -103,7 +114,7 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 	if len(x.asked) != 3 {
 		t.Errorf("%d were asked for", len(x.asked))
 	}
-	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"shop-1_A"}`).is(201); x.asked[3].ID != "shop-1_A" || !strings.Contains(a.raw, `"id":"shop-1_A"`) {
+	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"shop-1_A"}`).is(201); x.asked[3].Name != "shop-1_A" || x.asked[3].ID == "shop-1_A" || !strings.Contains(a.raw, `"id":"shop-1_A"`) {
 		t.Error(a.raw)
 	}
 	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"known"}`).is(200); !strings.Contains(a.raw, `"sent":3`) {
@@ -134,5 +145,47 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 	a = all.do("GET", "/v1/audit", "").is(200)
 	if strings.Count(a.raw, `"action":"replay"`) != 3 || !strings.Contains(a.raw, "7 notices that ended since 2026-11-20T00:00:00Z") {
 		t.Error(a.raw)
+	}
+}
+
+// named has replays of one name that several clients made.
+type named struct {
+	*replayer
+	makers []string
+	got    history.ReplayQuery
+}
+
+func (x *named) FindReplays(ctx context.Context, q history.ReplayQuery) (list []history.Replay, err error) {
+	x.got = q
+	for _, client := range x.makers {
+		r, _, err := x.one(ctx, "rpl_runs")
+		if err != nil {
+			return nil, err
+		}
+		if r.Client = client; client == q.Caller {
+			return []history.Replay{r}, nil
+		}
+		if q.Whose == nil || *q.Whose == client {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+// An id is its client's own: whoever sees the replays of several says whose is meant.
+func TestReplayOfAnotherClientIsNamed(t *testing.T) {
+	var x *named
+	b := newBench(t, withClients, func(o *api.Options) {
+		x = &named{replayer: &replayer{Engine: o.Engine}, makers: []string{"one", "two"}}
+		o.Replayer = x
+	}).as("token-of-all")
+	b.do("GET", "/v1/replays/rpl_runs", "").is(409).says("several clients", "one:rpl_runs")
+	b.do("GET", "/v1/replays/two:rpl_runs", "").is(200).says(`"client":"two"`, `"id":"rpl_runs"`)
+	b.do("GET", "/v1/replays/all:rpl_runs", "").is(404)
+	x.makers = append(x.makers, "all")
+	b.do("GET", "/v1/replays/rpl_runs", "").is(200).says(`"client":"all"`)
+	b.as("token-of-one").do("GET", "/v1/replays/two:rpl_runs", "")
+	if x.got.Prefix != "app1" || x.got.Caller != "one" {
+		t.Errorf("a client with a prefix asks for %+v", x.got)
 	}
 }

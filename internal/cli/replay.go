@@ -29,7 +29,8 @@ service goes on by itself if this command ends (--detach: at once). --dry-run on
 and tells what would go to another host than it went.
 
 With an ID it shows how far a replay is, --stop stops it, --resume lets it go on where it
-was stopped. Without anything it lists the replays of the last 30 days.`,
+was stopped. Without anything it lists the replays of the last 30 days. Where several
+clients have given the same id, CLIENT:ID names one.`,
 		Example: `  notifier replay --since 2026-11-17T12:00:00Z --until 2026-11-17T18:00:00Z --host shop.example --dry-run
   notifier replay --since 6h --prefix app1:orders --outcome dead --rate 20/s
   notifier replay rpl_5xkq7n4m2v6t3w8y9z0a --stop

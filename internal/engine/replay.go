@@ -46,12 +46,13 @@ func (e *Engine) Replays(ctx context.Context, prefix string, n int) ([]history.R
 	return list, nil
 }
 
-// Replay reads one; ok is false if there is none of that id.
-func (e *Engine) Replay(ctx context.Context, id string) (r history.Replay, ok bool, err error) {
-	if r, ok, err = e.o.History.DB.Replay(ctx, id); ok {
-		e.progress(ctx, &r)
+// FindReplays returns the caller's replay of a name, or at most two of other clients.
+func (e *Engine) FindReplays(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error) {
+	list, err := e.o.History.DB.FindReplays(ctx, q)
+	for i := range list {
+		e.progress(ctx, &list[i])
 	}
-	return r, ok, err
+	return list, err
 }
 
 // progress counts what came of a replay's items by now: the database knows it a

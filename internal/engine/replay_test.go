@@ -67,16 +67,22 @@ func (w *world) replay(t *testing.T, r *history.Replay, dry bool) *replay.Plan {
 	return p
 }
 
+// readReplay reads the replay of a name.
+func (w *world) readReplay(t *testing.T, name string) history.Replay {
+	t.Helper()
+	list, err := w.FindReplays(t.Context(), history.ReplayQuery{Name: name})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d replays are named %s, %v", len(list), name, err)
+	}
+	return list[0]
+}
+
 // over waits until a replay is.
 func (w *world) over(t *testing.T, id string) history.Replay {
 	t.Helper()
 	var r history.Replay
 	eventually(t, "the replay is over", func() bool {
-		var ok bool
-		var err error
-		if r, ok, err = w.Replay(t.Context(), id); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		r = w.readReplay(t, id)
 		return r.State != history.ReplayRunning
 	})
 	return r
@@ -263,8 +269,7 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 		rowsOf(t, d, history.Query{}, n)
 		p := w.replay(t, asked(func(r *history.Replay) { r.Rate = 10 }), false)
 		eventually(t, "it has begun", func() bool {
-			r, _, err := w.Replay(t.Context(), p.ID)
-			return err == nil && r.Counts[store.ReplaySent] > 0
+			return w.readReplay(t, p.ID).Counts[store.ReplaySent] > 0
 		})
 		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -323,7 +328,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 		since := time.Now().Add(-time.Hour)
 		call := func(change func(r *history.Replay)) (*replay.Plan, error) {
 			return w.MakeReplay(t.Context(), asked(func(r *history.Replay) {
-				if r.ID, r.Since = "mine", since; change != nil {
+				if r.Name, r.Since = "mine", since; change != nil {
 					change(r)
 				}
 			}), false)
@@ -334,7 +339,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 			wg.Go(func() {
 				p, err := call(nil)
 				switch {
-				case err != nil || p.ID != "mine" || p.Total != n:
+				case err != nil || p.Name != "mine" || p.Total != n:
 					t.Errorf("%+v, %v", p, err)
 				case p.Known:
 					known.Add(1)
@@ -373,6 +378,10 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 		}
 		if list, err := w.Replays(t.Context(), "", 10); err != nil || len(list) != 1 {
 			t.Errorf("%+v, %v", list, err)
+		}
+		// Another client's id is another id.
+		if p, err := call(func(r *history.Replay) { r.Client = "other" }); err != nil || p.Known || p.ID == "mine" {
+			t.Errorf("of another client: %+v, %v", p, err)
 		}
 	})
 }

@@ -32,8 +32,8 @@ func TestMigrationEndsReplays(t *testing.T) {
 	stopped, running := a.replay(t, asked(slowly), false), a.replay(t, asked(slowly), false)
 	for _, p := range []string{stopped.ID, running.ID} {
 		eventually(t, "the replay has begun", func() bool {
-			r, _, err := a.Replay(t.Context(), p)
-			return err == nil && r.Counts[store.ReplaySent]+r.Counts["pending"] > 0
+			r := a.readReplay(t, p)
+			return r.Counts[store.ReplaySent]+r.Counts["pending"] > 0
 		})
 	}
 	if ok, err := a.StopReplay(t.Context(), stopped.ID); err != nil || !ok {

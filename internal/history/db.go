@@ -233,7 +233,7 @@ func (d *DB) ping(ctx context.Context) error {
 }
 
 // Newest is the schema's version that this program writes.
-const Newest = 5
+const Newest = 6
 
 // Version is the schema's version in the database; zero = there is none yet. It
 // changes nothing.

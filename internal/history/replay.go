@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -28,7 +29,10 @@ const (
 
 // Replay is what was asked to be sent again, and how far that is.
 type Replay struct {
-	ID     string
+	ID string // unique
+	// Name is the id that the client gave, or ID. It is unique for each client, and others see
+	// it as the replay's id.
+	Name   string
 	State  ReplayState
 	Reason string // why it failed
 	Client string // who made it
@@ -61,8 +65,8 @@ type ReplayAbout struct {
 // NewReplayID is an id that no other replay has.
 func NewReplayID() string { return "rpl_" + strings.ToLower(rand.Text()[:20]) }
 
-// Mark names a replay in Redis. An id that a caller gave may come again when the
-// replay has been forgotten, before Redis has forgotten how far it had got.
+// Mark names a replay in Redis. An ID of the version before, which a caller gave, may come again
+// when the replay has been forgotten, before Redis has forgotten how far it had got.
 func (r *Replay) Mark() string { return fmt.Sprintf("%s:%d", r.ID, r.Made.UnixMilli()) }
 
 // Same reports whether two replays were asked for in the same words. The number of
@@ -185,8 +189,8 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 }
 
 // AddReplay keeps a replay with its notices, which it numbers in their order. What
-// is erased meanwhile is not among them. Its error is ErrReplayKnown if there is a
-// replay of this id already.
+// is erased meanwhile is not among them. Its error is ErrReplayKnown if the
+// client has a replay of this name already.
 func (d *DB) AddReplay(ctx context.Context, r *Replay, list []Choice) error {
 	ctx, cancel := context.WithTimeout(ctx, chooseTimeout)
 	defer cancel()
@@ -215,11 +219,12 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 	if err != nil {
 		return err
 	}
+	r.Name = cmp.Or(r.Name, r.ID)
 	r.State, r.Total = ReplayRunning, int64(len(list))
 	var made, changed moment
-	if err := tx.QueryRowContext(ctx, d.marks(`INSERT INTO history_replays (id, state, reason, client, prefix, host, about, total, done, counts, made, changed, driver, lease)
-		VALUES (?, ?, '', ?, ?, ?, ?, ?, 0, '{}', `+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") ON CONFLICT (id) DO NOTHING RETURNING made, changed"),
-		r.ID, string(r.State), r.Client, r.Prefix, r.Host, string(about), r.Total).Scan(&made, &changed); err != nil {
+	if err := tx.QueryRowContext(ctx, d.marks(`INSERT INTO history_replays (id, name, state, reason, client, prefix, host, about, total, done, counts, made, changed, driver, lease)
+		VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, 0, '{}', `+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") ON CONFLICT (client, name) WHERE name <> '' DO NOTHING RETURNING made, changed"),
+		r.ID, r.Name, string(r.State), r.Client, r.Prefix, r.Host, string(about), r.Total).Scan(&made, &changed); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrReplayKnown
 		}

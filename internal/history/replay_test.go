@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -239,6 +240,77 @@ func TestWhatIsErasedIsTakenOutOfReplays(t *testing.T) {
 		}
 		if x, _, err := d.Replay(t.Context(), "rpl_2"); err != nil || strings.Contains(x.Host, "other") {
 			t.Errorf("%+v, %v", x, err)
+		}
+	})
+}
+
+// A client learns nothing of the ids that other clients gave.
+func TestReplayNamesAreEachClientsOwn(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url})
+		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil)))
+		about := ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 50}
+		_, choices := chosen(t, d, &Replay{ReplayAbout: about})
+		add := func(id, client, prefix string) error {
+			return d.AddReplay(t.Context(), &Replay{ID: id, Name: "nightly", Client: client, Prefix: prefix, ReplayAbout: about}, choices)
+		}
+		for _, err := range []error{add("rpl_1", "one", "app1"), add("rpl_2", "two", "app2"), add("rpl_3", "", "")} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := add("rpl_4", "one", "app1"); !errors.Is(err, ErrReplayKnown) {
+			t.Errorf("the same client again: %v", err)
+		}
+		whose := func(s string) *string { return &s }
+		for _, v := range []struct {
+			q    ReplayQuery
+			want string // IDs
+		}{
+			{ReplayQuery{Caller: "one", Prefix: "app1"}, "rpl_1"},
+			{ReplayQuery{Caller: "two", Prefix: "app2"}, "rpl_2"},
+			{ReplayQuery{Caller: "three", Prefix: "app3"}, ""},
+			{ReplayQuery{Caller: "two", Prefix: "app2", Whose: whose("one")}, ""},
+			{ReplayQuery{Caller: "other", Prefix: "app1"}, "rpl_1"}, // within the same prefix
+			{ReplayQuery{Caller: "two"}, "rpl_2"},
+			{ReplayQuery{Caller: "all", Whose: whose("one")}, "rpl_1"},
+			{ReplayQuery{Caller: "all", Whose: whose("")}, "rpl_3"},
+		} {
+			v.q.Name = "nightly"
+			list, err := d.FindReplays(t.Context(), v.q)
+			got := ""
+			for _, r := range list {
+				got += r.ID
+			}
+			if err != nil || got != v.want {
+				t.Errorf("%+v: %q, %v; want %q", v.q, got, err, v.want)
+			}
+		}
+		if list, err := d.FindReplays(t.Context(), ReplayQuery{Name: "nightly", Caller: "all"}); err != nil || len(list) != 2 {
+			t.Errorf("of several clients: %d, %v", len(list), err)
+		}
+	})
+}
+
+// Replays that the version before made keep their ids, which are unique.
+func TestReplaysOfTheVersionBeforeAreFound(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url})
+		if err := d.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		about := ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 50}
+		for _, id := range []string{"old", "older"} {
+			if err := d.AddReplay(t.Context(), &Replay{ID: id, Client: "one", ReplayAbout: about}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.run(t.Context(), "UPDATE history_replays SET name = ''"); err != nil { // as that version writes them beside this one
+			t.Fatal(err)
+		}
+		list, err := d.FindReplays(t.Context(), ReplayQuery{Name: "old", Caller: "one"})
+		if err != nil || len(list) != 1 || list[0].ID != "old" || list[0].Name != "old" {
+			t.Errorf("%+v, %v", list, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -13,15 +14,16 @@ import (
 // replayKept is how long a replay is known after its last change.
 const replayKept = 30 * 24 * time.Hour
 
-const replayColumns = "id, state, reason, client, prefix, host, about, total, done, counts, made, changed"
+const replayColumns = "id, name, state, reason, client, prefix, host, about, total, done, counts, made, changed"
 
 func scanReplay(scan func(...any) error) (Replay, error) {
 	var r Replay
 	var about, counts string
 	var made, changed moment
-	if err := scan(&r.ID, &r.State, &r.Reason, &r.Client, &r.Prefix, &r.Host, &about, &r.Total, &r.Done, &counts, &made, &changed); err != nil {
+	if err := scan(&r.ID, &r.Name, &r.State, &r.Reason, &r.Client, &r.Prefix, &r.Host, &about, &r.Total, &r.Done, &counts, &made, &changed); err != nil {
 		return Replay{}, err
 	}
+	r.Name = cmp.Or(r.Name, r.ID)
 	r.Made, r.Changed = made.Time, changed.Time
 	if json.Unmarshal([]byte(about), &r.ReplayAbout) != nil || json.Unmarshal([]byte(counts), &r.Counts) != nil {
 		// One such row must not hide the others. Its shards are 0, so it is never driven.
@@ -38,13 +40,51 @@ func (d *DB) Replays(ctx context.Context, prefix string, n int) ([]Replay, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
-	text := "SELECT " + replayColumns + " FROM history_replays"
-	var args []any
-	if prefix != "" {
-		text += " WHERE prefix = ? OR substr(prefix, 1, ?) = ?"
-		args = []any{prefix, len(prefix) + 1, prefix + ":"}
+	within, args := replaysWithin(prefix)
+	return d.replays(ctx, fmt.Sprintf("WHERE %s ORDER BY made DESC, id LIMIT %d", within, n), args...)
+}
+
+// replaysWithin is the condition on replays whose prefix is the given one or lies under it.
+func replaysWithin(prefix string) (condition string, args []any) {
+	if prefix == "" {
+		return "1 = 1", nil
 	}
-	rows, err := d.db.QueryContext(ctx, d.marks(fmt.Sprintf("%s ORDER BY made DESC, id LIMIT %d", text, n)), args...)
+	return "(prefix = ? OR substr(prefix, 1, ?) = ?)", []any{prefix, len(prefix) + 1, prefix + ":"}
+}
+
+// ReplayQuery asks for replays by the name that a client gave.
+type ReplayQuery struct {
+	Name   string
+	Prefix string // of the caller; empty = all
+	Caller string // the client that asks: its own replay goes before those of others
+	// Whose, if not nil, is the client that made the replay.
+	Whose *string
+}
+
+// FindReplays returns the replay of the caller that has the name, or at most two of other
+// clients, the latest first.
+func (d *DB) FindReplays(ctx context.Context, q ReplayQuery) ([]Replay, error) {
+	if err := d.Begin(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+	within, args := replaysWithin(q.Prefix)
+	where := "WHERE (name = ? OR name = '' AND id = ?) AND " + within
+	args = append([]any{q.Name, q.Name}, args...)
+	if q.Whose != nil {
+		where += " AND client = ?"
+		args = append(args, *q.Whose)
+	}
+	list, err := d.replays(ctx, where+" ORDER BY CASE WHEN client = ? THEN 0 ELSE 1 END, made DESC, id LIMIT 2", append(args, q.Caller)...)
+	if len(list) > 1 && list[0].Client == q.Caller {
+		list = list[:1]
+	}
+	return list, err
+}
+
+func (d *DB) replays(ctx context.Context, where string, args ...any) ([]Replay, error) {
+	rows, err := d.db.QueryContext(ctx, d.marks("SELECT "+replayColumns+" FROM history_replays "+where), args...)
 	if err != nil {
 		return nil, d.wrap("replays", err)
 	}
@@ -60,7 +100,7 @@ func (d *DB) Replays(ctx context.Context, prefix string, n int) ([]Replay, error
 	return list, d.wrap("replays", rows.Err())
 }
 
-// Replay reads one; ok is false if there is none of that id.
+// Replay reads one by its ID; ok is false if there is none.
 func (d *DB) Replay(ctx context.Context, id string) (r Replay, ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return Replay{}, false, err

@@ -147,7 +147,7 @@ type drive struct {
 }
 
 func (d *drive) run(ctx context.Context) {
-	log := d.o.Logger.With(zap.String("replay", d.r.ID))
+	log := d.o.Logger.With(zap.String("replay", d.r.Name))
 	if d.outdated(ctx) {
 		return
 	}
@@ -290,7 +290,7 @@ func (d *drive) fail(ctx context.Context, reason string) {
 		d.r.Counts = counts // some items of the last batch may have been sent
 	}
 	if d.end(ctx, history.ReplayFailed, reason) {
-		d.o.Logger.Error("a replay has failed", zap.String("replay", d.r.ID), zap.String("reason", reason))
+		d.o.Logger.Error("a replay has failed", zap.String("replay", d.r.Name), zap.String("reason", reason))
 	}
 }
 
@@ -299,7 +299,7 @@ func (d *drive) fail(ctx context.Context, reason string) {
 func (d *drive) end(ctx context.Context, state history.ReplayState, reason string) bool {
 	d.r.State, d.r.Reason = state, reason
 	if err := d.o.Journal.EndReplay(ctx, &d.r, d.as); err != nil {
-		d.o.Logger.Warn("the end of a replay could not be noted; it is repeated", zap.String("replay", d.r.ID), zap.Error(err))
+		d.o.Logger.Warn("the end of a replay could not be noted; it is repeated", zap.String("replay", d.r.Name), zap.Error(err))
 		return false
 	}
 	return true

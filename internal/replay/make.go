@@ -49,6 +49,7 @@ type Maker struct {
 // drivers begin. If there is one of its id that was asked for in the same words,
 // Make gives that: a call may be repeated.
 func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, error) {
+	r.Name = cmp.Or(r.Name, r.ID)
 	if !dry {
 		if p, err := m.known(ctx, r); p != nil || err != nil {
 			return p, err
@@ -74,16 +75,16 @@ func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, er
 	return p, err
 }
 
-// known is the replay that there is of an id; nil if there is none.
+// known is the client's replay of that name; nil if there is none.
 func (m Maker) known(ctx context.Context, r *history.Replay) (*Plan, error) {
-	old, ok, err := m.DB.Replay(ctx, r.ID)
+	list, err := m.DB.FindReplays(ctx, history.ReplayQuery{Name: r.Name, Caller: r.Client, Whose: &r.Client})
 	switch {
-	case err != nil || !ok:
+	case err != nil || len(list) == 0:
 		return nil, err
-	case !old.Same(r):
+	case !list[0].Same(r):
 		return nil, ErrOther
 	}
-	return &Plan{Replay: &old, Known: true}, nil
+	return &Plan{Replay: &list[0], Known: true}, nil
 }
 
 // choose finds what a replay sends; in a dry run it only counts.
