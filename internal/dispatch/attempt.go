@@ -26,6 +26,7 @@ type finished struct {
 	waits    notice.Waits // until the attempt began
 	pushes   bool         // the settle makes the exchange
 	source   notice.Source
+	trigger  trigger
 	slot     bool // it still holds its slot
 }
 
@@ -37,7 +38,7 @@ const settleReserve = time.Second
 // by that another could claim the notice before the handler is done, or others may
 // have taken the claim over.
 func (q *routeQueue) attempt(ctx context.Context, j job) {
-	c, source := j.claim, j.source
+	c := j.claim
 	q.arrived(&j)
 	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
 		q.giveBack(j, notice.ReasonLease, true)
@@ -48,7 +49,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	if c.AwaitsReport {
 		due = c.Attention // when the report was to come
 	}
-	e := finished{at: begin, lateness: begin.Sub(due), source: source, slot: true}
+	e := finished{at: begin, lateness: begin.Sub(due), source: j.trigger.source(), trigger: j.trigger, slot: true}
 	countLapses(q.r, c, begin)
 	e.attempt = c.NextAttempt()
 	switch {
@@ -82,7 +83,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	if settles.Len() < maxUnsettled {
 		// The slot is for handlers; it need not wait until all is written down.
 		e.slot = false
-		q.release(freed{slots: 1, swept: swept(source, 1)})
+		q.release(freed{slots: 1, swept: j.trigger.swept(1)})
 	}
 	q.d.wg.Add(1)
 	settles.Add(e)
@@ -95,14 +96,14 @@ const maxUnsettled = 4 * maxBatch
 // giveBack returns a claim that was not begun, to be taken anew at once; slot says
 // whether it holds one.
 func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
-	c, source := j.claim, j.source
+	c := j.claim
 	q.arrived(&j)
 	now := j.now.Add(time.Since(j.at))
 	countLapses(q.r, c, now)
 	r := notice.DeferredResult(why, 0, "")
 	q.d.wg.Add(1)
 	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r, attempt: c.NextAttempt(),
-		source: source, slot: slot})
+		source: j.trigger.source(), trigger: j.trigger, slot: slot})
 }
 
 // pushes reports whether the settle makes the exchange, which is a push.

@@ -17,24 +17,22 @@ const claimTimeout = 5 * time.Second
 
 // call is one claim call.
 type call struct {
-	source notice.Source
-	shard  int
-	token  string
-	n      int               // slots taken for it
-	keys   []string          // of hints, or of waiters
-	scores map[string]string // of waiters, by key
-	hosts  map[string]string // of waiters whose handlers may begin, by key
-	due    int               // of so many the timers are to expire, for owner
-	owner  string
-	want   want     // of a sweep
-	over   takeover // of a take-over
-	begun  time.Time
-	sent   time.Time // later than begun, if it is made again
-	asked  int       // what it asked for, if it named no keys
-	looks  int       // which look for what an unanswered sweep has won it is; 0 = none
-	found  int       // by this look, as far as slots have allowed
-	again  bool      // it was made before
-	send   func(ctx context.Context, c call) (store.Claimed, error)
+	trigger trigger
+	shard   int
+	token   string
+	n       int               // slots taken for it
+	keys    []string          // of hints, or of waiters
+	scores  map[string]string // of waiters, by key
+	hosts   map[string]string // of waiters whose handlers may begin, by key
+	want    want              // of a sweep
+	over    takeover          // of a take-over
+	begun   time.Time
+	sent    time.Time // later than begun, if it is made again
+	asked   int       // what it asked for, if it named no keys
+	looks   int       // which look for what an unanswered sweep has won it is; 0 = none
+	found   int       // by this look, as far as slots have allowed
+	again   bool      // it was made before
+	send    func(ctx context.Context, c call) (store.Claimed, error)
 }
 
 // finds reports whether the call may find what one before it has claimed.
@@ -50,17 +48,13 @@ func (q *routeQueue) claimKeys(ctx context.Context, c call) (store.Claimed, erro
 	return q.d.o.Store.ClaimKeys(ctx, q.partition(c.shard), q.lease(c), c.keys)
 }
 
-func (q *routeQueue) claimDue(ctx context.Context, c call) (store.Claimed, error) {
-	return q.d.o.Store.ClaimDue(ctx, q.partition(c.shard), q.lease(c), c.keys, store.EventsFor{ID: c.owner, N: c.due})
-}
-
 func (q *routeQueue) recover(ctx context.Context, c call) (store.Claimed, error) {
 	return q.d.o.Store.Recover(ctx, q.partition(c.shard), q.lease(c), c.n, time.Since(c.begun))
 }
 
 // begin takes a call's slots and makes it. The caller holds mu.
 func (q *routeQueue) begin(c call) {
-	q.slots.begin(c.source, c.n)
+	q.slots.begin(c.trigger, c.n)
 	if c.finds() {
 		q.inHand.look()
 	}
@@ -88,19 +82,19 @@ func (q *routeQueue) lend(c call, f *flight) {
 	}
 	f.lent = true
 	q.shards.at(c.shard).stuck++
-	q.slots.answered(c.source)
+	q.slots.answered(c.trigger)
 	q.mu.Unlock()
-	q.release(freed{slots: c.n, running: c.n, swept: swept(c.source, c.n)})
+	q.release(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
 }
 
 // regain takes slots for what a call has won that had lent its own: for claims
 // that another attempt of the same notice waits for, next, in any case, and for as
 // many of the others as there are. It says how many those are. The caller holds mu.
-func (q *routeQueue) regain(source notice.Source, next, others int) int {
+func (q *routeQueue) regain(t trigger, next, others int) int {
 	q.d.total.force(&q.share, next)
 	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
 	q.slots.free -= next + got
-	q.slots.swept += swept(source, next+got)
+	q.slots.swept += t.swept(next + got)
 	q.slots.running += next + others
 	return got
 }
@@ -116,7 +110,7 @@ func (q *routeQueue) claim(c call) {
 	claimed, err := c.send(ctx, c)
 	cancel()
 	// By this process's clock; by that of Redis the lease began later.
-	j := job{queue: q, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), source: c.source}
+	j := job{queue: q, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), trigger: c.trigger}
 	won := len(claimed.Won)
 
 	q.mu.Lock()
@@ -137,9 +131,9 @@ func (q *routeQueue) claim(c call) {
 	begin := won - len(had)
 	if f.lent {
 		q.shards.at(c.shard).stuck--
-		begin, idle = q.regain(c.source, len(had)-idle, begin), 0
+		begin, idle = q.regain(c.trigger, len(had)-idle, begin), 0
 	} else {
-		q.slots.answered(c.source)
+		q.slots.answered(c.trigger)
 		idle += c.n - won
 	}
 	q.mu.Unlock()
@@ -156,20 +150,20 @@ func (q *routeQueue) claim(c call) {
 		}
 		q.work(j, closed)
 	}
-	q.release(freed{slots: idle, running: idle, swept: swept(c.source, idle)})
+	q.release(freed{slots: idle, running: idle, swept: c.trigger.swept(idle)})
 	if err != nil {
 		if first && q.d.work.Err() == nil {
 			q.d.o.Logger.Warn("claim failed; the notices stay due", zap.String("route", q.r.Name), zap.Int("shard", c.shard), zap.Error(err))
 		}
 		return
 	}
-	q.hintEarly(c, claimed, j.at)
-	if q.r.Adopt && c.source == notice.SourceSweep && won > 0 {
+	q.hintEarly(c.trigger, claimed, j.at)
+	if q.r.Adopt && c.trigger != triggerEvent && won > 0 {
 		q.expire(claimed.Won)
 	}
-	q.d.o.OnClaims(c.source, notice.ClaimWon, won)
-	q.d.o.OnClaims(c.source, notice.ClaimLost, claimed.Lost)
-	q.d.o.OnClaims(c.source, notice.ClaimStale, claimed.Stale)
+	q.d.o.OnClaims(c.trigger.source(), notice.ClaimWon, won)
+	q.d.o.OnClaims(c.trigger.source(), notice.ClaimLost, claimed.Lost)
+	q.d.o.OnClaims(c.trigger.source(), notice.ClaimStale, claimed.Stale)
 	if len(claimed.StaleKeys) > 0 && c.scores == nil {
 		q.d.o.OnStale(q.r, claimed.StaleKeys)
 	}
@@ -246,18 +240,14 @@ func (q *routeQueue) work(j job, closed bool) {
 // that has the timer, whose clock may be ahead of the one that has the notice,
 // and without a repeat the notice would wait for the grace to be over. What is
 // due later than that is left to the sweep and to an event of its own.
-func (q *routeQueue) hintEarly(c call, claimed store.Claimed, at time.Time) {
+func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 	grace := time.Duration(q.d.grace.Load())
 	for _, e := range claimed.Early {
 		wait := e.At.Sub(claimed.Now)
 		if wait > grace {
 			continue
 		}
-		time.AfterFunc(wait-time.Since(at), func() {
-			if c.due == 0 || len(q.due(c.shard, []string{e.Key}, c.owner)) > 0 {
-				q.hint(e.Key)
-			}
-		})
+		time.AfterFunc(wait-time.Since(at), func() { q.hint(e.Key, t) })
 	}
 }
 

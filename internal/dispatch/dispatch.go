@@ -20,7 +20,6 @@ import (
 // Store is what dispatch needs of Redis.
 type Store interface {
 	ClaimKeys(ctx context.Context, p keys.Partition, lease store.Lease, ks []string) (store.Claimed, error)
-	ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, tell store.EventsFor) (store.Claimed, error)
 	Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error)
 	TakeOver(ctx context.Context, p keys.Partition, lease store.Lease, o store.TakeOverOptions) (store.Claimed, error)
 	ClaimPostponed(ctx context.Context, p keys.Partition, lease store.Lease, list []store.Postponed) (store.Claimed, error)
@@ -169,27 +168,13 @@ func New(o Options) *Dispatcher {
 // that there was no room and the hint is dropped.
 func (d *Dispatcher) Hint(r *route.Route, key string) bool {
 	q := d.queues[r.Prefix]
-	return q != nil && q.hint(key)
+	return q != nil && q.hint(key, triggerHint)
 }
 
-// Expired is Hint for an event of Redis. One that a claim of [Dispatcher.Due] has caused
-// is no hint: the claim has been made.
+// Expired is Hint for an expired event.
 func (d *Dispatcher) Expired(r *route.Route, key string) bool {
 	q := d.queues[r.Prefix]
-	return q != nil && (q.expects(key) || q.hint(key))
-}
-
-// Due says that notices of a partition are due whose timers Redis has not expired yet,
-// and that no other instance is to have them: their claims expire the timers, and tell
-// the others that the events are for the instance of the id owner, which is this one;
-// empty = there are no others. It never blocks, and returns those for which there was no
-// room.
-func (d *Dispatcher) Due(p keys.Partition, ks []string, owner string) (rest []string) {
-	q := d.queues[p.Prefix]
-	if q == nil {
-		return ks
-	}
-	return q.due(p.Shard, ks, owner)
+	return q != nil && q.hint(key, triggerEvent)
 }
 
 // Sweep asks for the overdue notices of a partition to be claimed as slots

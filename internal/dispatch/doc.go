@@ -61,11 +61,11 @@
 //
 // # Two ways to a claim
 //
-// A hint is a key that just expired, or whose time has come and that is for this
-// instance ([Dispatcher.Due]): it is claimed by name, and once more when it is due if the
-// hint came within the grace before that. The claims of the second kind expire the
-// timers, and the events of that are no hints. A sweep claims
-// whatever is overdue. Hints are dropped when there is no room for them; the
+// A hint is a key whose timer has expired ([Dispatcher.Expired]), or that a call of this
+// process or another instance names ([Dispatcher.Hint]). It is claimed by name, and once more
+// when it is due if the hint came within the grace before that. A sweep claims overdue
+// notices. In logs and metrics the source of a claim is event only if an expired event
+// triggered it; otherwise the source is sweep. Hints are dropped when there is no room for them; the
 // sweep finds those notices later. Sweeps leave a quarter of a route's slots to
 // hints, as long as some come, and a quarter is theirs though hints come without
 // end: neither way waits for the other. A backlog is swept from its oldest and its

@@ -61,7 +61,6 @@ type fakeStore struct {
 	// unavailable: they are because Redis takes no writes at the moment.
 	unavailable bool
 	tokens      []string // of claim calls in order
-	expired     []string // what claim calls have expired: "2 of key key for \"owner\""
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{won: map[string]int{}} }
@@ -105,13 +104,6 @@ func (s *fakeStore) ClaimKeys(ctx context.Context, p keys.Partition, lease store
 		}
 		return c, won
 	})
-}
-
-func (s *fakeStore) ClaimDue(ctx context.Context, p keys.Partition, lease store.Lease, ks []string, tell store.EventsFor) (store.Claimed, error) {
-	s.do(func() {
-		s.expired = append(s.expired, fmt.Sprintf("%d of %s for %q", tell.N, strings.Join(ks, " "), tell.ID))
-	})
-	return s.ClaimKeys(ctx, p, lease, ks)
 }
 
 func (s *fakeStore) Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error) {

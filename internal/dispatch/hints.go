@@ -16,45 +16,55 @@ const hintsExpected = 500 * time.Millisecond
 // hints are the keys of one route that may be due and wait for a claim call. Its
 // queue's mutex guards them.
 type hints struct {
-	waiting []string
+	waiting []hint
 	last    time.Time
-	owner   string // for whom claim calls expire the timers of those that are expected
+}
+
+// hint is a key that may be due, and what says so.
+type hint struct {
+	key     string
+	trigger trigger
 }
 
 // add takes a hint unless there is no room for it beside free slots.
-func (h *hints) add(key string, free int) bool {
+func (h *hints) add(key string, t trigger, free int) bool {
 	if free <= 0 || len(h.waiting) >= free+maxHintsAhead {
 		return false
 	}
-	h.waiting = append(h.waiting, key)
+	h.waiting = append(h.waiting, hint{key, t})
 	return true
 }
 
 func (h *hints) drop() { h.waiting = nil }
 
 // leave drops those hints that left says.
-func (h *hints) leave(left func(key string) bool) { h.waiting = slices.DeleteFunc(h.waiting, left) }
+func (h *hints) leave(left func(key string) bool) {
+	h.waiting = slices.DeleteFunc(h.waiting, func(w hint) bool { return left(w.key) })
+}
 
 func (h *hints) expected() bool { return time.Since(h.last) <= hintsExpected }
 
-// take takes up to n hints of one shard, that of the first; shard is nil where
-// there is one shard only.
-func (h *hints) take(n int, shard func(key string) int) (keys []string, of int) {
-	n = min(n, len(h.waiting))
+// take takes up to n hints of one shard and trigger, those of the first; shard is nil
+// where there is one shard only.
+func (h *hints) take(n int, shard func(key string) int) (keys []string, t trigger, of int) {
+	first := h.waiting[0]
 	if shard == nil {
-		keys = h.waiting[:n:n]
-		h.waiting = h.waiting[n:]
-		return keys, 0
+		shard = func(string) int { return 0 }
 	}
-	of = shard(h.waiting[0])
+	of = shard(first.key)
+	keys = make([]string, 0, min(n, len(h.waiting)))
 	rest := h.waiting[:0:0]
-	for _, k := range h.waiting {
-		if len(keys) < n && shard(k) == of {
-			keys = append(keys, k)
+	for i, w := range h.waiting {
+		if len(keys) == n {
+			rest = append(rest, h.waiting[i:]...)
+			break
+		}
+		if w.trigger == first.trigger && shard(w.key) == of {
+			keys = append(keys, w.key)
 		} else {
-			rest = append(rest, k)
+			rest = append(rest, w)
 		}
 	}
 	h.waiting = rest
-	return keys, of
+	return keys, first.trigger, of
 }

@@ -67,7 +67,7 @@ func (h *inHand) add(won []store.Claim, j job) (had []int, idle int) {
 			later := j
 			later.claim = &won[i]
 			if held.next != nil { // there is a slot for it
-				later.source = held.next.source
+				later.trigger = held.next.trigger
 				idle++
 			}
 			held.next = &later

@@ -163,14 +163,14 @@ func TestInHandKeepsOneLaterClaim(t *testing.T) {
 		claims[i] = store.Reported(store.Found{Notice: &notice.Notice{Key: n.Key, Made: 1, AttemptsMade: i}})
 	}
 	for i, want := range []struct{ had, idle int }{{0, 0}, {1, 0}, {1, 1}} {
-		if had, idle := h.add(claims[i:i+1], job{source: notice.SourceSweep}); len(had) != want.had || idle != want.idle {
+		if had, idle := h.add(claims[i:i+1], job{trigger: triggerEvent}); len(had) != want.had || idle != want.idle {
 			t.Errorf("claim %d: %d are in hand, %d slots not needed; want %+v", i, len(had), idle, want)
 		}
 	}
 	if had, idle := h.add(claims[2:3], job{}); len(had) != 1 || idle != 1 {
 		t.Errorf("found again: %d are in hand, %d slots not needed", len(had), idle)
 	}
-	if next := h.settled(&claims[0]); next == nil || next.claim != &claims[2] || next.source != notice.SourceSweep {
+	if next := h.settled(&claims[0]); next == nil || next.claim != &claims[2] || next.trigger != triggerEvent {
 		t.Errorf("%+v, want the last claim", next)
 	}
 	if next := h.settled(&claims[2]); next != nil || len(h.held) != 0 {

@@ -30,7 +30,6 @@ type routeQueue struct {
 	turn      int // the shard whose unanswered calls come first
 	slots     slots
 	hints     hints
-	expected  expected
 	backlog   backlog
 	takeovers []takeover
 	inHand    inHand
@@ -61,49 +60,18 @@ func (q *routeQueue) grow(shards int) {
 	q.shards.p.Store(&list)
 }
 
-func (q *routeQueue) hint(key string) bool {
+func (q *routeQueue) hint(key string, t trigger) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.hints.last = time.Now()
 	shard := q.d.o.Shard(key)
-	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, q.slots.room()) {
+	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, t, q.slots.room()) {
 		// Its event is spent: the next free slot need not wait for the grace.
 		q.backlog.ask(shard, wantDue)
 		return q.slots.all == 0 // all slots are other instances', who have heard it too: nothing is dropped
 	}
 	q.claimMore()
 	return true
-}
-
-// expects reports whether an event tells nothing new.
-func (q *routeQueue) expects(key string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.expected.take(key, time.Now())
-}
-
-// due takes hints whose claim calls expire the timers, and returns those for which there
-// was no room.
-func (q *routeQueue) due(shard int, ks []string, owner string) (rest []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.shards.at(shard).paused || q.closed {
-		return ks
-	}
-	now := time.Now()
-	q.hints.last = now
-	for i, k := range ks {
-		if !q.hints.add(k, q.slots.room()) {
-			ks, rest = ks[:i], ks[i:]
-			break
-		}
-		q.expected.add(k, now)
-	}
-	if len(ks) > 0 {
-		q.hints.owner = owner
-		q.claimMore()
-	}
-	return rest
 }
 
 func (q *routeQueue) askSweep(shard int, w want) {
@@ -233,7 +201,7 @@ func (q *routeQueue) claimHinted() bool {
 	if len(q.shards.all()) == 1 {
 		shards = nil
 	}
-	hinted, shard := q.hints.take(min(q.slots.room(), maxBatch), shards)
+	hinted, t, shard := q.hints.take(min(q.slots.room(), maxBatch), shards)
 	got := q.d.total.take(&q.share, len(hinted))
 	if got < len(hinted) { // the sweep finds the others
 		q.backlog.ask(shard, wantDue)
@@ -242,11 +210,7 @@ func (q *routeQueue) claimHinted() bool {
 	if got == 0 {
 		return false
 	}
-	c := call{source: notice.SourceEvent, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now(), send: q.claimKeys}
-	if c.due = q.expected.among(hinted); c.due > 0 {
-		c.owner, c.send = q.hints.owner, q.claimDue
-	}
-	q.begin(c)
+	q.begin(call{trigger: t, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now(), send: q.claimKeys})
 	return true
 }
 
@@ -268,7 +232,7 @@ func (q *routeQueue) claimSwept() bool {
 	if w == wantDue {
 		grace = 0
 	}
-	q.begin(call{source: notice.SourceSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, begun: time.Now(),
+	q.begin(call{trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, begun: time.Now(),
 		send: func(ctx context.Context, c call) (store.Claimed, error) {
 			return q.d.o.Store.Sweep(ctx, q.partition(c.shard), q.lease(c), store.SweepOptions{Grace: grace, Limit: c.n, Newest: newest})
 		}})

@@ -135,7 +135,7 @@ func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]fin
 				e := list[i]
 				e.Claim.Take(next.claim)
 				again = append(again, e)
-				begin = append(begin, job{source: next.source})
+				begin = append(begin, job{trigger: next.trigger})
 				continue
 			}
 			begin = append(begin, *next)
@@ -148,7 +148,7 @@ func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]fin
 		if j.claim != nil {
 			q.work(j, closed)
 		} else { // what runs has a slot of its own
-			q.release(freed{slots: 1, running: 1, swept: swept(j.source, 1)})
+			q.release(freed{slots: 1, running: 1, swept: j.trigger.swept(1)})
 		}
 	}
 	for _, e := range again {
@@ -163,7 +163,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 	for i := range list {
 		if list[i].slot {
 			f.slots++
-			f.swept += swept(list[i].source, 1)
+			f.swept += list[i].trigger.swept(1)
 		}
 	}
 	q.rememberAll(list, done)

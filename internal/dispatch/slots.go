@@ -17,7 +17,7 @@ type slots struct {
 	running int // taken slots, and attempts that gave theirs back and are not settled yet
 	ahead   int // claims beyond the slots: see ahead
 
-	// Claim calls under way, by source.
+	// Claim calls under way, by trigger.
 	hintCalls, sweepCalls int
 }
 
@@ -33,21 +33,21 @@ func (s *slots) resize(all int) {
 func (s *slots) room() int { return s.free + s.ahead }
 
 // begin takes the slots of a claim call.
-func (s *slots) begin(source notice.Source, n int) {
+func (s *slots) begin(t trigger, n int) {
 	s.free -= n
 	s.running += n
-	s.swept += swept(source, n)
-	*s.calls(source)++
+	s.swept += t.swept(n)
+	*s.calls(t)++
 }
 
 // answered notes the end of a claim call; its slots stay taken.
-func (s *slots) answered(source notice.Source) { *s.calls(source)-- }
+func (s *slots) answered(t trigger) { *s.calls(t)-- }
 
-func (s *slots) calls(source notice.Source) *int {
-	if source == notice.SourceEvent {
-		return &s.hintCalls
+func (s *slots) calls(t trigger) *int {
+	if t == triggerSweep {
+		return &s.sweepCalls
 	}
-	return &s.sweepCalls
+	return &s.hintCalls
 }
 
 // freed is what comes free together.
@@ -90,9 +90,26 @@ func (s *slots) forSweep(kept int) int {
 	return max(s.room()-kept, min(s.room(), max(kept, 1)-s.swept))
 }
 
-// swept is how many of n slots are a sweep's.
-func swept(source notice.Source, n int) int {
-	if source == notice.SourceSweep {
+// trigger is what causes a claim.
+type trigger uint8
+
+const (
+	triggerSweep trigger = iota // a sweep of overdue notices, or of a dead instance's claims
+	triggerEvent                // the expired event of the notice's timer
+	triggerHint                 // a call of this process or another instance that names the notice
+)
+
+// source is the trigger's label in logs and metrics. Only events are called so.
+func (t trigger) source() notice.Source {
+	if t == triggerEvent {
+		return notice.SourceEvent
+	}
+	return notice.SourceSweep
+}
+
+// swept is how many of n slots are taken by a sweep.
+func (t trigger) swept(n int) int {
+	if t == triggerSweep {
 		return n
 	}
 	return 0

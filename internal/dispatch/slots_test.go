@@ -3,8 +3,6 @@ package dispatch
 import (
 	"slices"
 	"testing"
-
-	"notifier/internal/notice"
 )
 
 func TestSlotsLeaveSomeToHintsAndSomeToSweeps(t *testing.T) {
@@ -31,13 +29,13 @@ func TestSlotsLeaveSomeToHintsAndSomeToSweeps(t *testing.T) {
 
 func TestSlotsThatACallTookComeFree(t *testing.T) {
 	s := newSlots(8)
-	s.begin(notice.SourceSweep, 3)
-	s.begin(notice.SourceEvent, 2)
+	s.begin(triggerSweep, 3)
+	s.begin(triggerEvent, 2)
 	if want := (slots{all: 8, free: 3, swept: 3, running: 5, hintCalls: 1, sweepCalls: 1}); s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	s.answered(notice.SourceSweep)
-	s.answered(notice.SourceEvent)
+	s.answered(triggerSweep)
+	s.answered(triggerEvent)
 	s.release(freed{slots: 5, swept: 3}) // the attempts are not settled yet
 	if want := (slots{all: 8, free: 8, running: 5}); s != want {
 		t.Errorf("%+v, want %+v", s, want)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -44,7 +43,7 @@ func (q *routeQueue) claimTaken(i int) bool {
 	}
 	t := q.takeovers[i]
 	q.takeovers = slices.Delete(q.takeovers, i, i+1)
-	q.begin(call{source: notice.SourceSweep, shard: t.shard, token: q.d.token(), n: n, asked: n, over: t, begun: time.Now(),
+	q.begin(call{trigger: triggerSweep, shard: t.shard, token: q.d.token(), n: n, asked: n, over: t, begun: time.Now(),
 		send: func(ctx context.Context, c call) (store.Claimed, error) {
 			return q.d.o.Store.TakeOver(ctx, q.partition(c.shard), q.lease(c),
 				store.TakeOverOptions{Holder: t.holder, Longest: q.r.Lease(), Limit: c.n, From: t.from})

@@ -182,7 +182,7 @@ func (q *routeQueue) claimWaiting() bool {
 	if got == 0 {
 		return false
 	}
-	c := call{source: notice.SourceSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(), send: q.claimPostponed,
+	c := call{trigger: triggerSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(), send: q.claimPostponed,
 		scores: map[string]string{}, hosts: map[string]string{}}
 	for _, x := range list[:got] {
 		q.postponed.remove(x.until, notice.HeldBusy, x.host)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -14,7 +13,7 @@ type job struct {
 	claim   *store.Claim
 	now, at time.Time // Redis said now when this process's clock said at
 	ends    time.Time // not before then does the lease end, by that clock
-	source  notice.Source
+	trigger trigger
 	host    string // of a waiter, until its handler begins
 }
 

@@ -336,7 +336,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
 	list, unknown := e.Instances(fctx) // in a cluster its node may not answer, and the others do
 	cancel()
-	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), Subscribed: e.listener.Alive() > 0 && e.events.Load()}
+	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
 	}

@@ -228,7 +228,7 @@ func (e *Engine) build(space keys.Space) error {
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, Preferred: e.readsFlags, OnWake: e.wake,
 		OnPaused: func() { e.janitor.Check() }, OnPlaces: e.lookForPlaces, OnSubscribed: e.catchUp, OnKeyspace: e.adopter.Event, OnAdopting: e.setKeyspace,
-		OnEvents: e.setEvents, Observer: o.Metrics, Logger: o.Logger})
+		OnEvents: e.setEvents, Node: e.store.Master, Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
 	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space.Places,
 		OnPaused: e.dispatch.SetPaused, OnMoved: func(p keys.Partition) { e.wake(p, time.Time{}) },
 		Preferred: func(p keys.Partition) bool {
@@ -294,6 +294,7 @@ func (e *Engine) setEvents(ok bool) {
 		g = 0 // nothing to wait for
 	}
 	e.dispatch.SetGrace(g)
+	e.Fleet().SetEvents(ok)
 	e.adopter.Scan()
 	e.sweepAll()
 }
@@ -516,7 +517,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	}
 	if !e.events.Load() {
 		r.Degraded = true
-		r.Reasons = append(r.Reasons, "no expired events: delivering by sweeps; notify-keyspace-events lacks flags, or is not to be read")
+		r.Reasons = append(r.Reasons, "expired events do not arrive: delivering by sweeps; the log says why")
 	}
 	if !e.keyspace.Load() {
 		r.Degraded = true

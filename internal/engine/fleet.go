@@ -161,23 +161,6 @@ func (e *Engine) group(r *route.Route) int {
 	return min(slots/4, maxGroup)
 }
 
-// direct reports whether this instance claims what is due and for it without waiting for
-// the event, and by what id the others know it; empty where there are none. In a cluster
-// the timers lie at other nodes than the claims; where a route adopts timers, their
-// events tell more than that a notice is due; and where others may see the route
-// otherwise, they would take the events too.
-func (e *Engine) direct(r *route.Route) (id string, ok bool) {
-	v := e.Fleet().View()
-	switch {
-	case r.Adopt || e.o.Conn.Masters != nil || !v.Known():
-		return "", false
-	case v.Living() == 1 && v.Preferred("") == v.ID():
-		return "", true
-	}
-	v = e.workers(r)
-	return v.ID(), v.Even(r.Name)
-}
-
 // mine reports whether a group of events that was touched for the instance of an id
 // is this one's; it does not count where another instance may see the route otherwise.
 func (e *Engine) mine(r *route.Route, id string) (mine, ok bool) {

@@ -3,11 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
@@ -166,65 +163,4 @@ func TestWhatFallsDueTogetherComesOnce(t *testing.T) {
 		return err == nil && c[0].Pending == 0
 	})
 	h.once(t, n)
-}
-
-// touches counts the commands that touch timers, outside of scripts.
-type touches struct{ n atomic.Int64 }
-
-func (h *touches) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *touches) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "exists" {
-			h.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h *touches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if cmd.Name() == "exists" {
-				h.n.Add(1)
-			}
-		}
-		return next(ctx, cmds)
-	}
-}
-
-// TestWhatIsDueIsClaimedWithoutItsEvent: an instance that is alone touches no timer by
-// itself, since its claims do, and each notice comes once. Of three instances the one that
-// looks touches what is for the others. Redis expires nothing by itself here.
-func TestWhatIsDueIsClaimedWithoutItsEvent(t *testing.T) {
-	const n = 60
-	for _, instances := range []int{1, 3} {
-		t.Run(fmt.Sprint(instances), func(t *testing.T) {
-			srv := redistest.Start(t, redistest.WithConfig("enable-debug-command yes"))
-			if err := srv.Client().Do(t.Context(), "DEBUG", "SET-ACTIVE-EXPIRE", "0").Err(); err != nil {
-				t.Fatal(err)
-			}
-			h, count := newSink(n+16), &touches{}
-			var all []*world
-			for range instances {
-				all = append(all, start(t, srv, h, func(o *Options) { o.Conn.AddHook(count) }, testRoute("orders", "app1")))
-			}
-			for _, w := range all {
-				eventually(t, "all live", func() bool { v := w.Fleet().View(); return v.Known() && v.Living() == instances })
-			}
-			from := time.Now().Add(500 * time.Millisecond)
-			all[0].put(t, n, func(i int) store.Request {
-				return store.Request{Key: fmt.Sprintf("app1:m:t:%d", i), Due: from.Add(time.Duration(i/6) * 20 * time.Millisecond)}
-			})
-			h.await(t, n)
-			eventually(t, "all settled", func() bool {
-				c, _, err := all[0].store.Counts(t.Context(), []string{"app1"})
-				return err == nil && c[0].Pending == 0
-			})
-			h.once(t, n)
-			if touched := count.n.Load(); (touched == 0) != (instances == 1) {
-				t.Errorf("%d touches by %d instances", touched, instances)
-			}
-		})
-	}
 }

@@ -85,39 +85,24 @@ func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
 	// Events make hints for the shard that a key belongs to: a former one is swept as if
 	// none came.
 	former := func() bool { return e.store.IsFormer(p.Shard) }
-	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Begun: e.since, Dispatch: claimer{e.dispatch, former, &e.away},
+	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Begun: e.since, Dispatch: claimer{e.dispatch, former},
 		Partition: p, Grace: o.Grace,
 		Rank:       func() int { return e.rank(r, p.Shard) },
 		Group:      func() int { return e.group(r) },
 		Owner:      func(key string) string { return e.owner(r, key) },
 		LeftBy:     e.leftBy,
 		Overlooked: func() { e.overlooked(r, p.Shard) },
-		Direct:     func() (string, bool) { return e.direct(r) },
 		Living:     func() int { return e.Fleet().View().Living() },
+		Touched:    e.listener.Touched,
 		Subscribed: func() bool { return e.listener.Alive() > 0 },
 		Events:     func() bool { return e.events.Load() && !former() },
 		Alarm:      o.Alarm, Logger: o.Logger})
 }
 
-// claimer sweeps without the grace where no event is waited for, and leaves alone what
-// was handed to another instance.
+// claimer sweeps an old shard without the grace, since it has no events.
 type claimer struct {
 	reconcile.Claimer
 	former func() bool
-	away   *away
-}
-
-// Due implements reconcile.Claimer.
-func (c claimer) Due(p keys.Partition, ks []string, owner string) (rest []string) {
-	mine := make([]string, 0, len(ks))
-	for _, k := range ks {
-		if c.away.has(k) {
-			rest = append(rest, k)
-		} else {
-			mine = append(mine, k)
-		}
-	}
-	return append(rest, c.Claimer.Due(p, mine, owner)...)
 }
 
 // Sweep implements reconcile.Claimer.

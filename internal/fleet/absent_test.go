@@ -31,7 +31,7 @@ func TestAbsentForASecond(t *testing.T) {
 // Without those that are absent the next one is first.
 func TestAbsentInstancesDoNotComeFirst(t *testing.T) {
 	const n = 5
-	views := viewsOf(n, 0)
+	views := viewsOf(n, 0, 0)
 	for shard := range 20 {
 		for _, v := range views {
 			before := v.Before("r", shard)

@@ -79,6 +79,7 @@ type Fleet struct {
 	aside        string       // never told to anybody
 	confirmed    atomic.Int64 // since begun: when the last sign of life that arrived was sent; 0 = none under this id
 	leaves       atomic.Bool
+	noEvents     atomic.Bool
 	ahead        atomic.Int64 // ns that the clock here is ahead of Redis's
 	wake         chan struct{}
 	joined       chan struct{}
@@ -229,6 +230,15 @@ func (f *Fleet) Retire() {
 	}
 }
 
+// SetEvents says whether expired events arrive at this instance. One at which they do not is
+// preferred for nothing as long as they arrive at another, from the next beat on, which
+// comes at once.
+func (f *Fleet) SetEvents(ok bool) {
+	if f != nil && f.noEvents.Swap(!ok) == ok {
+		f.soon()
+	}
+}
+
 // Tell sends a message to the instance of that id, or to all others if it is
 // empty. It may be lost.
 func (f *Fleet) Tell(ctx context.Context, id, text string) error {
@@ -299,7 +309,7 @@ func (f *Fleet) leave(ctx context.Context) {
 // wait for the next.
 func (f *Fleet) pass(ctx context.Context) time.Duration {
 	id, line := f.ID(), f.subscription.number()
-	b := store.Beat{ID: id, Leaving: f.leaves.Load(), Since: f.since, Ask: f.judge.suspects()}
+	b := store.Beat{ID: id, Leaving: f.leaves.Load(), NoEvents: f.noEvents.Load(), Since: f.since, Ask: f.judge.suspects()}
 	f.tell(&b)
 	sent := time.Since(f.begun)
 	bctx, cancel := context.WithTimeout(ctx, signTimeout)
@@ -484,7 +494,7 @@ func (f *Fleet) announce(d store.Departure, now int64) {
 
 // publish makes the view that follows from the members, if it is another.
 func (f *Fleet) publish(id string) {
-	v := &View{id: id, self: hashOf(id), known: true, out: f.leaves.Load(), ids: map[uint64]string{}}
+	v := &View{id: id, self: hashOf(id), known: true, out: f.leaves.Load(), selfDeaf: f.noEvents.Load(), ids: map[uint64]string{}}
 	for name, m := range f.judge.members {
 		switch {
 		case m.silent:
@@ -495,6 +505,9 @@ func (f *Fleet) publish(id string) {
 		default:
 			v.ids[hashOf(name)] = name
 			v.others = append(v.others, hashOf(name))
+			if m.sign.NoEvents {
+				v.deaf = append(v.deaf, hashOf(name))
+			}
 			for route, digest := range f.o.About.Routes {
 				if m.described && m.routes[route] != digest {
 					if v.uneven == nil {
@@ -506,6 +519,7 @@ func (f *Fleet) publish(id string) {
 			v.holders = append(v.holders, hashOf(name))
 		}
 	}
+	v.choose()
 	if !same(v, f.view.Load()) {
 		f.put(v)
 	}

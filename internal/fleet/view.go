@@ -28,8 +28,16 @@ type View struct {
 	out bool
 	// ids are the living by the numbers that stand for them.
 	ids map[uint64]string
-	// others may be preferred; holders are these and those that are leaving.
+	// others take new work; holders are these and those that are leaving.
 	others, holders []uint64
+	// Expired events do not arrive at deaf, which are some of others, and not at the owner
+	// if selfDeaf.
+	deaf     []uint64
+	selfDeaf bool
+	// candidates are those of others that may be preferred, and passed is true if the owner
+	// may not be: see choose.
+	candidates []uint64
+	passed     bool
 	// none: the owner holds no part of the limit that the view was reduced by.
 	none    bool
 	silent  int
@@ -44,6 +52,24 @@ func (v *View) ID() string {
 		return ""
 	}
 	return v.id
+}
+
+// choose decides who may be preferred: those that take new work and at which expired events
+// arrive, or, if there are none of these, all that take new work.
+func (v *View) choose() {
+	v.candidates, v.passed = v.others, v.out
+	if len(v.deaf) == 0 && !v.selfDeaf {
+		return
+	}
+	hear := make([]uint64, 0, len(v.others))
+	for _, o := range v.others {
+		if !slices.Contains(v.deaf, o) {
+			hear = append(hear, o)
+		}
+	}
+	if len(hear) > 0 || !v.out && !v.selfDeaf {
+		v.candidates, v.passed = hear, v.out || v.selfDeaf
+	}
 }
 
 // Number tells views with different members apart, for whoever keeps what it
@@ -134,8 +160,8 @@ func (v *View) Before(route string, shard int) (ids []string) {
 // before visits all that come before the owner, which comes last where it takes no work.
 func (v *View) before(thing uint64, visit func(id uint64)) {
 	mine := draw(v.self, thing)
-	for _, o := range v.others {
-		if v.out || draw(o, thing) > mine {
+	for _, o := range v.candidates {
+		if v.passed || draw(o, thing) > mine {
 			visit(o)
 		}
 	}
@@ -159,8 +185,8 @@ func (v *View) Preferred(name string) string {
 	if v.first(thing) {
 		return v.id
 	}
-	best := v.others[0]
-	for _, o := range v.others[1:] {
+	best := v.candidates[0]
+	for _, o := range v.candidates[1:] {
 		if draw(o, thing) > draw(best, thing) {
 			best = o
 		}
@@ -178,11 +204,11 @@ func (v *View) Lives(id string) bool {
 
 // first reports whether nobody draws more than the owner does.
 func (v *View) first(thing uint64) bool {
-	if v.out {
-		return len(v.others) == 0
+	if v.passed {
+		return len(v.candidates) == 0
 	}
 	mine := draw(v.self, thing)
-	for _, o := range v.others {
+	for _, o := range v.candidates {
 		if draw(o, thing) > mine {
 			return false
 		}
@@ -259,6 +285,7 @@ func (v *View) Among(name string, limit int) *View {
 			few.holders = append(few.holders, h)
 		}
 	}
+	few.choose()
 	return &few
 }
 
@@ -285,6 +312,7 @@ func (v *View) String() string {
 func same(a, b *View) bool {
 	slices.Sort(a.others)
 	slices.Sort(a.holders)
-	return a.id == b.id && a.known == b.known && a.out == b.out && a.silent == b.silent && a.leaving == b.leaving &&
+	slices.Sort(a.deaf)
+	return a.id == b.id && a.known == b.known && a.out == b.out && a.selfDeaf == b.selfDeaf && slices.Equal(a.deaf, b.deaf) && a.silent == b.silent && a.leaving == b.leaving &&
 		slices.Equal(a.others, b.others) && slices.Equal(a.holders, b.holders) && maps.Equal(a.uneven, b.uneven)
 }

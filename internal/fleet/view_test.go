@@ -9,15 +9,15 @@ import (
 )
 
 // viewsOf are the views of n instances of which the last l are leaving, as they
-// all see each other.
-func viewsOf(n, leaving int) []*View {
+// all see each other. Expired events arrive at all but the first deaf.
+func viewsOf(n, leaving, deaf int) []*View {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = newID()
 	}
 	list := make([]*View, n)
 	for i, id := range names {
-		v := &View{id: id, self: hashOf(id), known: true, out: i >= n-leaving, ids: map[uint64]string{}}
+		v := &View{id: id, self: hashOf(id), known: true, out: i >= n-leaving, selfDeaf: i < deaf, ids: map[uint64]string{}}
 		for k, other := range names {
 			if k == i {
 				continue
@@ -26,8 +26,12 @@ func viewsOf(n, leaving int) []*View {
 			v.holders = append(v.holders, hashOf(other))
 			if k < n-leaving {
 				v.others = append(v.others, hashOf(other))
+				if k < deaf {
+					v.deaf = append(v.deaf, hashOf(other))
+				}
 			}
 		}
+		v.choose()
 		list[i] = v
 	}
 	return list
@@ -36,7 +40,7 @@ func viewsOf(n, leaving int) []*View {
 func TestOneIsPreferred(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
-		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"))
+		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"), rapid.IntRange(0, n).Draw(t, "deaf"))
 		key, shard := rapid.String().Draw(t, "key"), rapid.IntRange(0, 100).Draw(t, "shard")
 		keys, works := 0, 0
 		for _, v := range views {
@@ -53,11 +57,32 @@ func TestOneIsPreferred(t *testing.T) {
 	})
 }
 
+// An instance at which expired events do not arrive is preferred only where they arrive at
+// no other instance that takes new work. Its part of limits stays.
+func TestInstanceWithoutEventsIsNotPreferred(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "instances")
+		leaving := rapid.IntRange(0, n-1).Draw(t, "leaving")
+		deaf := rapid.IntRange(0, n).Draw(t, "deaf")
+		key, shard := rapid.String().Draw(t, "key"), rapid.IntRange(0, 100).Draw(t, "shard")
+		slots := 0
+		for i, v := range viewsOf(n, leaving, deaf) {
+			slots += v.Share(key, n)
+			if deaf < n-leaving && i < deaf && (v.Prefers(key) || v.PrefersWork(key, shard)) {
+				t.Fatalf("instance %d is preferred, and events arrive at %d others", i, n-leaving-deaf)
+			}
+		}
+		if slots != n {
+			t.Fatalf("%d of %d slots", slots, n)
+		}
+	})
+}
+
 func TestSharesSumUpToTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "instances")
 		leaving := rapid.IntRange(0, n-1).Draw(t, "leaving")
-		views := viewsOf(n, leaving)
+		views := viewsOf(n, leaving, 0)
 		name, limit := rapid.String().Draw(t, "name"), rapid.IntRange(1, 100).Draw(t, "limit")
 		perSecond := rapid.Float64Range(0.01, 1000).Draw(t, "rate")
 		sum, least, most, rate, some := 0, limit, 0, 0.0, 0
@@ -86,7 +111,7 @@ func TestSharesSumUpToTheLimit(t *testing.T) {
 func TestAmongHoldersOneIsPreferred(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
-		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"))
+		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"), rapid.IntRange(0, n).Draw(t, "deaf"))
 		name, limit := rapid.String().Draw(t, "name"), rapid.IntRange(1, 25).Draw(t, "limit")
 		key, preferred := rapid.String().Draw(t, "key"), 0
 		for _, v := range views {
@@ -113,7 +138,7 @@ func TestSomebodyHoldsAPartOfEveryLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
 		leaving := rapid.IntRange(0, n-1).Draw(t, "leaving")
-		views := viewsOf(n, leaving)
+		views := viewsOf(n, leaving, 0)
 		perSecond, slots := rapid.IntRange(1, 25).Draw(t, "rate"), rapid.IntRange(1, 25).Draw(t, "slots")
 		few := rapid.IntRange(1, perSecond).Draw(t, "few")
 		work, sum, rate := 0, 0, 0.0
@@ -138,7 +163,7 @@ func TestSomebodyHoldsAPartOfEveryLimit(t *testing.T) {
 func TestRanksForWork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
-		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"))
+		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"), rapid.IntRange(0, n).Draw(t, "deaf"))
 		route, shard := rapid.String().Draw(t, "route"), rapid.IntRange(0, 100).Draw(t, "shard")
 		ranks := map[int]bool{}
 		for _, v := range views {
@@ -146,10 +171,10 @@ func TestRanksForWork(t *testing.T) {
 			if v.PrefersWork(route, shard) != (rank == 0) {
 				t.Fatalf("rank %d, preferred %t", rank, v.PrefersWork(route, shard))
 			}
-			if !v.out && (ranks[rank] || rank >= v.Living()) {
+			if !v.passed && (ranks[rank] || rank >= v.Living()) {
 				t.Fatalf("rank %d of %d, and another has it: %t", rank, v.Living(), ranks[rank])
 			}
-			if !v.out {
+			if !v.passed {
 				ranks[rank] = true
 			}
 		}
@@ -159,7 +184,7 @@ func TestRanksForWork(t *testing.T) {
 // Each gets its part of the keys, and who goes leaves the others theirs.
 func TestWorkIsSpreadEvenly(t *testing.T) {
 	const n, total = 8, 80000
-	views := viewsOf(n, 0)
+	views := viewsOf(n, 0, 0)
 	counts, works := [n]int{}, [n]int{}
 	for k := range total {
 		for i, v := range views {
@@ -184,7 +209,7 @@ func TestWorkIsSpreadEvenly(t *testing.T) {
 }
 
 func TestOnlyThePartOfWhoGoesMoves(t *testing.T) {
-	views := viewsOf(5, 0)
+	views := viewsOf(5, 0, 0)
 	gone := views[4]
 	for k := range 5000 {
 		key := fmt.Sprint("k", k)
@@ -205,7 +230,7 @@ func TestOnlyThePartOfWhoGoesMoves(t *testing.T) {
 
 // Hosts with fewer slots than there are instances have different holders.
 func TestHostsHaveDifferentHolders(t *testing.T) {
-	views := viewsOf(8, 0)
+	views := viewsOf(8, 0, 0)
 	counts := [8]int{}
 	for h := range 800 {
 		for i, v := range views {
@@ -220,7 +245,7 @@ func TestHostsHaveDifferentHolders(t *testing.T) {
 }
 
 func TestTheHotPathAllocatesNothing(t *testing.T) {
-	v := viewsOf(8, 0)[0]
+	v := viewsOf(8, 0, 0)[0]
 	f, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +266,7 @@ func TestTheHotPathAllocatesNothing(t *testing.T) {
 func BenchmarkPrefers(b *testing.B) {
 	for _, n := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			v := viewsOf(n, 0)[0]
+			v := viewsOf(n, 0, 0)[0]
 			b.ReportAllocs()
 			for b.Loop() {
 				v.Prefers("shop:orders:paid:4711-4711-4711")
@@ -251,14 +276,14 @@ func BenchmarkPrefers(b *testing.B) {
 }
 
 func BenchmarkPrefersWork(b *testing.B) {
-	v := viewsOf(8, 0)[0]
+	v := viewsOf(8, 0, 0)[0]
 	for b.Loop() {
 		v.PrefersWork("shop:orders", 3)
 	}
 }
 
 func BenchmarkShare(b *testing.B) {
-	v := viewsOf(8, 0)[0]
+	v := viewsOf(8, 0, 0)[0]
 	for b.Loop() {
 		v.Share("shop.example:443", 13)
 	}

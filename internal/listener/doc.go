@@ -30,6 +30,18 @@
 // order, so all who hear them agree; who does not goes by each notice's key. It is a
 // hint about hints: where it is wrong, a notice is claimed a grace later.
 //
+// # Whether events flow
+//
+// The listener observes, for each node, whether the event of a timer that this instance
+// touches arrives within the grace. If one does not, a key of the service's own is set to
+// expire ([Listener.Touched] begins the observation). If its event does not arrive either,
+// events have stopped, and so they have when the subscription ends. They flow again when ten
+// such keys in a row have been announced. The notify flags that CONFIG returns can cause an
+// observation. They never decide, because a managed Redis may refuse CONFIG and send events.
+//
+// A stop is noticed within three seconds. Until then notices are late by the grace;
+// afterwards the reconciler claims each at its due time.
+//
 // The reader of a connection never blocks: it hands each event over and goes
 // on. Who takes it over drops it when there is no room.
 package listener

@@ -58,8 +58,13 @@ type Options struct {
 	// OnSubscribed hears that a subscription has begun, or that flags which had gone
 	// are back: everything may have been missed before.
 	OnSubscribed func()
-	// OnEvents hears whether events are known to come (true) or known not to.
+	// OnEvents hears each time that events stop arriving (false) or arrive again (true).
+	// Until the first call they arrive.
 	OnEvents func(ok bool)
+	// Node is the address of the master that holds a key, in a cluster.
+	Node func(ctx context.Context, key string) string
+	// Grace is how long the event of a touched timer may take; zero = 50 ms.
+	Grace    time.Duration
 	Observer Observer
 	Logger   *zap.Logger
 
@@ -84,10 +89,10 @@ type Listener struct {
 	needs    string // flags
 	alive    atomic.Int32
 	mu       sync.Mutex
-	flags    map[string]bool // address → events come
-	warned   bool            // that they do not
+	begun    time.Time
+	flows    map[string]*flow // by address
+	flowing  bool             // the events of all nodes arrive
 	unfit    unfit
-	shut     map[string]bool // address → the channels of events are refused
 	keyspace map[string]bool // address → those of routes that adopt come
 	denied   bool            // that some are refused has been said
 	again    chan struct{}   // closed by Again
@@ -96,9 +101,9 @@ type Listener struct {
 // New makes a Listener.
 func New(o Options) *Listener {
 	o.Beat, o.Silence, o.Check = orElse(o.Beat, time.Second), orElse(o.Silence, 3*time.Second), orElse(o.Check, 5*time.Second)
-	o.Flags, o.Retry = orElse(o.Flags, 10*time.Second), orElse(o.Retry, 50*time.Millisecond)
-	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flags: map[string]bool{},
-		shut: map[string]bool{}, keyspace: map[string]bool{}, again: make(chan struct{})}
+	o.Flags, o.Retry, o.Grace = orElse(o.Flags, 10*time.Second), orElse(o.Retry, 50*time.Millisecond), orElse(o.Grace, 50*time.Millisecond)
+	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flows: map[string]*flow{},
+		begun: time.Now(), flowing: true, keyspace: map[string]bool{}, again: make(chan struct{})}
 	for _, r := range o.Routes.All() {
 		if r.Adopt {
 			l.patterns = append(l.patterns, keys.Keyspace(o.DB, r.Prefix))
@@ -207,16 +212,17 @@ func (l *Listener) runCluster(ctx context.Context) error {
 
 // follow keeps a subscription on one node until ctx ends.
 func (l *Listener) follow(ctx context.Context, c *redis.Client) {
-	defer l.forget(c)
+	f := l.newFlow(c)
+	defer l.forget(f)
 	wait, logged := time.Duration(0), false
 	for {
 		again := l.waits()
-		err := l.subscribe(ctx, c, func() { wait, logged = 0, false })
+		err := l.subscribe(ctx, f, func() { wait, logged = 0, false })
 		if ctx.Err() != nil {
 			return
 		}
 		if redis.IsPermissionError(err) {
-			l.refuse(c, err)
+			l.refuse(f, err)
 		}
 		wait = max(min(2*wait, time.Second), l.o.Retry)
 		level := zap.WarnLevel
@@ -238,22 +244,21 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 var errSilent = errors.New("the subscription does not hear its own beat")
 
 // subscribe runs one subscription until it fails or ctx ends.
-func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func()) error {
+func (l *Listener) subscribe(ctx context.Context, f *flow, begun func()) error {
+	c, parent := f.c, ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	flags, err := l.check(ctx, c)
-	if err != nil {
+	if err := l.check(ctx, f); err != nil {
 		return err
 	}
 	ps := c.Subscribe(ctx, l.channels...)
 	defer func() { _ = ps.Close() }()
 	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
 	heard := &echo{from: time.Now()}
-	own := &probe{l: l, c: c, id: beat[len("beat "):], wanted: flags == flagsUnknown, refused: flags == flagsUnknown || flags == flagsRefused}
 
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := l.watch(ctx, c, beat, heard, own); err != nil {
+		if err := l.watch(ctx, f, beat, heard); err != nil {
 			cancel(err)
 		}
 	})
@@ -270,8 +275,12 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 
 	confirmed, up, next := 0, false, group{}
 	defer func() {
-		if up {
-			l.alive.Add(-1)
+		if !up {
+			return
+		}
+		l.alive.Add(-1)
+		if parent.Err() == nil {
+			l.lost(f)
 		}
 	}()
 	for {
@@ -286,24 +295,24 @@ func (l *Listener) subscribe(ctx context.Context, c *redis.Client, begun func())
 		case *redis.Subscription:
 			if confirmed++; confirmed == len(l.channels) {
 				up = true
-				if l.admit(c) {
-					if _, err := l.check(ctx, c); err != nil {
-						return err
-					}
-				}
+				l.admit(f)
 				l.alive.Add(1)
 				l.o.Observer.Subscription()
 				l.o.Logger.Info("subscribed", zap.String("redis", c.Options().Addr))
 				begun()
 				l.o.OnSubscribed()
+				select {
+				case f.soon <- struct{}{}:
+				default: // the watch of the last subscription has left it
+				}
 			}
 		case *redis.Message:
 			if m.Payload == beat {
 				heard.now()
 				continue
 			}
-			if m.Channel != l.o.Space.Wake() && strings.HasPrefix(m.Payload, l.o.Space.Namespace) {
-				own.event(m.Payload)
+			if m.Channel != l.o.Space.Wake() {
+				f.event(m.Payload)
 			}
 			l.message(m, &next)
 		}
@@ -326,7 +335,8 @@ func (e *echo) silence() time.Duration { return time.Since(e.from) - time.Durati
 // the subscription must be made anew. The node's role and flags are read in the same
 // round trip. A node that refuses CONFIG is asked less often: each refusal is counted in its
 // ACL log.
-func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, heard *echo, own *probe) error {
+func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo) error {
+	c := f.c
 	tick := time.NewTicker(l.o.Beat)
 	defer tick.Stop()
 	checked, read := time.Now(), time.Now()
@@ -334,6 +344,9 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-f.soon:
+			f.observe(ctx)
+			continue
 		case <-tick.C:
 		}
 		if silence := heard.silence(); silence > l.o.Silence {
@@ -348,7 +361,7 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 				checked = time.Now()
 				k.askRole(pctx, pipe)
 			}
-			if often := !own.refused && (l.o.Preferred == nil || l.o.Preferred(c.Options().Addr)); often || time.Since(read) >= l.o.Flags {
+			if often := !f.noConfig.Load() && (l.o.Preferred == nil || l.o.Preferred(c.Options().Addr)); often || time.Since(read) >= l.o.Flags {
 				read = time.Now()
 				k.askFlags(pctx, pipe)
 			}
@@ -358,20 +371,14 @@ func (l *Listener) watch(ctx context.Context, c *redis.Client, beat string, hear
 		if err := echoed.Err(); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("publish the beat: %w", err)
 		}
-		flags, err := l.judge(ctx, c, k)
+		added, err := l.judge(ctx, f, k)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if flags == flagsAdded {
+		if added {
 			l.o.OnSubscribed()
 		}
-		if k.flags != nil {
-			own.wanted = flags == flagsUnknown
-			own.refused = own.wanted || flags == flagsRefused
-		}
-		if own.wanted {
-			l.observe(ctx, own)
-		}
+		f.observe(ctx)
 	}
 }
 

@@ -144,7 +144,7 @@ func TestFlagsAreAddedToThoseThere(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Kg"))
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
-	e.until(t, "the events", func() bool { return len(e.events) > 0 })
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
 	ctx := context.Background()
 	flags := func() string {
 		return srv.Client().ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
@@ -153,7 +153,6 @@ func TestFlagsAreAddedToThoseThere(t *testing.T) {
 		t.Errorf("flags %q", got)
 	}
 	// Somebody takes them away: they come back, and what was missed is swept.
-	e.until(t, "the subscription", func() bool { return e.begun == 1 })
 	if err := srv.Client().ConfigSet(ctx, "notify-keyspace-events", "").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -289,13 +288,13 @@ func TestWhereFlagsCannotBeSetTheSweepIsTold(t *testing.T) {
 			srv := redistest.Start(t, c.start...)
 			l, e, logs := newListener(t, srv.Client(), srv.Namespace(), c.change)
 			run(t, l)
-			e.until(t, "some looks", func() bool { return e.begun == 1 && len(e.events) > 3 })
+			e.until(t, "the verdict", func() bool { return e.begun == 1 && len(e.events) > 0 })
 			e.do(func() {
 				if slices.Contains(e.events, true) {
 					t.Errorf("events %v", e.events)
 				}
 			})
-			told := logs.FilterMessageSnippet("no expired events")
+			told := logs.FilterMessageSnippet("expired events do not arrive")
 			if told.Len() != 1 || !strings.Contains(told.All()[0].ContextMap()["why"].(string), c.says) {
 				t.Errorf("told %v", told.All())
 			}

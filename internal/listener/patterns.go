@@ -119,15 +119,9 @@ func (l *Listener) ping(ctx context.Context, ps *redis.PubSub, heard *echo) erro
 func (l *Listener) adopting(c *redis.Client, denied []string, answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := true
-	for _, ok := range l.keyspace {
-		before = before && ok
-	}
+	before := l.adopts()
 	l.keyspace[c.Options().Addr] = answered && len(denied) == 0
-	all := true
-	for _, ok := range l.keyspace {
-		all = all && ok
-	}
+	all := l.adopts()
 	switch {
 	case len(denied) > 0 && !l.denied:
 		l.denied = true
@@ -140,5 +134,30 @@ func (l *Listener) adopting(c *redis.Client, denied []string, answered bool) {
 	// Where it was refused before and is again, nothing is new.
 	if l.o.OnAdopting != nil && (all || before) {
 		l.o.OnAdopting(all)
+	}
+}
+
+// adopts reports whether the events that adoption needs arrive from all nodes. The caller
+// holds mu.
+func (l *Listener) adopts() bool {
+	for _, ok := range l.keyspace {
+		if !ok {
+			return false
+		}
+	}
+	for _, f := range l.flows {
+		if f.blind {
+			return false
+		}
+	}
+	return true
+}
+
+// tellAdopting reports anew whether the events that adoption needs arrive.
+func (l *Listener) tellAdopting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.o.OnAdopting != nil {
+		l.o.OnAdopting(l.adopts())
 	}
 }

@@ -41,7 +41,7 @@ func routesNamed(names ...string) []*route.Route {
 func TestCounting(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (Gauges, error) {
-		return Gauges{Orphaned: 3, Subscribed: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5, InFlight: 1,
+		return Gauges{Orphaned: 3, EventsFlowing: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5, InFlight: 1,
 			Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, HostsWaiting: 3}, {Route: "adopts", Waiting: -1}}}, nil
 	})
 	m.Scheduled("orders", 5)
@@ -95,7 +95,7 @@ func TestCounting(t *testing.T) {
 		`notifier_redis_errors_total{op="settle"} 0`,
 		`notifier_build_info{go_version="` + runtime.Version() + `",revision="abc",version="v1"} 1`,
 		`notifier_redis_misconfigured{check="memory"} 1`, `notifier_redis_misconfigured{check="rights"} 0`,
-		`notifier_redis_up 1`, `notifier_subscribed 1`, `notifier_orphaned 3`,
+		`notifier_redis_up 1`, `notifier_events_flowing 1`, `notifier_orphaned 3`,
 		`notifier_pending{route="orders"} 10`, `notifier_overdue{route="orders"} 2`, `notifier_dead{route="orders"} 4`,
 		`notifier_repeat_window_seconds{route="orders"} 90`, `notifier_repeat_window_setting_seconds{route="orders"} 3600`,
 		`notifier_waiting{route="orders"} 7`, `notifier_hosts_waiting{route="orders"} 3`,

@@ -3,11 +3,10 @@
 // Redis sends an expired event when it deletes a key, which may be seconds or
 // minutes after the key's time; but it deletes on the spot what somebody
 // accesses. So for each partition (route and shard) a Sweeper sleeps until the earliest
-// timer is due and touches it. What is for this instance it has claimed instead, by a
-// call that touches the timer too ([Claimer].Due): waiting for the event would take one
-// more round trip. Whatever nobody has claimed one grace later, it
-// has claimed itself: that covers every event that was lost, and everything
-// that has no timer.
+// timer is due and touches it. The event triggers the claim (packages listener and
+// dispatch). Notices that no instance has claimed one grace later are swept, which covers
+// lost events. Notices without a timer, and all notices while no events arrive, are swept
+// when they are due.
 //
 // # What it may assume
 //

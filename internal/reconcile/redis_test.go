@@ -42,10 +42,6 @@ type sim struct {
 	off    bool     // events are known not to come
 	dead   bool     // no subscription
 	groups []string // that were touched together
-	direct []string // that were claimed without their events
-	self   string   // for whom; empty = nobody else lives
-	claims bool     // directly, those that full does not name
-	full   string
 	group  int
 	rank   int             // how many other instances come first
 	owner  string          // of all; empty = each has its own
@@ -172,20 +168,6 @@ func (s *sim) Sweep(keys.Partition) {
 	s.claim(func(p pending) bool { return !p.at.After(s.now().Add(-grace)) || p.bare && !p.at.After(s.now()) })
 }
 
-func (s *sim) Due(p keys.Partition, ks []string, owner string) (rest []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range ks {
-		if k == s.full {
-			rest = append(rest, k)
-			continue
-		}
-		s.direct = append(s.direct, fmt.Sprintf("%s %s for %q", p.Prefix, k, owner))
-		s.claim(func(p pending) bool { return p.key == k && !p.at.After(s.now()) })
-	}
-	return rest
-}
-
 func (s *sim) SweepDue(keys.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,11 +228,7 @@ func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 				return cmp.Or(s.owner, "who gets "+key)
 			}, LeftBy: func(id string) {
 				s.do(func() { s.leftBy[id] = true })
-			}, Overlooked: func() { s.do(func() { s.over++ }) }, Direct: func() (string, bool) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.self, s.claims
-			}, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
+			}, Overlooked: func() { s.do(func() { s.over++ }) }, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

@@ -31,9 +31,6 @@ type Claimer interface {
 	Sweep(p keys.Partition)
 	SweepDue(p keys.Partition)
 	Room(p keys.Partition) int
-	// Due has notices claimed whose timers are due; the claims expire these and tell that
-	// the events are for the instance of the id owner. It returns those it did not take.
-	Due(p keys.Partition, ks []string, owner string) (rest []string)
 }
 
 // The intervals of a Sweeper.
@@ -85,10 +82,8 @@ type SweeperOptions struct {
 	// LeftBy hears that the one of an id has left a grace long what was touched for it;
 	// nil = nobody hears.
 	LeftBy func(id string)
-	// Direct reports whether what is due is claimed at once where it is for this
-	// instance, without waiting for its event, and the id by which Owner knows it; empty
-	// where there are no others. nil = all wait for their events.
-	Direct func() (id string, ok bool)
+	// Touched hears of the timers that are about to be touched; nil = nobody hears.
+	Touched func(ctx context.Context, keys []string)
 	// Begun is when idle looks are counted from. Sweepers that have the same look
 	// at the same instants, and share calls; zero = when this one was made.
 	Begun time.Time
@@ -125,8 +120,8 @@ func NewSweeper(o SweeperOptions) *Sweeper {
 	if o.Living == nil {
 		o.Living = func() int { return 1 }
 	}
-	if o.Direct == nil {
-		o.Direct = func() (string, bool) { return "", false }
+	if o.Touched == nil {
+		o.Touched = func(context.Context, []string) {}
 	}
 	if o.Overlooked == nil {
 		o.Overlooked = func() {}
@@ -467,6 +462,7 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 	if len(names) == 0 {
 		return false, nil
 	}
+	s.o.Touched(ctx, names)
 	got, err := s.touchAll(ctx, names)
 	if err != nil {
 		return false, err
@@ -483,23 +479,14 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 	return got.Left > 0, nil
 }
 
-// touchAll touches timers. Those of a group are for one instance, which claims and
-// settles them in one call each; by their keys they would be for several, of which
-// each makes its own calls. What is for this instance is claimed by the call that
-// touches it.
+// touchAll touches timers. Notices that fall due together are for one instance, in groups
+// of [SweeperOptions].Group, because it claims and settles a group in one call each.
 func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, error) {
-	id, direct := s.o.Direct()
 	size := 1
 	if s.o.Group != nil && len(names) > 1 {
 		size = s.o.Group()
 	}
 	if size <= 1 {
-		if direct { // the others leave its events alone, without being told
-			names = s.own(names, id)
-		}
-		if len(names) == 0 {
-			return store.Touched{}, nil
-		}
 		return s.o.Store.Touch(ctx, names)
 	}
 	var list []store.TouchGroup
@@ -508,32 +495,8 @@ func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, 
 		for _, k := range group {
 			s.touched[k] = owner
 		}
-		if direct && owner == id {
-			group = s.o.Dispatch.Due(s.o.Partition, group, id)
-		}
-		if len(group) > 0 {
-			list = append(list, store.TouchGroup{For: owner, Keys: group})
-		}
-	}
-	if len(list) == 0 {
-		return store.Touched{}, nil
+		list = append(list, store.TouchGroup{For: owner, Keys: group})
 	}
 	left, err := s.o.Store.TouchGroups(ctx, s.o.Partition.Prefix, list)
 	return store.Touched{Left: left}, err
-}
-
-// own has those claimed that are for this instance by their keys, and returns the others.
-func (s *Sweeper) own(names []string, id string) (rest []string) {
-	mine := make([]string, 0, len(names))
-	for _, k := range names {
-		if id == "" || s.o.Owner(k) == id {
-			mine = append(mine, k)
-		} else {
-			rest = append(rest, k)
-		}
-	}
-	if len(mine) > 0 {
-		rest = append(rest, s.o.Dispatch.Due(s.o.Partition, mine, "")...)
-	}
-	return rest
 }

@@ -32,45 +32,6 @@ func TestTouchesExactlyTheDue(t *testing.T) {
 	}
 }
 
-// What is for this instance is claimed without waiting for its event; what there is no
-// room for, and what is for others, has one.
-func TestWhatIsForThisInstanceIsClaimedAtOnce(t *testing.T) {
-	within(t, func(t *testing.T, s *sim, w *Sweeper) {
-		s.do(func() { s.claims, s.full = true, "x1" })
-		for i := range 3 {
-			w.Wake(s.add(fmt.Sprint("x", i), 100*time.Millisecond))
-		}
-		time.Sleep(time.Second)
-		s.do(func() {
-			if want := []string{`a x0 for ""`, `a x2 for ""`}; !slices.Equal(s.direct, want) || s.touches["x1"] != 1 || len(s.touches) != 1 {
-				t.Errorf("claimed %q, want %q; touched %v", s.direct, want, s.touches)
-			}
-			s.direct, s.self, s.group = nil, "who gets y2", 2
-			clear(s.touches)
-		})
-		for i := range 4 {
-			w.Wake(s.add(fmt.Sprint("y", i), 100*time.Millisecond))
-		}
-		time.Sleep(97 * time.Millisecond)
-		w.Now() // sees all of them before they are due
-		time.Sleep(time.Second)
-		w.Wake(s.add("y2", 100*time.Millisecond)) // in no group: by its own key
-		time.Sleep(time.Second)
-		late, n := s.worst()
-		s.do(func() {
-			if want := []string{`a y2 for "who gets y2"`, `a y3 for "who gets y2"`, `a y2 for ""`}; !slices.Equal(s.direct, want) || len(s.touches) != 2 {
-				t.Errorf("claimed %q, want %q; touched %v", s.direct, want, s.touches)
-			}
-			if want := []string{"a who gets y0 [y0 y1]"}; !slices.Equal(s.groups, want) {
-				t.Errorf("touched %q, want %q", s.groups, want)
-			}
-			if n != 7 || late > time.Millisecond {
-				t.Errorf("%d of 7 claimed, at most %s late", n, late)
-			}
-		})
-	})
-}
-
 // What falls due together is touched in groups that are for one instance each; what falls
 // due alone goes by its own key, and so does all where there are no groups.
 func TestWhatIsDueTogetherIsTouchedInGroups(t *testing.T) {

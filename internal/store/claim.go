@@ -95,25 +95,6 @@ func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Leas
 	return c, nil
 }
 
-// EventsFor says that the next N events are for the instance of an id; an empty one says
-// nothing.
-type EventsFor struct {
-	ID string
-	N  int
-}
-
-// ClaimDue is ClaimKeys for notices of which some have timers that Redis has not expired
-// yet: it does so in the same call, behind the claims, and sends their events, before
-// which all subscribers hear what tell says. It is not for clusters, where timers lie at
-// other nodes.
-func (s *Store) ClaimDue(ctx context.Context, p keys.Partition, lease Lease, ks []string, tell EventsFor) (Claimed, error) {
-	text := ""
-	if tell.ID != "" {
-		text = keys.ForText(tell.ID, tell.N, p.Prefix)
-	}
-	return s.claim(ctx, p, lease.Token, s.claimArgs(p, lease, ks, "e", s.space.Wake(), text))
-}
-
 func (s *Store) claimArgs(p keys.Partition, lease Lease, ks []string, mode ...any) []any {
 	args := make([]any, 0, 8+len(ks))
 	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0)

@@ -34,6 +34,8 @@ const (
 type Beat struct {
 	ID      string
 	Leaving bool
+	// NoEvents: expired events do not arrive at the instance.
+	NoEvents bool
 	// About and Figures are what the instance tells of itself; empty = as
 	// before.
 	About, Figures string
@@ -52,6 +54,8 @@ type Sign struct {
 	Bound bool
 	// Leaving: it takes no new work.
 	Leaving bool
+	// NoEvents: expired events do not arrive at it.
+	NoEvents bool
 	// Connections are how many it has; -1 = not asked for, or forbidden.
 	Connections int
 	// score is as Redis has it, so that End can tell whether it has changed.
@@ -84,11 +88,14 @@ func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
 	if err := s.right(ctx); err != nil {
 		return Roll{}, err
 	}
-	leaving := "0"
+	flags := 0
 	if b.Leaving {
-		leaving = "1"
+		flags++
 	}
-	args := []any{b.ID, s.space.FleetChannel(), s.space.InstanceChannel(""), leaving, b.About, b.Figures, b.Since}
+	if b.NoEvents {
+		flags += 2
+	}
+	args := []any{b.ID, s.space.FleetChannel(), s.space.InstanceChannel(""), flags, b.About, b.Figures, b.Since}
 	asked := make(map[string]int, len(b.Ask))
 	for i, id := range b.Ask[:min(len(b.Ask), MaxAsked)] {
 		args = append(args, id)
@@ -129,8 +136,9 @@ func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
 
 func signOf(id, score string, f float64) Sign {
 	whole, fraction := math.Modf(f)
+	flags := int(fraction * 8)
 	return Sign{
-		ID: id, At: int64(whole), Bound: fraction == 0.25 || fraction == 0.75, Leaving: fraction >= 0.5,
+		ID: id, At: int64(whole), NoEvents: flags&1 != 0, Bound: flags&2 != 0, Leaving: flags&4 != 0,
 		Connections: -1, score: score,
 	}
 }

@@ -277,12 +277,7 @@ func (w *world) claim(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := w.newCall(t, in)
 	c.keys = rapid.SliceOfNDistinct(rapid.IntRange(0, keyCount-1), 1, keyCount, rapid.ID[int]).Draw(t, "keys")
-	what := "claims"
-	// Where producers' timers are adopted, none is expired by a claim.
-	if c.expires = w.kind != adoption && rapid.Bool().Draw(t, "expires"); c.expires {
-		what = "claims, and expires the timers of"
-	}
-	w.makeClaim(t, in, c, what, drawFate(t))
+	w.makeClaim(t, in, c, "claims", drawFate(t))
 }
 
 func (w *world) sweep(t *rapid.T) {
@@ -313,8 +308,6 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	var got store.Claimed
 	var err error
 	switch {
-	case c.expires:
-		got, err = in.store.ClaimDue(w.ctx, c.at(), c.lease(), names, store.EventsFor{ID: in.id, N: len(names)})
 	case c.keys != nil:
 		got, err = in.store.ClaimKeys(w.ctx, c.at(), c.lease(), names)
 	default:

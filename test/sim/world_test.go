@@ -141,8 +141,6 @@ type call struct {
 	limit int
 	lasts bool
 	over  string // of a take-over: the dead
-	// expires: it expires the timers of what it claims.
-	expires bool
 }
 
 // entry is what a consumer took from the list.

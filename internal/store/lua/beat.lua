@@ -1,7 +1,7 @@
 -- Gives an instance's sign of life and tells who else has given one.
 -- KEYS  1 signs  2 about  3 ended
 -- ARGV  1 id  2 the channel of all instances  3 what stands before an id in the name of an instance's own channel
---       4 "1" if it leaves, else "0"  5 what it tells of itself, 6 its figures, both empty = as before
+--       4 flags: 1 it leaves, 2 expired events do not arrive at it  5 what it tells of itself, 6 its figures, both empty = as before
 --       7 tell of those that ended since this ms (0 = within the last minute)
 --       8… at most 64 ids whose connections are asked for
 -- Reply {now ms, answer, {connections of the caller, of each id of 8…}, {id, score, …}, {id, score, …}}
@@ -9,7 +9,8 @@
 --       The third is empty where PUBSUB NUMSUB is forbidden. The fourth are the living, the last who ended: at most 1,000
 --       each, the latest first.
 -- Bound 1,000 of the living, 1,000 of the ended, 64 connections; at most 100 dead entries are removed.
--- A score is the ms of the sign, plus .25 if the instance's own channel had a subscriber then, plus .5 if it leaves. Of the
+-- A score is the ms of the sign, plus .125 if expired events do not arrive, plus .25 if the instance's own channel had a
+-- subscriber then, plus .5 if it leaves. Of the
 -- ended .5 says that it left by itself. Times that lie ahead (the clock was set back, or another server took over) are
 -- removed as those that lie ten minutes back are: whoever lives comes again at once.
 local call = redis.call
@@ -34,8 +35,9 @@ for _, range in ipairs({{'-inf', now - 600000}, {now + 10000, '+inf'}}) do
 end
 
 local flags = (connections[1] or 0) > 0 and 0.25 or 0
-if ARGV[4] == '1' then flags = flags + 0.5 end
-local known = 1 - call('ZADD', KEYS[1], string.format('%.2f', now + flags), id)
+if ARGV[4] % 2 == 1 then flags = flags + 0.5 end
+if tonumber(ARGV[4]) > 1 then flags = flags + 0.125 end
+local known = 1 - call('ZADD', KEYS[1], string.format('%.3f', now + flags), id)
 if ARGV[5] ~= '' then call('HSET', KEYS[2], id, ARGV[5]) end
 if ARGV[6] ~= '' then call('HSET', KEYS[2], id .. ' figures', ARGV[6]) end
 -- Where that is forbidden the others hear of it by their next beat.

@@ -1,8 +1,7 @@
 -- Claims notices of one route and shard for a lease.
 -- KEYS  1 shadow  2 records
 -- ARGV  1 claim prefix  2 token  3 lease ms  4 at most so many bytes of records  5 grace ms
---       6 "k": the keys follow;  "e": so they do, behind 7 = the channel of wakes and 8 = what is told on it, or "", and timers
---         of theirs that are due are expired, which sends their events;  "p": postponed notices, also before they are due:
+--       6 "k": the keys follow;  "p": postponed notices, also before they are due:
 --         7 = "1": their timers are deleted, "2": unless a producer has set them, "0": they are at other nodes, then for each
 --         key and score, which must be the one that it has;  "o" or "n": sweep, 7 = how many, from the oldest or the newest of the overdue;
 --         "t": what a call with this token has claimed whose reply was lost, those first whose lease ends first, 7 = how many,
@@ -26,8 +25,8 @@ local prefix, token, lease, mode, bytes, left = ARGV[1], ARGV[2], ARGV[3], ARGV[
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local names, scores, count = {}, {}, 0
 local exact = {} -- of postponed notices, by number
-if mode == 'k' or mode == 'e' then
-  for i = mode == 'k' and 7 or 9, #ARGV do
+if mode == 'k' then
+  for i = 7, #ARGV do
     count = count + 1
     names[count] = ARGV[i]
   end
@@ -201,9 +200,5 @@ for i = 1, count do
 end
 read()
 if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end
-if mode == 'e' then
-  if ARGV[8] ~= '' then redis.pcall('PUBLISH', ARGV[7], ARGV[8]) end
-  redis.pcall('EXISTS', unpack(names))
-end
 reply[2] = left
 return reply

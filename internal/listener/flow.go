@@ -1,0 +1,294 @@
+package listener
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+)
+
+const (
+	// eventsToTrust is how many probes in a row must arrive before events that had
+	// stopped are relied on again.
+	eventsToTrust = 10
+	// probeWait is the least time that a probe's event may take. Events that are only
+	// late, because this machine is busy, have not stopped.
+	probeWait = 250 * time.Millisecond
+	// maxSampled is how many of the keys that are touched together may be samples.
+	maxSampled = 8
+	// probeTTL is how long a probe's key lives.
+	probeTTL = time.Millisecond
+)
+
+// flow observes whether one node's expired events arrive here. The evidence is a sample: a
+// timer that this instance touches, whose event must arrive within the grace. A missed
+// sample proves nothing by itself, because the timer may have been deleted before the touch.
+// So it causes a probe: a key of the service's own that is set, expires and must be
+// announced. What CONFIG says causes a probe too, and is never the verdict: a managed Redis
+// may refuse CONFIG and send events.
+type flow struct {
+	l *Listener
+	c *redis.Client
+
+	sample atomic.Pointer[sample] // nil = the next touch is one
+	probe  atomic.Pointer[string] // the key whose event is awaited; nil = none
+	heard  chan struct{}          // has one entry when that event has arrived
+	soon   chan struct{}          // has one entry when a probe is due at once
+	serial atomic.Uint64
+
+	noConfig atomic.Bool // CONFIG is refused
+
+	// The Listener's mutex guards these.
+	arrives bool   // events arrive, as far as is known
+	refused bool   // the channels of events are refused
+	suspect bool   // a probe is due
+	why     string // events may not arrive, by what CONFIG says
+	whyErr  error
+	blind   bool // the events that adoption needs are not known to be sent
+}
+
+// sample is a touched timer.
+type sample struct {
+	key string
+	at  time.Time
+}
+
+func (l *Listener) newFlow(c *redis.Client) *flow {
+	f := &flow{l: l, c: c, heard: make(chan struct{}, 1), soon: make(chan struct{}, 1), arrives: true}
+	l.mu.Lock()
+	l.flows[c.Options().Addr] = f
+	l.mu.Unlock()
+	return f
+}
+
+// Touched takes the keys of timers that are about to be touched. One of each node is
+// observed. It is safe for concurrent use.
+func (l *Listener) Touched(ctx context.Context, ks []string) {
+	nodes := map[string]string{} // their keys, by address
+	if l.o.Masters != nil {
+		for _, k := range ks[:min(len(ks), maxSampled)] {
+			nodes[l.o.Node(ctx, k)] = k
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for addr, f := range l.flows {
+		if l.o.Masters == nil {
+			f.take(ks[0])
+		} else if k, ok := nodes[addr]; ok {
+			f.take(k)
+		}
+	}
+}
+
+// take makes a key the sample, if there is none.
+func (f *flow) take(key string) {
+	if f.sample.Load() == nil {
+		f.sample.Store(&sample{key: key, at: time.Now()})
+	}
+}
+
+// event takes the key of an expired event.
+func (f *flow) event(key string) {
+	if s := f.sample.Load(); s != nil && s.key == key {
+		f.sample.CompareAndSwap(s, nil)
+	}
+	if p := f.probe.Load(); p != nil && *p == key {
+		select {
+		case f.heard <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// suspicious reports whether a probe is due, and how many must arrive in a row.
+func (f *flow) suspicious() (due bool, need int) {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	if !f.arrives {
+		return true, eventsToTrust
+	}
+	s := f.sample.Load()
+	return f.suspect || s != nil && time.Since(s.at) > f.l.o.Grace, 1
+}
+
+// observe sends the probes that are due, and takes what they show for the verdict.
+func (f *flow) observe(ctx context.Context) {
+	due, need := f.suspicious()
+	if !due {
+		return
+	}
+	for range need {
+		arrived, err := f.ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !refused(err):
+			return // the beat finds out whether the node answers
+		case err != nil:
+			f.l.verdict(f, false, "a key could not be set to see whether events arrive", err)
+			return
+		case !arrived:
+			f.l.verdict(f, false, "the event of a key that expired did not arrive", nil)
+			return
+		}
+	}
+	f.l.verdict(f, true, "", nil)
+}
+
+// ask sends one probe and reports whether its event has arrived.
+func (f *flow) ask(ctx context.Context) (arrived bool, err error) {
+	key, err := f.probeKey(ctx)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case <-f.heard: // late, of the probe before
+	default:
+	}
+	f.probe.Store(&key)
+	defer f.probe.Store(nil)
+	limit := time.NewTimer(max(f.l.o.Grace, probeWait))
+	defer limit.Stop()
+	if err := f.c.Set(ctx, key, "", probeTTL).Err(); err != nil {
+		return false, fmt.Errorf("probe for expired events: %w", err)
+	}
+	touch := time.NewTicker(2 * probeTTL)
+	defer touch.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-f.heard:
+			return true, nil
+		case <-limit.C:
+			return false, nil
+		case <-touch.C: // until it has expired by the node's clock
+			left, err := f.c.Exists(ctx, key).Result()
+			if err != nil {
+				return false, fmt.Errorf("probe for expired events: %w", err)
+			}
+			if left == 0 {
+				touch.Stop()
+			}
+		}
+	}
+}
+
+// probeKey is a new key of the namespace that the node holds.
+func (f *flow) probeKey(ctx context.Context) (string, error) {
+	id := strconv.FormatInt(f.l.begun.UnixNano(), 36) + "-" + strconv.FormatUint(f.serial.Add(1), 36)
+	if f.l.o.Masters == nil {
+		return f.l.o.Space.EventProbe("", id), nil
+	}
+	text, err := f.c.ClusterNodes(ctx).Result()
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 9 || !strings.Contains(fields[2], "myself") {
+			continue
+		}
+		first, _, _ := strings.Cut(fields[8], "-")
+		slot, err := strconv.Atoi(first)
+		if err != nil || slot < 0 || slot >= keys.Slots {
+			break
+		}
+		return f.l.o.Space.EventProbe(keys.TagIn(slot), id), nil
+	}
+	return "", fmt.Errorf("%s serves no slots", f.c.Options().Addr)
+}
+
+// suspects notes why events may not arrive; empty = CONFIG says that they are sent.
+func (l *Listener) suspects(f *flow, why string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.why, f.whyErr, f.suspect = why, err, why != ""
+}
+
+// lost notes that a subscription has ended: its events do not arrive until the next
+// subscription has shown that they do.
+func (l *Listener) lost(f *flow) {
+	l.verdict(f, false, "the subscription has ended", nil)
+}
+
+// verdict notes whether a node's events arrive, and reports it if that changes the answer
+// for all nodes together.
+func (l *Listener) verdict(f *flow, arrives bool, why string, err error) {
+	// All under the lock, so that of two nodes' verdicts the last is reported last.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.arrives, f.suspect = arrives, false
+	f.sample.Store(nil)
+	if !arrives && f.why != "" {
+		why, err = f.why, f.whyErr
+	}
+	l.report(f.c, why, err)
+}
+
+// report tells of a change. The caller holds mu.
+func (l *Listener) report(c *redis.Client, why string, err error) {
+	all, refused := true, false
+	for _, f := range l.flows {
+		all = all && f.arrives && !f.refused
+		refused = refused || f.refused
+	}
+	if l.flowing == all {
+		return
+	}
+	l.flowing = all
+	if all {
+		l.o.Logger.Info("expired events arrive, they trigger claims")
+	} else {
+		remedy := "set notify-keyspace-events to " + l.needs + " in redis.conf"
+		if refused {
+			remedy = grant(c, l.channels)
+		}
+		l.o.Logger.Warn("expired events do not arrive, the reconciler claims due notices", zap.String("redis", c.Options().Addr),
+			zap.String("why", why), zap.String("remedy", remedy), zap.Error(err))
+	}
+	if l.o.OnEvents != nil {
+		l.o.OnEvents(all)
+	}
+}
+
+// refuse notes that a node refuses the channels, so that nothing waits for
+// events. admit notes that it does not, and reports whether it did before.
+func (l *Listener) refuse(f *flow, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.refused = true
+	l.report(f.c, "the user may not subscribe to the channels", err)
+}
+
+func (l *Listener) admit(f *flow) (before bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, f.refused = f.refused, false
+	if before {
+		f.arrives = false // until probes arrive
+	}
+	return before
+}
+
+// forget drops what is known of a node that is no longer followed.
+func (l *Listener) forget(f *flow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	addr := f.c.Options().Addr
+	if l.flows[addr] == f {
+		delete(l.flows, addr)
+	}
+	delete(l.keyspace, addr)
+	if len(l.flows) > 0 {
+		l.report(f.c, "", nil)
+	}
+}

@@ -1,0 +1,126 @@
+package listener
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/redistest"
+)
+
+// last waits until the last verdict is this one.
+func (e *recorder) last(want bool) func() bool {
+	return func() bool { return len(e.events) > 0 && e.events[len(e.events)-1] == want }
+}
+
+// A user without CONFIG is the rule on managed Redis, and with the shipped rights. Whether
+// events arrive is observed there too.
+func TestEventsAreObservedWhereConfigIsRefused(t *testing.T) {
+	srv := redistest.Start(t)
+	ctx := context.Background()
+	c, set := limited(t, srv, "&*")
+	set("-config")
+	flags := func(value string) {
+		t.Helper()
+		if err := srv.Client().ConfigSet(ctx, "notify-keyspace-events", value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags("Ex")
+	l, e, logs := newListener(t, c, srv.Namespace(), nil)
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	flags("")
+	e.until(t, "the end of events", e.last(false))
+	stopped := logs.FilterMessageSnippet("expired events do not arrive")
+	if stopped.Len() != 1 || !strings.Contains(stopped.All()[0].ContextMap()["why"].(string), "CONFIG is refused, and the event") {
+		t.Errorf("logged %v", stopped.All())
+	}
+	flags("Ex")
+	e.until(t, "events again", e.last(true))
+	if n := logs.FilterMessageSnippet("expired events arrive").Len(); n != 1 {
+		t.Errorf("their return was logged %d times", n)
+	}
+	e.do(func() {
+		if len(e.events) != 2 {
+			t.Errorf("verdicts %v", e.events)
+		}
+	})
+}
+
+// Nothing but a touched timer shows that its event does not arrive. Events are trusted again
+// when ten in a row have arrived.
+func TestMissedSampleAndProbeStopEvents(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	user, set := limited(t, srv, "&*")
+	set("-config") // else the flags would come back at once
+	l, e, _ := newListener(t, user, srv.Namespace(), func(o *Options) { o.Flags = time.Hour })
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	ctx, c := context.Background(), srv.Client()
+	touch := func(key string) {
+		t.Helper()
+		if err := c.Set(ctx, key, "1", time.Millisecond).Err(); err != nil {
+			t.Fatal(err)
+		}
+		l.Touched(ctx, []string{key})
+		c.Exists(ctx, key)
+	}
+	sampled := func() *sample {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.flows[srv.Addr()].sample.Load()
+	}
+	touch("app1:m:t:1")
+	e.until(t, "the event of the sample", func() bool { return len(e.hints) == 1 })
+	if s := sampled(); s != nil {
+		t.Errorf("the event of %q is awaited still", s.key)
+	}
+	// One that has no timer proves nothing.
+	l.Touched(ctx, []string{"app1:m:t:none"})
+	e.until(t, "its probe", func() bool { return sampled() == nil })
+	e.do(func() {
+		if len(e.events) != 0 {
+			t.Errorf("verdicts %v", e.events)
+		}
+	})
+	if err := c.ConfigSet(ctx, "notify-keyspace-events", "").Err(); err != nil {
+		t.Fatal(err)
+	}
+	touch("app1:m:t:2")
+	e.until(t, "the end of events", e.last(false))
+	before := l.flows[srv.Addr()].serial.Load()
+	if err := c.ConfigSet(ctx, "notify-keyspace-events", "Ex").Err(); err != nil {
+		t.Fatal(err)
+	}
+	e.until(t, "events again", e.last(true))
+	if n := l.flows[srv.Addr()].serial.Load() - before; n < eventsToTrust-1 { // the first may have been under way
+		t.Errorf("events are trusted after %d probes", n)
+	}
+}
+
+// In a cluster a node takes only keys of its own slots.
+func TestProbeKeyIsOfTheNode(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
+	ctx, c := context.Background(), srv.Client()
+	l, _, _ := newListener(t, c, srv.Namespace(), func(o *Options) {
+		o.Masters = func(context.Context, func(context.Context, *redis.Client) error) error { return nil }
+	})
+	f := l.newFlow(c)
+	if _, err := f.probeKey(ctx); err == nil {
+		t.Error("a node without slots has a key")
+	}
+	if err := c.ClusterAddSlotsRange(ctx, 5000, 5010).Err(); err != nil {
+		t.Fatal(err)
+	}
+	key, err := f.probeKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slot := c.ClusterKeySlot(ctx, key).Val(); slot != 5000 {
+		t.Errorf("%s is in slot %d", key, slot)
+	}
+}
