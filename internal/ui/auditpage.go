@@ -25,9 +25,6 @@ type auditRow struct {
 
 // showAudit serves who did what, the newest first.
 func (p *Pages) showAudit(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	if v.Narrow() {
-		return failure{http.StatusForbidden, "This link shows notices only."}
-	}
 	q := r.URL.Query()
 	page := auditPage{Prefix: strings.TrimSpace(q.Get("prefix"))}
 	query := audit.Query{Limit: auditLimit, Prefix: strings.TrimSuffix(page.Prefix, ":"), Range: audit.Range{Before: q.Get("before")}}

@@ -79,6 +79,8 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return get("/ui/portal/" + url.PathEscape(x.link))
 	case "POST /ui/sign-in":
 		return post("/ui/sign-in", "token", x.key, "to", x.key)
+	case "POST /ui/opened":
+		return post("/ui/opened")
 	case "POST /ui/sign-out":
 		return post("/ui/sign-out", "csrf", x.key) // with the right one it is over
 	case "POST /ui/notices/{key}/reschedule":

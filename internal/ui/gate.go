@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -28,6 +29,13 @@ const (
 
 const cookieName = "notifier_session"
 
+// linkCookieName is the cookie of a link that was opened, until its session begins, or for as
+// long as linkCookieFor.
+const (
+	linkCookieName = "notifier_link"
+	linkCookieFor  = 10 * time.Minute
+)
+
 // maxForm is the longest form that is read, in bytes.
 const maxForm = 64 << 10
 
@@ -42,6 +50,7 @@ func (p *Pages) gate() {
 		"POST " + signOutPath:                 p.signOut,
 		"GET " + session.LinkPath + "{token}": p.openLink,
 		"GET " + openedPath:                   p.showOpened,
+		"POST " + openedPath:                  p.openHere,
 	} {
 		p.mux.handle(access.Public, pattern, func(w http.ResponseWriter, r *http.Request) {
 			err := p.local(r)
@@ -174,19 +183,19 @@ func (p *Pages) sameSite(r *http.Request) error {
 }
 
 func (p *Pages) setCookie(w http.ResponseWriter, r *http.Request, value string, s *session.Session) {
-	c := cookie(r, value)
+	c := cookie(r, cookieName, value)
 	c.Expires, c.MaxAge = s.Expires, max(int(s.Expires.Sub(p.now()).Seconds()), 1)
 	http.SetCookie(w, c)
 }
 
-func dropCookie(w http.ResponseWriter, r *http.Request) {
-	c := cookie(r, "")
+func dropCookie(w http.ResponseWriter, r *http.Request, name string) {
+	c := cookie(r, name, "")
 	c.MaxAge = -1
 	http.SetCookie(w, c)
 }
 
-func cookie(r *http.Request, value string) *http.Cookie {
-	return &http.Cookie{Name: cookieName, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: remote.Of(r).Secure}
+func cookie(r *http.Request, name, value string) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: remote.Of(r).Secure}
 }
 
 // sendToSignIn answers who has to sign in first.
@@ -291,7 +300,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 		}
 		p.entered(r, audit.SignOut, v.session)
 	}
-	dropCookie(w, r)
+	dropCookie(w, r, cookieName)
 	http.Redirect(w, r, signInPath, http.StatusSeeOther)
 	return nil
 }
@@ -305,25 +314,121 @@ func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session
 	p.trail.Note(r.Context(), e)
 }
 
-// openLink serves GET /ui/portal/{token}: a link for a merchant becomes a cookie
-// and an address that holds nothing. A redirection is in no history; but who
-// comes from another site brings no cookie along it, so it leads to a page that
-// leads on.
+// openLink serves GET /ui/portal/{token}: a link for a merchant becomes a cookie and an
+// address that holds nothing. A redirection is in no history. The cookie is not the session's
+// yet: a browser that comes from another site keeps its session back, which showOpened sees.
 func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
-	value, s, err := p.o.Sessions.Enter(r.Context(), r.PathValue("token"))
+	value, _, err := p.o.Sessions.Enter(r.Context(), r.PathValue("token"))
 	switch {
 	case errors.Is(err, session.ErrLink):
 		return failure{http.StatusForbidden, "This link has ended, or was never made. Ask who gave it to you for a new one."}
 	case err != nil:
 		return p.unchecked(err)
 	}
-	p.setCookie(w, r, value, s)
+	c := cookie(r, linkCookieName, value)
+	c.MaxAge = int(linkCookieFor.Seconds())
+	http.SetCookie(w, c)
 	http.Redirect(w, r, openedPath, http.StatusSeeOther)
 	return nil
 }
 
-// showOpened serves GET /ui/opened, which shows nothing and leads on.
+// linked is the session of the link that was opened last, with its cookie's value; nil = none.
+func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err error) {
+	c, err := r.Cookie(linkCookieName)
+	if err != nil {
+		return "", nil, nil
+	}
+	s, err = p.o.Sessions.Check(r.Context(), c.Value)
+	switch {
+	case errors.Is(err, session.ErrNone):
+		return "", nil, nil
+	case err != nil:
+		return "", nil, p.unchecked(err)
+	}
+	return c.Value, s, nil
+}
+
+// replaced is the session that a link's would replace; nil = none. A session of the same link
+// may be replaced.
+func (p *Pages) replaced(r *http.Request, by *session.Session) (*session.Session, error) {
+	s, err := p.session(r)
+	switch {
+	case errors.Is(err, session.ErrNone):
+		return nil, nil
+	case err != nil:
+		return nil, p.unchecked(err)
+	case s.Anonymous() || s.Link != "" && s.Link == by.Link:
+		return nil, nil
+	}
+	return s, nil
+}
+
+// openedPage asks before a link's session takes the place of another one.
+type openedPage struct {
+	Client string // of the session that there is; empty = it is of a link
+	Prefix string // of the link
+	CSRF   string
+}
+
+// showOpened serves GET /ui/opened: the link's session begins, or the page asks, if somebody is
+// signed in here.
 func (p *Pages) showOpened(w http.ResponseWriter, r *http.Request) error {
-	p.onward(w, r, linkPath)
+	value, s, err := p.linked(r)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		if r.URL.Query().Has("again") { // the browser kept no cookie, or the link has ended
+			http.Redirect(w, r, linkPath, http.StatusSeeOther)
+			return nil
+		}
+		// The browser comes from another site and brings no cookie; what this page leads to gets it.
+		p.onward(w, r, openedPath+"?again")
+		return nil
+	}
+	now, err := p.replaced(r, s)
+	if err != nil {
+		return err
+	}
+	if now == nil {
+		p.enter(w, r, value, s)
+		return nil
+	}
+	data := openedPage{Prefix: s.Prefix, CSRF: now.CSRF()}
+	if now.Link == "" {
+		data.Client = now.Name
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "opened", Title: "Open this link?", Bare: true, Data: data})
+}
+
+// openHere serves POST /ui/opened, the answer to that page.
+func (p *Pages) openHere(w http.ResponseWriter, r *http.Request) error {
+	if err := p.sameSite(r); err != nil {
+		return err
+	}
+	value, s, err := p.linked(r)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return failure{http.StatusForbidden, "The link has ended, or was opened too long ago; you are signed in as before. Open it again."}
+	}
+	now, err := p.replaced(r, s)
+	if err != nil {
+		return err
+	}
+	if now != nil {
+		if err := p.confirm(w, r, visitor(now)); err != nil {
+			return err
+		}
+	}
+	p.enter(w, r, value, s)
 	return nil
+}
+
+// enter begins the session of a link.
+func (p *Pages) enter(w http.ResponseWriter, r *http.Request, value string, s *session.Session) {
+	dropCookie(w, r, linkCookieName)
+	p.setCookie(w, r, value, s)
+	http.Redirect(w, r, linkPath, http.StatusSeeOther)
 }

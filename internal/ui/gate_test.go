@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"notifier/internal/api/apitest"
 	"notifier/internal/audit"
 	"notifier/internal/keyring"
+	"notifier/internal/notice"
 	"notifier/internal/remote"
 	"notifier/internal/session"
 	"notifier/internal/store"
@@ -378,17 +380,24 @@ func TestALinkBecomesACookieAndACleanAddress(t *testing.T) {
 		b = &browser{t: t, h: at[i]}
 		a := b.get("/ui/portal/" + l.Token)
 		if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/opened" || b.cookie == nil || !b.cookie.HttpOnly || b.cookie.SameSite != http.SameSiteStrictMode ||
-			b.cookie.MaxAge > 3600 || a.Header.Get("Cache-Control") != "no-store" {
+			b.cookie.Name == "notifier_session" || b.cookie.MaxAge > 600 || a.Header.Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v %+v", a.StatusCode, a.Header, b.cookie)
 		}
 		// Following the link from another site the browser brings no cookie here;
 		// this page leads on to where it does.
 		kept := b.cookie
 		b.cookie = nil
-		if a := b.get("/ui/opened"); a.StatusCode != 200 || !strings.Contains(a.body, `content="0; url=/ui/notices"`) || strings.Contains(a.body, l.Token) || strings.Contains(a.body, "app1") {
+		if a := b.get("/ui/opened"); a.StatusCode != 200 || !strings.Contains(a.body, `content="0; url=/ui/opened?again"`) || strings.Contains(a.body, l.Token) || strings.Contains(a.body, "app1") {
 			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
+		if a := b.get("/ui/opened?again"); a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" {
+			t.Errorf("without cookies: %d %v", a.StatusCode, a.Header)
+		}
 		b.cookie = kept
+		if a := b.get("/ui/opened?again"); a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || b.cookie == nil || b.cookie.Name != "notifier_session" ||
+			b.cookie.MaxAge > 3600 || !b.cookie.HttpOnly || b.cookie.SameSite != http.SameSiteStrictMode {
+			t.Fatalf("%d %v %+v", a.StatusCode, a.Header, b.cookie)
+		}
 		if a := b.get("/ui/"); a.StatusCode != 200 || strings.Contains(a.body, "app2") || strings.Contains(a.body, l.Token) {
 			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
@@ -407,6 +416,7 @@ func TestLinksThatEndedOpenNothing(t *testing.T) {
 	shop := access.Caller{Name: "shop", Prefix: "app1"}
 	l, b := at[0].link(t, shop, session.LinkScope{Prefix: "app1:orders"})
 	b.get("/ui/portal/" + l.Token)
+	b.get("/ui/opened")
 	if _, err := at[1].office.RevokeLink(t.Context(), shop, l.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -432,6 +442,90 @@ func TestTheGateIsNotFramed(t *testing.T) {
 		a := b.get(path)
 		if a.Header.Get("X-Frame-Options") != "DENY" || !strings.Contains(a.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 			t.Errorf("%s: %v", path, a.Header)
+		}
+	}
+}
+
+// Whoever is signed in is asked before a link takes the place of the session.
+func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
+	_, at := instances(t, 1, clients)
+	l, _ := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders", Host: "shop.example"})
+	other, _ := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders", Host: "other.example"})
+	b := signedIn(t, at[0], "token-of-ops")
+	own, csrf := b.cookie, b.csrf()
+	// both asks with the cookies of the session and of the link that was opened.
+	both := func(method string, link *http.Cookie, form url.Values, headers ...string) (answer, []*http.Cookie) {
+		t.Helper()
+		b := &browser{t: t, h: at[0], cookie: link}
+		a := b.do(method, "/ui/opened", form, append([]string{"Cookie", own.Name + "=" + own.Value}, headers...)...)
+		return a, a.Cookies()
+	}
+	open := func(token string) *http.Cookie {
+		t.Helper()
+		b := &browser{t: t, h: at[0], cookie: own}
+		for _, c := range b.get("/ui/portal/" + token).Cookies() {
+			if c.Name == own.Name {
+				t.Error("the link has replaced the session")
+			}
+		}
+		return b.cookie
+	}
+	link := open(l.Token)
+	a, set := both(http.MethodGet, link, nil)
+	if a.StatusCode != 200 || !strings.Contains(a.body, "You are signed in as <strong>ops") || !strings.Contains(a.body, "app1:orders") || len(set) != 0 {
+		t.Errorf("before the answer: %d, %v: %s", a.StatusCode, set, a.body)
+	}
+	// From another site, and without the page's token, nothing changes.
+	for name, v := range map[string]struct {
+		form   url.Values
+		header []string
+	}{
+		"no token": {nil, nil}, "a wrong token": {url.Values{"csrf": {"x"}}, nil},
+		"another site": {url.Values{"csrf": {csrf}}, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}},
+	} {
+		if a, set := both(http.MethodPost, link, v.form, v.header...); a.StatusCode != 403 || len(set) != 0 {
+			t.Errorf("%s: %d, %v", name, a.StatusCode, set)
+		}
+	}
+	a, set = both(http.MethodPost, link, url.Values{"csrf": {csrf}})
+	if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || len(set) != 2 || set[1].Name != own.Name || set[1].Value != link.Value || set[0].Name != link.Name || set[0].MaxAge >= 0 {
+		t.Fatalf("%v, %v", a.Header, set)
+	}
+	// The same link again asks nothing, another one does.
+	own = set[1]
+	if a, set = both(http.MethodGet, open(l.Token), nil); a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || len(set) != 2 {
+		t.Errorf("%v, %v", a.Header, set)
+	}
+	if a, set := both(http.MethodGet, open(other.Token), nil); a.StatusCode != 200 || !strings.Contains(a.body, "You have opened another link") || len(set) != 0 {
+		t.Errorf("another link: %d, %v: %s", a.StatusCode, set, a.body)
+	}
+	// A link that has ended meanwhile.
+	if a, set := both(http.MethodPost, nil, url.Values{"csrf": {csrf}}); a.StatusCode != 403 || len(set) != 0 {
+		t.Errorf("no link: %d, %v", a.StatusCode, set)
+	}
+}
+
+// A link that is narrowed to a host or an audience opens pages of notices only.
+func TestNarrowLinkOpensPagesOfNoticesOnly(t *testing.T) {
+	s := newSite(t)
+	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/", Audience: "m17"}, time.Hour)
+	x := subject{key: "app1:orders:paid:1", route: "orders", reason: "timeout", host: "shop.example", prefix: "app1:orders", link: "none"}
+	allowed := []string{"GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/live/notices/{key}", "GET /ui/dead", "GET /ui/dead/group"}
+	for _, v := range []ui.Visitor{{Prefix: "app1:orders", Host: "shop.example"}, {Prefix: "app1:orders", Audience: "m17"}} {
+		who := s.as(v)
+		for pattern, role := range s.pages.Roles() {
+			if role == access.Public || pattern == "GET /ui/" {
+				continue
+			}
+			for _, a := range asks(t, pattern, x) {
+				if got := who.ask(a).StatusCode; (got == 403) == slices.Contains(allowed, pattern) {
+					t.Errorf("%+v: %s is answered with %d", v, a, got)
+				}
+			}
+		}
+		who.get("/ui/nothing").is(404)
+		for _, path := range []string{"/ui/", "/ui/routes", "/ui/destinations"} {
+			who.get(path).is(403).says("This link shows notices only").saysNot("erp.example", "9 retries")
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,6 +139,10 @@ func (c *catalogue) handle(role access.Role, text string, h http.HandlerFunc) {
 	c.mux.HandleFunc(text, h)
 }
 
+// narrowPages are the pages for who sees only some of the notices under his prefix: all others
+// tell of routes, receivers or other people's notices. A new page is not among them.
+var narrowPages = []string{"GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/live/notices/{key}", "GET /ui/dead", "GET /ui/dead/group", "GET /ui/"}
+
 // handler serves a page to somebody who is let in. An error becomes a page that
 // tells it; see failure.
 type handler func(w http.ResponseWriter, r *http.Request, v Visitor) error
@@ -149,6 +154,9 @@ func (p *Pages) page(role access.Role, pattern string, h handler) {
 		v, err := p.admit(w, r)
 		if err == nil && !v.May(role) {
 			err = failure{http.StatusForbidden, "This needs the role " + role.String() + "; this sign-in has the role " + v.Role.String() + "."}
+		}
+		if err == nil && v.Narrow() && !slices.Contains(narrowPages, pattern) {
+			err = failure{http.StatusForbidden, "This link shows notices only."}
 		}
 		if err == nil {
 			err = p.withinRate(w, v)

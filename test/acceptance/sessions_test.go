@@ -115,6 +115,9 @@ func TestSessionsAndLinksHoldAtAllInstances(t *testing.T) {
 		}
 		p := &person{t: t}
 		status, _ := p.do(s, u.Path, nil)
+		if p.cookie != nil {
+			p.do(s, "/ui/opened", nil)
+		}
 		return p, status
 	}
 	makeLink := func(s *service) *client.PortalLink {
