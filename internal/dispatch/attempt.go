@@ -55,7 +55,11 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	switch {
 	case c.AwaitsReport:
 		e.attempt = c.AttemptsMade // the one whose report did not come
-		e.result = notice.RetryResult(notice.ReasonUnreported, "no report within "+q.r.Timeout.String())
+		if left := q.awaits(j, begin); left > 0 {
+			e.result = notice.DeferredResult(notice.ReasonUnreported, left, "redis was unavailable while the report was awaited")
+		} else {
+			e.result = notice.RetryResult(notice.ReasonUnreported, "no report within "+q.r.Timeout.String())
+		}
 	case c.Raw != nil:
 		e.result = notice.DeadResult(c.Unreadable(), "its record cannot be read; what stands there is kept, and a redrive tries it again")
 	case spent(q.r, c.Notice):

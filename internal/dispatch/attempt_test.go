@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
@@ -254,6 +256,64 @@ func TestNoReportInTimeIsAFailedAttempt(t *testing.T) {
 		}
 		drain(t, d)
 	})
+}
+
+// While Redis is unavailable nobody can report: that time does not count for the wait, and it
+// uses no attempt. A consumer that reports nothing afterwards has used one.
+func TestOutageIsNoTimeToReport(t *testing.T) {
+	const timeout = 10 * time.Second
+	for name, c := range map[string]struct {
+		from, until time.Duration // of the outage, after the push
+		known       bool          // to this process, by claims that failed
+		ends        time.Duration // of the wait, after the push
+	}{
+		"none":                         {0, 0, false, timeout},
+		"amid the wait":                {2 * time.Second, 5 * time.Second, true, timeout},
+		"just before its end":          {8 * time.Second, timeout - 100*time.Millisecond, true, timeout - 100*time.Millisecond + reportGrace},
+		"over its end":                 {4 * time.Second, 12 * time.Second, true, 20 * time.Second},
+		"much longer than the wait":    {time.Second, time.Hour, true, time.Hour + timeout},
+		"nobody noticed it":            {4 * time.Second, 12 * time.Second, false, 12*time.Second + reportGrace},
+		"nobody noticed, and it lasts": {time.Second, time.Hour, false, time.Hour + timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, w := newFakeStore(), taking(0)
+				r := testRoute("a", 4)
+				r.Timeout, r.Ack.Kind = timeout, route.AckReport
+				d := begin(options(s, w, 10, r))
+				pushed := time.Now()
+				s.put("a", 0, 1)
+				e := s.entries[0]
+				e.n.AwaitsReport, e.lapses, e.at = true, 1, pushed.Add(timeout)
+				e.n.Add(notice.Attempt{Number: 1, At: pushed})
+				ended := func() int {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return len(slices.DeleteFunc(slices.Clone(s.ended), func(t store.Settlement) bool { return t.Ending == store.EndHanded }))
+				}
+				for ended() == 0 && time.Since(pushed) < 2*time.Hour {
+					at := time.Since(pushed)
+					away := at >= c.from && at < c.until
+					s.do(func() {
+						if s.claim = nil; away && c.known {
+							s.claim = errDown
+						}
+					})
+					if !away || c.known {
+						d.SweepDue(keys.Partition{Prefix: "a"})
+					}
+					after(50 * time.Millisecond)
+				}
+				if took := time.Since(pushed); took < c.ends || took > c.ends+time.Second+500*time.Millisecond {
+					t.Errorf("the wait ended after %s, want %s", took, c.ends)
+				}
+				if w.calls != 0 || e.n.AttemptsMade != 1 || len(e.n.Attempts) != 1 || e.n.Attempts[0].Reason != notice.ReasonUnreported || e.n.AwaitsReport {
+					t.Errorf("%d calls, %+v", w.calls, e.n)
+				}
+				drain(t, d)
+			})
+		})
+	}
 }
 
 // Redis answers claims and no settles: what was handled and is not written down

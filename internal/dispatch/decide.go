@@ -55,6 +55,7 @@ const (
 //	deferred                      postponed  as asked, 10 ms least       kept
 //	deferred by a shutdown        postponed  as asked                    kept
 //	deferred by a lock            deferred   as asked, 10 ms least       one more
+//	deferred, still to report     handed     as asked, 10 ms least       kept
 //
 // A notice that is postponed keeps its due time: no exchange began, or this service
 // ended it, so the promise still holds. A lock, and a consumer's defer, make a new one.
@@ -64,7 +65,7 @@ const (
 // notice off again.
 //
 //	                notice is new to it   its report was awaited
-//	deferred        CountNothing          CountUndone
+//	deferred        CountNothing          CountUndone; CountNothing, if the report is still to come
 //	anything else   CountAttempt          CountReported
 func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 	if res.Outcome == notice.OutcomeDeferred {
@@ -100,7 +101,10 @@ func deferral(n *notice.Notice, res notice.Result) Decision {
 	if d.After == 0 && res.Reason != notice.ReasonShutdown {
 		d.After = minDeferral
 	}
-	if n.AwaitsReport {
+	switch {
+	case n.AwaitsReport && res.Reason == notice.ReasonUnreported:
+		d.Ending = store.EndHanded // the wait goes on
+	case n.AwaitsReport:
 		d.Counting = CountUndone
 	}
 	if res.Reason == notice.ReasonLocked {

@@ -215,7 +215,8 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 		{Outcome: notice.OutcomeDelivered, Push: &notice.Push{Key: "l", Entry: []string{"x"}}},
 		notice.RetryResult(notice.ReasonTimeout, strings.Repeat("x", 2000)), notice.DeadResult(notice.ReasonGone, ""),
 		notice.DeferredResult(notice.ReasonBusy, time.Second, ""),
-		notice.DeferredResult(notice.ReasonLocked, 0, ""), notice.DeferredResult(notice.ReasonShutdown, 0, "")}
+		notice.DeferredResult(notice.ReasonLocked, 0, ""), notice.DeferredResult(notice.ReasonShutdown, 0, ""),
+		notice.DeferredResult(notice.ReasonUnreported, time.Second, "")}
 	for _, res := range results {
 		for used := range 25 {
 			for _, lapses := range []int{0, 1, 30} {
@@ -237,7 +238,7 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 					name := fmt.Sprintf("%s, used %d, %d lapses, handed %v, report %v", res.Outcome, used, lapses, handed, report)
 					want := before + 1
 					switch {
-					case res.Outcome == notice.OutcomeDeferred && handed:
+					case res.Outcome == notice.OutcomeDeferred && handed && res.Reason != notice.ReasonUnreported:
 						want = before - 1
 					case res.Outcome == notice.OutcomeDeferred, handed:
 						want = before

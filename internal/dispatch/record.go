@@ -13,10 +13,13 @@ import (
 // step left is dead, and what a consumer has to report on is only handed over.
 func (e *finished) outcome() notice.Outcome {
 	switch e.Ending {
+	case store.EndHanded:
+		if e.result.Outcome == notice.OutcomeDeferred { // its report is awaited for longer
+			return notice.OutcomeDeferred
+		}
+		return notice.OutcomeHanded
 	case store.EndDelivered:
 		return notice.OutcomeDelivered
-	case store.EndHanded:
-		return notice.OutcomeHanded
 	case store.EndRetry:
 		return notice.OutcomeRetry
 	case store.EndDead:
@@ -29,7 +32,7 @@ func (e *finished) outcome() notice.Outcome {
 // attempt. A stale end changed nothing.
 func (e *finished) level(s store.Settled) zapcore.Level {
 	switch {
-	case e.Ending == store.EndDeferred || e.Ending == store.EndPostponed:
+	case e.outcome() == notice.OutcomeDeferred:
 		return zap.DebugLevel
 	case e.Ending == store.EndDead && !s.Stale:
 		return zap.WarnLevel

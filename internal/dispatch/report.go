@@ -59,7 +59,7 @@ const (
 
 // Take takes a report on a notice of route r.
 func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice.Report) (store.Change, error) {
-	wait := time.Millisecond
+	wait, reread := time.Millisecond, 5*time.Millisecond
 	until := time.Now().Add(maxPushWait)
 	for range maxRereads {
 		f, err := p.Find(ctx, key)
@@ -85,6 +85,12 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 		if err != nil || c.Done {
 			return c, err
 		}
+		select { // the sweep that is faster may make the wait longer
+		case <-ctx.Done():
+			return store.Change{}, ctx.Err()
+		case <-time.After(reread):
+			reread *= 2
+		}
 	}
 	f, err := p.Find(ctx, key)
 	return store.Change{Found: f, Before: f.State}, err
@@ -101,7 +107,7 @@ func due(r *route.Route, f store.Found, v notice.Report) bool {
 	switch {
 	case f.ID() != v.ID || f.AttemptsMade != v.Attempt:
 		return false
-	case f.State == notice.Claimed:
+	case f.State == notice.Claimed, f.State == notice.Scheduled: // the time for it may have ended in an outage, and nobody has looked since
 		return f.AwaitsReport
 	case f.State == notice.Delivered:
 		return v.Outcome != notice.OutcomeDelivered && r.Ack.Kind != route.AckReport &&

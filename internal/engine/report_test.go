@@ -82,6 +82,43 @@ func TestConsumersReport(t *testing.T) {
 	}
 }
 
+// Redis is unavailable while a consumer is to report, and the time for the report ends
+// meanwhile. The consumer repeats its report every second, which settles the same attempt.
+func TestOutageLeavesTimeToReport(t *testing.T) {
+	srv := redistest.Start(t)
+	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
+	r.Timeout = 2 * time.Second
+	w := start(t, srv, &queue.Handler{}, nil, r)
+	if _, err := w.Schedule(t.Context(), store.Request{Key: key(1)}); err != nil {
+		t.Fatal(err)
+	}
+	e := pop(t, srv.Client(), "jobs")
+	srv.Pause()
+	back := time.AfterFunc(r.Timeout+2*time.Second, srv.Unpause)
+	defer back.Stop()
+	v := notice.Report{ID: e.ID, Attempt: e.Attempt, Result: notice.Result{Outcome: notice.OutcomeDelivered}}
+	failed, c := 0, store.Change{}
+	for end := time.Now().Add(30 * time.Second); ; failed++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		var err error
+		c, err = w.Report(ctx, e.Key, v)
+		cancel()
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // sleep: the consumer's pause
+	}
+	if failed == 0 || !c.Done && !c.Repeated {
+		t.Errorf("after %d reports that failed: %+v", failed, c)
+	}
+	if f := w.until(t, e.Key, notice.Delivered); f.AttemptsMade != 1 || f.Attempts[0].Reason != "" {
+		t.Errorf("%+v", f.Notice)
+	}
+}
+
 // Without awaited reports a push is a delivery, and a report of failure opens it
 // again.
 func TestADeliveredPushIsOpenedAgain(t *testing.T) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"strconv"
@@ -234,5 +235,6 @@ func attention(score string) time.Time {
 // entry was pushed: a notice that has taken this one's place has another.
 func Reported(f Found) Claim {
 	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
-	return Claim{Notice: f.Notice, Shard: f.Shard, token: token, score: "0", before: "0"}
+	score := cmp.Or(f.score, "0")
+	return Claim{Notice: f.Notice, Shard: f.Shard, token: token, score: score, before: score}
 }

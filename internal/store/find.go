@@ -22,8 +22,9 @@ type Found struct {
 	Shard int
 	// next is the score of a scheduled notice as a time: see NextAttemptAt.
 	next time.Time
-	// record is the text it was read from: see Store.Reopen.
-	record string
+	// record is the text it was read from: see Store.Reopen. score is that of the shadow,
+	// where it is pending: see Reported.
+	record, score string
 }
 
 // NextAttemptAt is when a scheduled notice is claimed for its next attempt, later than its due
@@ -153,6 +154,7 @@ func found(key, prefix string, v any) (Found, error) {
 	due, pending := score(a[1])
 	if pending {
 		f.State, f.next = notice.Scheduled, time.UnixMilli(int64(due)).UTC()
+		f.score, _ = a[1].(string)
 		if a[2] == int64(1) {
 			f.State = notice.Claimed
 		}

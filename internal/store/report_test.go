@@ -10,10 +10,15 @@ import (
 // hand lets a consumer have the key's notice, and reads it.
 func (s *Store) hand(t *testing.T, key string) Found {
 	t.Helper()
+	return s.handFor(t, key, time.Minute)
+}
+
+func (s *Store) handFor(t *testing.T, key string, wait time.Duration) Found {
+	t.Helper()
 	c := s.take(t, key, "t")
 	c.AwaitsReport = true
 	c.Add(notice.Attempt{Number: c.AttemptsMade + 1, At: time.Now()})
-	s.end(t, Settlement{Claim: c, Ending: EndHanded, After: time.Minute})
+	s.end(t, Settlement{Claim: c, Ending: EndHanded, After: wait})
 	f, err := s.Find(t.Context(), prefix, key)
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +42,38 @@ func TestAReportSettlesNoOtherMaking(t *testing.T) {
 		}
 		if is, want := s.state(t, k), []notice.State{notice.Claimed, notice.Delivered}[i]; is != want {
 			t.Errorf("after the report on notice %d it is %s, want %s", i+1, is, want)
+		}
+	}
+}
+
+// The time for a report ends in an outage. Until the notice is claimed for that, the report
+// settles it, and afterwards it does not.
+func TestReportAfterItsTimeSettlesTheNotice(t *testing.T) {
+	for _, swept := range []bool{false, true} {
+		s, _ := open(t)
+		const k = "app1:a:b:1"
+		s.put(t, Request{Key: k, Content: body("1")})
+		f := s.handFor(t, k, 5*time.Millisecond)
+		for end := time.Now().Add(10 * time.Second); f.State == notice.Claimed && time.Now().Before(end); {
+			var err error
+			if f, err = s.Find(t.Context(), prefix, k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.State != notice.Scheduled || !f.AwaitsReport {
+			t.Fatalf("%+v", f)
+		}
+		want := notice.Delivered
+		if swept {
+			s.take(t, k, "t2")
+			want = notice.Claimed
+		}
+		f.AwaitsReport = false
+		if got := s.end(t, Settlement{Claim: Reported(f), Ending: EndDelivered}); got.Stale != swept {
+			t.Errorf("swept %v: %+v", swept, got)
+		}
+		if is := s.state(t, k); is != want {
+			t.Errorf("swept %v: it is %s, want %s", swept, is, want)
 		}
 	}
 }
