@@ -11,8 +11,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -228,18 +230,18 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		if dns.IsNotFound {
 			return notice.ReasonDNS, fmt.Sprintf("the name %s was not found", dns.Name)
 		}
-		return notice.ReasonDNS, fmt.Sprintf("the name %s could not be looked up: %s", dns.Name, dns.Err)
+		return notice.ReasonDNS, fmt.Sprintf("the name %s could not be looked up: %s", dns.Name, scrubAddresses(dns.Err, ""))
 	case isTimeout(err) && f.stage == stageDNS:
 		return notice.ReasonDNS, "the name could not be looked up in time"
 	case isTimeout(err):
 		return notice.ReasonTimeout, timeoutDetail(f)
 	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"), // alerts, of a type that is not exported
 		errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify), errors.As(err, &unknown), f.stage == stageTLS:
-		return notice.ReasonTLS, "tls: " + err.Error()
+		return notice.ReasonTLS, "tls: " + withoutAddresses(f, err)
 	case errors.As(err, &proxy):
 		return notice.ReasonConnect, proxy.Error()
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"), f.stage == stageConnect:
-		return notice.ReasonConnect, "connect: " + withoutAddresses(err)
+		return notice.ReasonConnect, "connect: " + withoutAddresses(f, err)
 	case errors.As(err, &stream):
 		return notice.ReasonReset, fmt.Sprintf("%s: HTTP/2 stream reset with %s", shutdown, stream.Code)
 	case errors.As(err, &goAway), strings.Contains(err.Error(), "GOAWAY"): // the bundled type cannot be named
@@ -247,18 +249,45 @@ func classify(f *facts, err error) (notice.Reason, string) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, net.ErrClosed), errors.As(err, &op),
 		strings.Contains(err.Error(), "server closed idle connection"):
-		return notice.ReasonReset, shutdown + ": " + withoutAddresses(err)
+		return notice.ReasonReset, shutdown + ": " + withoutAddresses(f, err)
 	}
-	return notice.ReasonProtocol, "the answer is no valid HTTP: " + err.Error()
+	return notice.ReasonProtocol, "the answer is no valid HTTP: " + withoutAddresses(f, err)
 }
 
-// withoutAddresses is an error's text without IP addresses and ports of this network.
-func withoutAddresses(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
-		return op.Op + ": " + op.Err.Error()
+// withoutAddresses is an error's text without IP addresses: those of this machine, of a resolver
+// and of a proxy, and what a name leads to, are not for producers, who read the notice. An
+// address that the target's url spells out stays.
+func withoutAddresses(f *facts, err error) string {
+	text := ""
+	for {
+		var op *net.OpError
+		if !errors.As(err, &op) || op.Err == nil {
+			break
+		}
+		text, err = text+op.Op+": ", op.Err
 	}
-	return err.Error()
+	known := ""
+	if f.target != nil {
+		known = f.target.Hostname()
+	}
+	return scrubAddresses(text+err.Error(), known)
+}
+
+// addressLike is what an address may be a part of. A zone follows a percent sign.
+var addressLike = regexp.MustCompile(`\[?[0-9A-Fa-f.:]*[.:][0-9A-Fa-f.:]*(%[0-9A-Za-z]+)?(\](:\d+)?)?`)
+
+func scrubAddresses(text, known string) string {
+	return addressLike.ReplaceAllStringFunc(text, func(s string) string {
+		bare := strings.TrimRight(s, ".:")
+		ip, err := netip.ParseAddr(strings.Trim(bare, "[]"))
+		if at, perr := netip.ParseAddrPort(bare); perr == nil {
+			ip, err = at.Addr(), nil
+		}
+		if err != nil || ip.WithZone("").String() == known {
+			return s
+		}
+		return "(address)" + s[len(bare):]
+	})
 }
 
 func isTimeout(err error) bool {
