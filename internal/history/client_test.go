@@ -1,0 +1,20 @@
+package history
+
+import (
+	"testing"
+
+	"notifier/internal/store"
+)
+
+// The number of a client means nothing without Redis, so that the history drops it, and what
+// is exported or replayed from there names no client.
+func TestHistoryDropsTheClient(t *testing.T) {
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url})
+		write(t, d, rowsOf(BodiesKeep, ended(0, func(e *store.Ended) { e.Client = 7 })))
+		page, err := d.Find(t.Context(), Query{Limit: 10})
+		if err != nil || len(page.Rows) != 1 || page.Rows[0].Notice.Client != 0 {
+			t.Errorf("%+v, %v", page.Rows, err)
+		}
+	})
+}
