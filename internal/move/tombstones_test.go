@@ -182,3 +182,76 @@ func TestMigrationCopiesTombstones(t *testing.T) {
 	}
 	recognises(t, old, ids, "the first side again")
 }
+
+// A migration that is killed at any step and turned round leaves no repeated schedule call
+// unrecognised: neither one whose notice was trimmed on the old side, nor one whose notice
+// was trimmed on the new side after that had taken calls.
+func TestTurnedMigrationKeepsTombstones(t *testing.T) {
+	steps := turnWithTombstones(t, never)
+	if steps < 15 {
+		t.Fatalf("a migration takes %d steps", steps)
+	}
+	for n := 1; n <= steps; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			turnWithTombstones(t, n)
+		})
+	}
+}
+
+// turnWithTombstones kills a migration after its n-th step, turns it round, and reports how
+// many steps there were.
+func turnWithTombstones(t *testing.T, n int) (steps int) {
+	a := newSide(t, "")
+	b := newSide(t, a.ns)
+	old, fresh := burying(t, a.srv, a.conn, a.ns), burying(t, b.srv, b.conn, b.ns)
+	a.alive(t, old)
+	b.alive(t, fresh)
+	ids := bury(t, old, 0, 12)
+	for i := range 3 {
+		r := store.Request{Key: fmt.Sprintf("app1:a:b:later%d", i), Delay: time.Hour}
+		if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := newMigrator(migration(t, a, b))
+	m.dies = true
+	at := ""
+	m.step = func(name string, do func() error) error {
+		if steps++; steps > n {
+			return errKilled
+		}
+		at = name
+		return do()
+	}
+	if _, err := m.migrate(t.Context()); n != never && !errors.Is(err, errKilled) && err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*store.Store{old, fresh} {
+		if err := s.Known(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, s := range map[int]*store.Store{200: old, 300: fresh} {
+		if state := s.Side().State; state == store.SideOpen || state == store.SideOpened || state == "" {
+			r := request(i)
+			if got, err := s.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil || got[0].Err != nil {
+				continue // it takes no calls
+			}
+			for k, id := range bury(t, s, i+1, 3) {
+				ids[k] = id
+			}
+		}
+	}
+	if n == never {
+		return steps
+	}
+	if done, err := Migrate(t.Context(), migration(t, b, a)); err != nil || !done.Open {
+		t.Fatalf("killed at %s, turned: %+v, %v", at, done, err)
+	}
+	if err := old.Known(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recognises(t, old, ids, "killed at "+at+", turned")
+	return steps
+}
