@@ -16,6 +16,7 @@ var mutations = []mutation{
 	{"a claim does not ask whether the notice is due", "if score and (early or floor(score) <= now) and call('SET'", "if score and call('SET'", ""},
 	{"a claim leaves the score as it was", "if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end", "", ""},
 	{"a claim does not tell of lapses", "answer = text .. ' ' .. lapses .. ' ' .. ends[wins]", "answer = text .. ' 0 ' .. ends[wins]", ""},
+	{"a claim that meets its own token is lost", "elseif score and lapses > 0 and lapses < 500 and call('GET', prefix .. key) == token then", "elseif false then", ""},
 	{"what is found again may be another's", "call('GET', prefix .. near[i]) == token", "call('GET', prefix .. near[i])", ""},
 	{"a take-over takes from those that live", "string.sub(holder, 1, #whose) == whose", "true", ""},
 	{"a take-over keeps the old token", "call('SET', claims[j], token, 'PX', lease)", "", ""},
