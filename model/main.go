@@ -23,19 +23,7 @@ func main() {
 	defer stop()
 	stories := flag.Bool("stories", false, "print how each mutant fails")
 	write := flag.Bool("record", os.Getenv("RECORD") == "1", "write the result into "+record.Page)
-	lines := flag.Bool("lines", false, "put the lines of the scripts in "+record.Page+" right, and check nothing")
 	flag.Parse()
-	if _, err := os.Stat(source); err == nil { // go generate runs in the folder
-		if err := os.Chdir(".."); err != nil {
-			fail(err)
-		}
-	}
-	if *lines {
-		if err := record.PutLines(record.Page); err != nil {
-			fail(err)
-		}
-		return
-	}
 	ok, err := check(ctx, *stories, *write)
 	if err != nil {
 		fail(err)
