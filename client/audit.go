@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// AuditEntry is one call by which somebody changed something.
+// AuditEntry is a call by which somebody changed something, or several that were the same
+// within a minute.
 type AuditEntry struct {
 	Raw
 	ID      string    `json:"id"` // orders entries by time
 	At      time.Time `json:"at"`
+	Count   int       `json:"count"`   // of calls; At is the time of the first
 	Client  string    `json:"client"`  // the client's name; empty where none is configured
 	Address string    `json:"address"` // where the call came from
 	Via     string    `json:"via"`     // api or pages

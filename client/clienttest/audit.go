@@ -16,7 +16,8 @@ import (
 // auditEntry is one call that changed something.
 type auditEntry struct {
 	at   time.Time
-	on   string // the key, or the prefix of all keys that it was about
+	on   string         // the key, or the prefix of all keys that it was about
+	same map[string]any // of each call that the entry counts
 	view map[string]any
 }
 
@@ -29,17 +30,26 @@ func (s *Service) enter(r *http.Request, action, on string, more map[string]any)
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	e := map[string]any{"id": fmt.Sprintf("%d-%d", s.now.UnixMilli(), len(s.audited)), "at": stamp(s.now), "client": "", "address": host, "via": "api",
-		"action": action, "result": "done"}
-	maps.Copy(e, more)
 	name := "key"
 	if !segments.MatchString(on) {
 		name = "prefix"
 	}
+	same := map[string]any{"client": "", "address": host, "via": "api", "action": action, "result": "done"}
+	maps.Copy(same, more)
 	if on != "" {
-		e[name] = on
+		same[name] = on
 	}
-	s.audited = append(s.audited, auditEntry{s.now, on, e})
+	for i := range s.audited {
+		e := &s.audited[i]
+		if s.now.Sub(e.at) < time.Minute && maps.Equal(e.same, same) {
+			e.view = maps.Clone(e.view)
+			e.view["count"] = e.view["count"].(int) + 1
+			return
+		}
+	}
+	view := maps.Clone(same)
+	view["id"], view["at"], view["count"] = fmt.Sprintf("%d-%d", s.now.UnixMilli(), len(s.audited)), stamp(s.now), 1
+	s.audited = append(s.audited, auditEntry{s.now, on, same, view})
 }
 
 // audit lists who changed what, the newest first.

@@ -27,7 +27,8 @@ var (
 // AuditEntry is one call of somebody.
 type AuditEntry struct {
 	ID      string `json:"id" doc:"Orders entries by time." example:"1795248000000-0"`
-	At      stamp  `json:"at" doc:"By Redis's clock."`
+	At      stamp  `json:"at" doc:"By Redis's clock; of several calls, that of the first."`
+	Count   int    `json:"count" doc:"The number of calls, all of them the same and within a minute." example:"1"`
 	Client  string `json:"client" doc:"The client's name; empty where none is configured."`
 	Address string `json:"address" doc:"Where the call came from; behind a proxy, the proxy's address." example:"10.0.0.7"`
 	Via     string `json:"via" enum:"api,pages"`
@@ -76,7 +77,7 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	out := Audit{Items: make([]AuditEntry, len(page.Entries))}
 	for i := range page.Entries {
 		e := &page.Entries[i]
-		out.Items[i] = AuditEntry{ID: e.ID, At: stamp(e.At), Client: e.Client, Address: e.Address, Via: e.Via, Action: string(e.Action), Key: e.Key,
+		out.Items[i] = AuditEntry{ID: e.ID, At: stamp(e.At), Count: e.Count, Client: e.Client, Address: e.Address, Via: e.Via, Action: string(e.Action), Key: e.Key,
 			Prefix: e.Prefix, Route: e.Route, Result: string(e.Result), Detail: e.Detail}
 	}
 	if out.Cursor, err = cursors.seal(r.Context(), page.Next); err != nil {

@@ -107,7 +107,8 @@ func (a *api) operations() []operation {
 			answer: Instances{}, ok: []int{ok}, fails: []int{badRequest, forbidden, unprocessable, down}, serve: a.instances}},
 		{access.Read, call{method: "GET", path: "/v1/audit", id: "audit", summary: "List who changed what",
 			about: "The calls by which operators changed something, by the API or the pages, the newest first: not schedules and consumers' " +
-				"reports. About 10,000 are kept. Admins without a prefix see all entries, clients with a prefix entries about their keys, other clients their own entries. A page may be shorter than the limit, " +
+				"reports. Admins without a prefix see all entries, other clients their own. Of each client 2,000 entries of rare actions (sign-in, secret, purge, erase, " +
+				"pause, resume, replay, restore, links) are kept, and 2,000 of all others. Calls that are the same within a minute are one entry. A page may be shorter than the limit, " +
 				"even empty, although more follow: go on until there is no cursor.",
 			query: auditParams, answer: Audit{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.audit}},
 		{access.Read, call{method: "GET", path: "/v1/history", id: "history", summary: "Find what has ended",

@@ -67,7 +67,7 @@ func TestPortalLinks(t *testing.T) {
 			t.Errorf("opened after it was revoked: %+v", s)
 		}
 		one.do("DELETE", "/v1/portal-links/"+id, "").is(404)
-		got := told(one.entries("prefix=app1:orders"))
+		got := told(all.entries("prefix=app1:orders"))
 		for _, want := range []string{"one api 192.0.2.1 portal-link app1:orders done link " + id + ", of host shop.example, of audience m17, until 20",
 			"all api 192.0.2.1 portal-revoke app1:orders done link " + id} {
 			if !strings.Contains(got, want) {

@@ -132,7 +132,8 @@ func TestAuditOfAllClientsIsForAdmins(t *testing.T) {
 		"token-of-admin":      {"app1:jobs:t:2", "app2:a:b:1", "app1:jobs:t:1"},
 		"token-of-operator":   {"app1:jobs:t:2"}, // its own
 		"token-of-reader":     {},
-		"token-of-one-reader": {"app1:jobs:t:2", "app1:jobs:t:1"}, // about its keys
+		"token-of-one-reader": {},
+		"token-of-one":        {"app1:jobs:t:1"},
 		"token-of-two":        {"app2:a:b:1"},
 	} {
 		got := []string{}

@@ -106,11 +106,15 @@ func New(o Options) (*Process, error) {
 			servers: func(ctx context.Context) (string, error) { return doctor.Servers(ctx, conn) }})
 	}
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
+	names := []string{}
+	for _, x := range c.Clients {
+		names = append(names, x.Name)
+	}
 	p.Engine = engine.New(engine.Options{Conn: conn, Space: space, Routes: table,
 		Handler: engine.Handlers(conn, space, calls, o.Logger), Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits, Heard: calls.Heard, Slots: calls.Slots, Few: calls.Few, Waiting: calls.Waiting,
 		Hosts:       func() []fleet.HostFigures { return hostFigures(calls.Hosts(toldHosts)) },
 		Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
-		Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes, MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0, Allowed: allowed,
+		Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes, MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0, Allowed: allowed, Clients: names,
 		Confirm:       store.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: store.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
 		Drain:         c.ShutdownTimeout, OnSubscribed: p.setup.subscribed,

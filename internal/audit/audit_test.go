@@ -36,29 +36,61 @@ func (s *memory) Audited(_ context.Context, r Range, limit int) ([]Entry, error)
 	s.reads = append(s.reads, limit)
 	from := 0
 	if r.Before != "" {
-		from = 1 + slices.IndexFunc(s.list, func(e Entry) bool { return e.ID == r.Before })
+		from = 1 + slices.IndexFunc(s.list, func(e Entry) bool { return e.Place == r.Before })
 	}
 	return s.list[from:min(from+limit, len(s.list))], s.fail
 }
 
-func TestWhoSeesAnEntry(t *testing.T) {
+func TestEntryIsVisibleToItsClientAndAdmins(t *testing.T) {
+	own, others := Entry{Client: "ops", Key: "app1:a:b:c"}, Entry{Client: "shop", Key: "app1:a:b:c"}
 	for _, c := range []struct {
-		scope string
-		e     Entry
-		sees  bool
+		who            access.Caller
+		own, ofAnother bool
 	}{
-		{"", Entry{}, true},
-		{"", Entry{Key: "app1:a:b:c"}, true},
+		{access.Local(), true, true},
+		{access.Caller{Name: "ops", Role: access.Admin}, true, true},
+		{access.Caller{Name: "ops", Role: access.Operate}, true, false},
+		{access.Caller{Name: "ops", Role: access.Read}, true, false},
+		{access.Caller{Name: "ops", Prefix: "app1", Role: access.Admin}, true, false},
+		{access.Caller{Name: "ops", Prefix: "app1", Role: access.Produce}, true, false},
+		{access.Caller{Name: "desk", Prefix: "app1", Role: access.Operate}, false, false},
+	} {
+		if own.VisibleTo(c.who) != c.own || others.VisibleTo(c.who) != c.ofAnother {
+			t.Errorf("%+v sees that of ops: %v, that of shop: %v", c.who, own.VisibleTo(c.who), others.VisibleTo(c.who))
+		}
+	}
+}
+
+func TestEntriesUnderAPrefix(t *testing.T) {
+	for _, c := range []struct {
+		prefix string
+		e      Entry
+		within bool
+	}{
 		{"app1", Entry{}, false}, // of all keys
 		{"app1", Entry{Key: "app1:a:b:c"}, true},
 		{"app1", Entry{Key: "app12:a:b:c"}, false},
+		{"app1:a:b:c", Entry{Key: "app1:a:b:c"}, true},
 		{"app1", Entry{Prefix: "app1"}, true},
 		{"app1", Entry{Prefix: "app1:a"}, true},
 		{"app1:a", Entry{Prefix: "app1"}, false}, // of others' keys too
 		{"app1:a", Entry{Key: "app1:b:c:d", Prefix: "app1:a"}, false},
 	} {
-		if got := c.e.Concerns(access.Caller{Prefix: c.scope}); got != c.sees {
-			t.Errorf("%q sees %+v: %v", c.scope, c.e, got)
+		if got := c.e.within(c.prefix); got != c.within {
+			t.Errorf("%+v is within %q: %v", c.e, c.prefix, got)
+		}
+	}
+}
+
+func TestActionsThatProgramsRepeatAreFrequent(t *testing.T) {
+	for class, list := range map[Class][]Action{
+		Rare:     {SignIn, Secret, Purge, Erase, Pause, Resume, Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke},
+		Frequent: {SignOut, Cancel, Fire, Reschedule, Redrive, SendTest, "of another version"},
+	} {
+		for _, a := range list {
+			if a.Class() != class {
+				t.Errorf("%s is %s, want %s", a, a.Class(), class)
+			}
 		}
 	}
 }
@@ -71,7 +103,7 @@ func TestFieldsAndReadAreInverse(t *testing.T) {
 	}
 	at := time.UnixMilli(1)
 	got := Read("1-0", at, func(name string) string { return fields[name] })
-	if e.ID, e.At = "1-0", at; got != e {
+	if e.ID, e.At, e.Count = "1-0", at, 1; got != e {
 		t.Errorf("%+v, want %+v", got, e)
 	}
 	if f := (&Entry{Action: Pause}).Fields(); !slices.Equal(f, []string{"action", "pause"}) {
@@ -106,9 +138,9 @@ func TestNote(t *testing.T) {
 func TestPages(t *testing.T) {
 	s := &memory{}
 	for i := range 5000 {
-		e := Entry{ID: fmt.Sprint(i), Key: "app1:a:b:c"}
+		e := Entry{ID: fmt.Sprint(i), Place: fmt.Sprint(i), Key: "app1:a:b:c", Client: "one"}
 		if i%1000 == 7 {
-			e.Key = "app2:a:b:c"
+			e.Key, e.Client = "app2:a:b:c", "two"
 		}
 		s.list = append(s.list, e)
 	}
@@ -121,7 +153,7 @@ func TestPages(t *testing.T) {
 	seen, pages := 0, 0
 	for q := (Query{Limit: 100}); pages == 0 || q.Before != ""; pages++ {
 		s.reads = nil
-		p, err := trail.Read(t.Context(), access.Caller{Prefix: "app2"}, q)
+		p, err := trail.Read(t.Context(), access.Caller{Name: "two"}, q)
 		if err != nil || len(s.reads) > maxSteps {
 			t.Fatalf("%v, %v", err, s.reads)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/keys"
 )
 
 // Action is what somebody did.
@@ -32,6 +33,29 @@ const (
 	Erase        Action = "erase"         // of the history and of what Redis keeps; what was erased is told by a digest only
 )
 
+// Class decides which of a client's two streams an entry is in. Calls of one class cannot
+// push entries of the other out.
+type Class string
+
+// The classes.
+const (
+	Rare     Class = "rare"
+	Frequent Class = "frequent"
+)
+
+// Classes are all of them.
+var Classes = []Class{Rare, Frequent}
+
+// Class is that of an action. Actions that programs take by the thousand are frequent, as
+// is any action of another version.
+func (a Action) Class() Class {
+	switch a {
+	case SignIn, Secret, Purge, Erase, Pause, Resume, Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke:
+		return Rare
+	}
+	return Frequent
+}
+
 // Result is what came of it.
 type Result string
 
@@ -49,12 +73,17 @@ const (
 	Pages = "pages"
 )
 
-// Entry is one call.
+// Entry is a call, or several that were the same within a minute.
 type Entry struct {
 	// ID orders entries by time. It and At, by Redis's clock, are given when the
 	// entry is kept.
 	ID string
 	At time.Time
+	// Place is where a page that ends with the entry goes on: see [Range].
+	Place string
+	// Count is the number of calls. They began at At, and the last was made within a
+	// minute of it.
+	Count int
 	// Client is the client's name, empty where none is configured. Address is its IP
 	// address; behind a proxy that is not trusted, the proxy's.
 	Client  string
@@ -71,28 +100,18 @@ type Entry struct {
 	Detail string
 }
 
-// Concerns reports whether all keys that the entry is about lie within the caller's
-// scope.
-func (e *Entry) Concerns(c access.Caller) bool {
-	if e.Key != "" {
-		return c.Covers(e.Key)
-	}
-	return c.Owns(e.Prefix)
-}
-
-// VisibleTo reports whether a caller may read the entry. Only admins read the entries
-// of all clients. Of the others, a caller with a prefix reads entries about keys under
-// that prefix, and a caller without one reads only its own entries.
+// VisibleTo reports whether a caller may read the entry: an admin without a prefix reads
+// the entries of all clients, any other caller its own.
 func (e *Entry) VisibleTo(c access.Caller) bool {
-	if c.Prefix == "" && !c.Everything() {
-		return e.Client == c.Name
-	}
-	return e.Concerns(c)
+	return c.Everything() || e.Client == c.Name
 }
 
 // within reports whether the entry is about keys under prefix, or about that key.
 func (e *Entry) within(prefix string) bool {
-	return e.Key == prefix || e.Concerns(access.Caller{Prefix: prefix})
+	if e.Key != "" {
+		return e.Key == prefix || keys.HasPrefix(e.Key, prefix)
+	}
+	return e.Prefix == prefix || keys.HasPrefix(e.Prefix, prefix)
 }
 
 // The longest that is kept of a field, in bytes: a notice's key fits.
@@ -133,7 +152,7 @@ func (e *Entry) named(yield func(name string, v *string) bool) {
 // Read is an entry from the fields of a stream's. Fields that it does not know,
 // of another version, are passed over.
 func Read(id string, at time.Time, get func(name string) string) Entry {
-	e := Entry{ID: id, At: at}
+	e := Entry{ID: id, At: at, Count: 1}
 	for name, v := range e.named {
 		*v = clip(get(name))
 	}

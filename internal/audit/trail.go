@@ -14,14 +14,17 @@ import (
 type Keeper interface {
 	// Audit appends an entry.
 	Audit(ctx context.Context, e Entry) error
-	// Audited reads at most limit entries, the newest first.
+	// Audited reads at most limit entries, the newest first. Of a Range with a Client, it
+	// may contain entries of others too.
 	Audited(ctx context.Context, r Range, limit int) ([]Entry, error)
 }
 
 // Range is a part of the entries.
 type Range struct {
-	// Before is an entry's id: older ones are meant. Empty = from the newest on.
+	// Before is an entry's Place: entries after it are meant. Empty = from the newest on.
 	Before string
+	// Client, if not nil, is the client whose entries are meant.
+	Client *string
 	// Since and Until, if not zero, bound the time; Until is exclusive.
 	Since, Until time.Time
 }
@@ -90,6 +93,9 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 		return Page{}, errLimit
 	}
 	p := Page{Next: q.Before}
+	if !c.Everything() {
+		q.Client = &c.Name
+	}
 	for range maxSteps {
 		step := stepEntries
 		if c.Everything() && q.Prefix == "" {
@@ -102,7 +108,7 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 			return Page{}, err
 		}
 		for i := range list {
-			p.Next = list[i].ID
+			p.Next = list[i].Place
 			if !list[i].VisibleTo(c) || q.Prefix != "" && !list[i].within(q.Prefix) {
 				continue
 			}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,10 @@ func (a *command) audit() *cobra.Command {
 		Use:   "audit",
 		Short: "Show who changed what: cancelled, redrove, paused, …",
 		Long: `Shows the calls by which somebody changed something, by the API or the pages, the
-newest first: not schedules and consumers' reports. The service keeps about 10,000.
+newest first: not schedules and consumers' reports. An admin without a prefix sees the
+calls of all clients, others their own. Of each client the service keeps 2,000 entries of
+rare actions (sign-in, secret, purge, erase, pause, resume, replay, restore, links), and
+2,000 of all others. Calls that are the same within a minute are one entry: cancel x3.
 With --follow they come as they are made, the oldest first, until it is interrupted.
 FAILED means that Redis did not answer: it may have been done all the same.`,
 		Example: `  notifier audit --since 24h
@@ -77,11 +81,15 @@ func (a *command) auditTable(list []client.AuditEntry, withHead bool) {
 		if e.Route != "" {
 			what = "route " + e.Route + ", " + what
 		}
+		action := e.Action
+		if e.Count > 1 {
+			action += " x" + strconv.Itoa(e.Count)
+		}
 		look := plain
 		if e.Result != "done" {
 			look = yellow
 		}
-		rows = append(rows, row(a.screen.near(e.At), dash(e.Client), dash(e.Address), dash(e.Via), e.Action, dash(what), styled(e.Result, look), dash(e.Detail)))
+		rows = append(rows, row(a.screen.near(e.At), dash(e.Client), dash(e.Address), dash(e.Via), action, dash(what), styled(e.Result, look), dash(e.Detail)))
 	}
 	a.screen.table(false, rows...)
 }

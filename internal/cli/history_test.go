@@ -150,7 +150,7 @@ func TestEraseCommand(t *testing.T) {
 	if len(e.asked) != 3 || e.asked[0] != (history.Erasure{Key: "app1:orders:t:1"}) || e.asked[1] != (history.Erasure{Host: "shop.example"}) {
 		t.Errorf("%+v", e.asked)
 	}
-	if out, _ = d.run(0, "audit"); strings.Contains(out, "t:1") || strings.Contains(out, "shop.example") || strings.Count(out, "erase") != 3 {
+	if out, _ = d.run(0, "audit"); strings.Contains(out, "t:1") || strings.Contains(out, "shop.example") || !strings.Contains(out, "erase x2") || strings.Count(out, "erase") != 2 {
 		t.Errorf("the audit does not tell of it, or tells what was erased:\n%s", out)
 	}
 	for _, wrong := range [][]string{{}, {"--key", "a", "--host", "b"}, {"x"}} {
@@ -258,7 +258,7 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 		})
 	}
 	d.t = t
-	if out, _ := d.run(0, "audit"); strings.Count(out, "restore") != 3 {
+	if out, _ := d.run(0, "audit"); !strings.Contains(out, "restore x3") {
 		t.Errorf("the audit:\n%s", out)
 	}
 	d.stdin = strings.Replace(listed, "https://shop.example", "https://me:xxxxx@shop.example", 1)

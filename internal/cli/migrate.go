@@ -25,8 +25,9 @@ func (a *command) migrate() *cobra.Command {
 		Short: "Move to another Redis while instances deliver",
 		Long: `Moves what is pending, dead and settled from the Redis of the environment of serve to
 another one, of the same mode or another, while instances of both deliver. Attempts, ids,
-due times and adopted timers stay as they are; pauses and the service's own key go along.
-Your own lists and streams, the audit and the charts do not.
+due times and adopted timers stay as they are; pauses, the service's own key, links to the
+pages and the audit go along. Your own lists and streams, the charts, and sessions of the
+pages do not: people sign in again.
 
   1. Start instances on the new Redis, with the same routes. They answer calls that
      schedule or change notices with 503 of the type moved until the new side is open.

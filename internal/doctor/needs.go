@@ -142,6 +142,7 @@ var inCluster = []command{
 const (
 	replacedLate = "a master that another has replaced is found out late, and what it confirms until then is lost"
 	leasesOnly   = "an instance that dies is found by its leases only"
+	unaudited    = "who changes what is logged only, and not in the audit"
 	unconfirmed  = "nothing is confirmed, and calls that change notices are answered with 503"
 )
 
@@ -179,10 +180,10 @@ func (n needs) always() []command {
 		of("PUBSUB", "NUMSUB", s.InstanceChannel("x")).or(leasesOnly),
 
 		of("GET", s.Key()).or("listings of more than a page are refused"),
-		of("EXISTS", s.EndedSession("x")).or("nobody can sign in to the pages"),
+		of("ZADD", s.ClientSessions("x"), "1", "x").or("nobody can sign in to the pages"),
 		of("SET", s.Link("x"), "x", "PX", "1").or("no links to the pages can be made"),
-		of("XADD", s.Audit(), "*", "k", "v").or("who changes what is logged only, and not in the audit"),
-		of("XREVRANGE", s.Audit(), "+", "-").or("the audit cannot be read"),
+		of("XADD", s.Audit("x", "rare"), "*", "k", "v").or(unaudited), of("XLEN", s.Audit("x", "rare")).or(unaudited),
+		of("XREVRANGE", s.Audit("x", "rare"), "+", "-").or("the audit cannot be read"),
 		of("XRANGE", s.FleetMinutes(), "-", "+").or("the charts of the pages stay empty"),
 		of("PEXPIRETIME", member).or("notices are not moved to other shards"),
 		of("PTTL", member).or("notices are not moved to other shards"),

@@ -246,20 +246,28 @@ func (e *Engine) Audited(ctx context.Context, r audit.Range, limit int) ([]audit
 	return e.store.Audited(ctx, r, limit)
 }
 
-// EndSession implements session.Register, as what follows does.
-func (e *Engine) EndSession(ctx context.Context, id string, during time.Duration) error {
+// BeginSession implements session.Register, as the following methods do.
+func (e *Engine) BeginSession(ctx context.Context, client, link, id string, during time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.EndSession(ctx, id, during)
+	return e.store.BeginSession(ctx, client, link, id, during)
+}
+
+// EndSession ends a session.
+func (e *Engine) EndSession(ctx context.Context, client, link, id string) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.store.EndSession(ctx, client, link, id)
 }
 
 // SessionStands reports whether a session, and the link it came from, are good.
-func (e *Engine) SessionStands(ctx context.Context, id, link string) (bool, error) {
+func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bool, error) {
 	if err := e.known(ctx); err != nil {
 		return false, err
 	}
-	return e.store.SessionStands(ctx, id, link)
+	return e.store.SessionStands(ctx, client, link, id)
 }
 
 // KeepLink notes a link.

@@ -77,6 +77,8 @@ type Options struct {
 	// Confirm is what calls wait for that schedule or change notices, ConfirmSettle
 	// what settles wait for.
 	Confirm, ConfirmSettle store.Confirm
+	// Clients are the names of the clients of the configuration.
+	Clients []string
 	// Allowed, if not nil, checks the rights of the service's user before anything
 	// is written. An error that wraps ErrConfig ends Begin.
 	Allowed func(context.Context) error
@@ -337,6 +339,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.unadopted.Run(loops) })
 	g.Go(func() error { return e.keepMinutes(loops) })
 	g.Go(func() error { return e.keepHistory(loops) })
+	g.Go(func() error { return e.tendAudit(loops) })
 	g.Go(func() error { return e.driveReplays(loops) })
 	g.Go(func() error { return e.tendPlaces(loops) })
 	noMore := e.sweepers.run(func(s *reconcile.Sweeper) { g.Go(func() error { return s.Run(loops) }) })

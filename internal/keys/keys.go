@@ -254,17 +254,53 @@ func (s Space) Key() string { return s.Namespace + ":key" }
 // Clients is the hash of the numbers that stand for clients in records, by name.
 func (s Space) Clients() string { return s.Namespace + ":clients" }
 
-// Audit is the stream of what operators have done: see package audit.
-func (s Space) Audit() string { return s.Namespace + ":audit" }
+// The keys of the audit share the tag {audit}, so that in a cluster one node has all of
+// them.
 
-// Of the pages: who has signed out, and which links are good. They share the tag
-// {pages}, so that in a cluster one node is asked for both.
+// FormerClients takes the place of the client's name in the audit's streams of clients
+// that left the configuration. No client can have this name.
+const FormerClients = "-"
 
-// EndedSession stands for a session that has been ended before its time.
-func (s Space) EndedSession(id string) string { return s.Namespace + ":{pages}:ended:" + id }
+// Audit is the stream of the audit entries of a client and class: see package audit.
+func (s Space) Audit(client, class string) string { return s.audit(client + ":" + class) }
 
-// Link stands for a link that is good.
-func (s Space) Link(id string) string { return s.Namespace + ":{pages}:link:" + id }
+// AuditRepeats is the hash of the calls that are counted in an entry of that stream: by
+// the entry's id their number, and by a digest of a call the entry that counts it.
+func (s Space) AuditRepeats(client, class string) string {
+	return s.audit(client + ":" + class + ":repeats")
+}
+
+// AuditIncoming is a stream whose entries are being merged into that of a client and
+// class; no two processes use the same mark.
+func (s Space) AuditIncoming(client, class, mark string) string {
+	return s.audit(client + ":" + class + ":incoming:" + mark)
+}
+
+// AuditClients is the zset of clients that may have entries, by the time an instance last
+// had each in its configuration.
+func (s Space) AuditClients() string { return s.audit("clients") }
+
+// AuditLast is the id of the newest entry of all streams of the audit.
+func (s Space) AuditLast() string { return s.audit("last") }
+
+// OldAudit is the single stream that versions before the streams of clients wrote.
+func (s Space) OldAudit() string { return s.Namespace + ":audit" }
+
+func (s Space) audit(rest string) string { return s.Namespace + ":{audit}:" + rest }
+
+// The keys of the pages' sessions and links share the tag {pages}, so that in a cluster
+// one node has both.
+
+// ClientSessions is the zset of a client's sessions by the time they end.
+func (s Space) ClientSessions(client string) string { return s.pages("sessions:client:" + client) }
+
+// LinkSessions is the zset of a link's sessions by the time they end.
+func (s Space) LinkSessions(link string) string { return s.pages("sessions:link:" + link) }
+
+// Link exists until a link ends. Its value is empty once the link has been revoked.
+func (s Space) Link(id string) string { return s.pages("link:" + id) }
+
+func (s Space) pages(rest string) string { return s.Namespace + ":{pages}:" + rest }
 
 // Moving is the hash of notices that are on their way from a former shard to another:
 // see package move.

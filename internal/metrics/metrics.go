@@ -33,7 +33,7 @@ var operations = []string{
 	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "publish", "info", "key",
 	"locate", "mark", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
 	"identity", "client", "ship", "shed", "endings", "backlog", "history", "forget", "replay",
-	"audit", "session", "endsession", "link",
+	"audit", "auditclients", "auditmerge", "session", "beginsession", "endlink", "link",
 }
 
 // essential are the operations whose errors count from the start.

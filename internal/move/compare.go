@@ -2,6 +2,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -53,7 +54,8 @@ func (m *migrator) compare(ctx context.Context) error {
 	if err := eachElsewhere(ctx, m.from, func(place int, was map[string]string) error { return m.look(ctx, place, was) }); err != nil {
 		return err
 	}
-	err := m.from.CopyPages(ctx, m.to) // what has been signed out of meanwhile
+	// Links may have been revoked meanwhile.
+	err := errors.Join(m.from.CopyLinks(ctx, m.to), m.from.CopyAudit(ctx, m.to))
 	if err != nil {
 		return err
 	}

@@ -307,7 +307,7 @@ func eachElsewhere(ctx context.Context, s *store.Store, f func(place int, was ma
 // settings gives the new side what is no notice.
 func (m *migrator) settings(ctx context.Context) error {
 	return m.step("settings", func() error {
-		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.from.CopyPages(ctx, m.to))
+		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.from.CopyLinks(ctx, m.to), m.from.CopyAudit(ctx, m.to))
 	})
 }
 

@@ -9,12 +9,17 @@
 // purpose, and from the hash of the client's token. So every instance takes what
 // another gave; what the client may do is looked up in the configuration each
 // time; and when the token is changed, or the client is taken out, its sessions
-// and its links end. Nothing about a session is kept in Redis until it ends: then
-// its id is, until the cookie would have ended by itself, so that a copy of it is
-// refused by every instance too.
+// and its links end.
+//
+// Redis has the ids of the sessions that have not ended, so that every instance refuses
+// a copy of a cookie after its owner has signed out. There are at most [MaxSessions] of a
+// link, and of a client: a link that has so many is not opened, and a client loses the
+// session that would end first. A session that ends leaves nothing in Redis, so opening
+// and ending sessions cannot fill it, and no sign-out is ever forgotten.
 //
 // A link is signed likewise, with a key of another purpose, and is good while
-// Redis has an entry of its id, which goes away when the link ends or is revoked.
+// Redis has an entry of its id, which goes away when the link ends and is emptied when
+// the link is revoked.
 // It is never wider than the client that made it: neither then nor when it is
 // opened, for the client's scope may have become narrower. The cookie that it is
 // turned into ends with it.

@@ -32,6 +32,9 @@ func FuzzSigned(f *testing.F) {
 	ends := w.clock.Add(time.Hour).Unix()
 	const id = "ABCDEFGHIJKLMNOP"
 	cookie := signed(keyring.Sessions, facts{ID: id, Client: "shop", Ends: ends})
+	if err := w.BeginSession(context.Background(), "shop", "", id, time.Hour); err != nil {
+		f.Fatal(err)
+	}
 	link := signed(keyring.Links, facts{ID: id, Client: "shop", Ends: ends, Prefix: "app1"})
 	if err := w.KeepLink(context.Background(), id, `{"client":"shop","prefix":"app1"}`, time.Hour); err != nil {
 		f.Fatal(err)

@@ -72,8 +72,8 @@ func (o *Office) MakeLink(ctx context.Context, by access.Caller, scope LinkScope
 	return l, o.o.Register.KeepLink(ctx, f.ID, string(text), life)
 }
 
-// Enter turns a link into the cookie of a session, as often as is wished until
-// the link ends; ErrLink if it has.
+// Enter turns a link into the cookie of a session until the link ends; ErrLink if it
+// has, and *Full if the link has MaxSessions that have not ended.
 func (o *Office) Enter(ctx context.Context, token string) (cookie string, s *Session, err error) {
 	f, _, who, err := o.verify(ctx, keyring.Links, token)
 	if errors.Is(err, ErrNone) {

@@ -140,3 +140,37 @@ func TestLinksEndEverywhere(t *testing.T) {
 	closed(t, "after its time", other.Token, a, b)
 	refused(t, "after its link's time", cookie, a, b)
 }
+
+// Opening a link and signing out again leaves nothing behind, however often; and a link
+// has at most MaxSessions that have not ended.
+func TestLinkHasAtMostSoManySessions(t *testing.T) {
+	f := newFleet()
+	l := f.link(t, LinkScope{Prefix: "app1:a"}, time.Hour)
+	o := f.office(three...)
+	for range 3 * MaxSessions {
+		_, s := f.enter(t, l.Token)
+		if err := o.End(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.live) != 0 {
+		t.Errorf("%d sessions are kept", len(f.live))
+	}
+	var last *Session
+	for range MaxSessions {
+		_, last = f.enter(t, l.Token)
+	}
+	var full *Full
+	if cookie, s, err := o.Enter(t.Context(), l.Token); !errors.As(err, &full) || full.Seconds() < 1 || cookie != "" || s != nil {
+		t.Errorf("one session more: %+v, %v", s, err)
+	}
+	if _, s := f.enter(t, f.link(t, LinkScope{Prefix: "app1:a"}, time.Hour).Token); s == nil {
+		t.Error("another link cannot be opened")
+	}
+	if err := o.End(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	f.enter(t, l.Token)
+	f.clock = f.clock.Add(2 * time.Hour)
+	f.signIn(t, "token of shop")
+}

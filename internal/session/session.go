@@ -21,15 +21,22 @@ import (
 // Life is how long a session lasts.
 const Life = 12 * time.Hour
 
-// Register is what Redis knows of sessions and links.
+// MaxSessions is how many sessions a link, and a client, may have at a time.
+const MaxSessions = 1000
+
+// Register keeps sessions and links in Redis. A session is that of a link, or, if link is
+// empty, of a client.
 type Register interface {
-	// EndSession refuses a session from now on, for a time.
-	EndSession(ctx context.Context, id string, during time.Duration) error
-	// SessionStands reports whether a session has not been ended, and the link
-	// that it came from, if any, is there still.
-	SessionStands(ctx context.Context, id, link string) (bool, error)
+	// BeginSession keeps a session for a time. It returns *Full if the link has
+	// MaxSessions, and ErrLink if the link has ended; a client that has MaxSessions loses
+	// the one that would end first.
+	BeginSession(ctx context.Context, client, link, id string, during time.Duration) error
+	// EndSession ends a session.
+	EndSession(ctx context.Context, client, link, id string) error
+	// SessionStands reports whether a session is kept, and its link, if any, is good.
+	SessionStands(ctx context.Context, client, link, id string) (bool, error)
 	// KeepLink notes a link for a time; Link is what was noted, empty if nothing
-	// is; DropLink forgets it.
+	// is; DropLink revokes the link and ends its sessions.
 	KeepLink(ctx context.Context, id, text string, during time.Duration) error
 	Link(ctx context.Context, id string) (string, error)
 	DropLink(ctx context.Context, id string) error
@@ -55,6 +62,16 @@ func (e *TooMany) Error() string {
 
 // Seconds to wait, rounded up.
 func (e *TooMany) Seconds() int { return int((e.Wait + time.Second - 1) / time.Second) }
+
+// Full means that a link has as many sessions as it may.
+type Full struct{ Wait time.Duration }
+
+func (e *Full) Error() string {
+	return fmt.Sprintf("this link has been opened %d times by people who did not sign out; the next time is possible in %d s", MaxSessions, e.Seconds())
+}
+
+// Seconds to wait, rounded up.
+func (e *Full) Seconds() int { return int((e.Wait + time.Second - 1) / time.Second) }
 
 // Options of an Office.
 type Options struct {
@@ -214,8 +231,17 @@ func (o *Office) begin(ctx context.Context, f facts) (string, *Session, error) {
 		return "", nil, err
 	}
 	s, err := session(f, key, who)
-	return cookie, s, err
+	if err != nil || s.Anonymous() {
+		return cookie, s, err
+	}
+	if err := o.o.Register.BeginSession(ctx, s.Name, s.Link, s.ID, o.left(s)); err != nil {
+		return "", nil, err
+	}
+	return cookie, s, nil
 }
+
+// left is how long a session is kept: another instance's clock may be behind.
+func (o *Office) left(s *Session) time.Duration { return s.Expires.Sub(o.o.Now()) + time.Minute }
 
 // session is what facts that were verified come to: no more than the client may.
 func session(f facts, key []byte, who access.Caller) (*Session, error) {
@@ -243,7 +269,7 @@ func (o *Office) Check(ctx context.Context, cookie string) (*Session, error) {
 	if s.Anonymous() {
 		return s, nil // there is nothing to end
 	}
-	stands, err := o.o.Register.SessionStands(ctx, s.ID, s.Link)
+	stands, err := o.o.Register.SessionStands(ctx, s.Name, s.Link, s.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +281,5 @@ func (o *Office) Check(ctx context.Context, cookie string) (*Session, error) {
 
 // End ends a session at every instance.
 func (o *Office) End(ctx context.Context, s *Session) error {
-	left := s.Expires.Sub(o.o.Now()) + time.Minute // another instance's clock may be behind
-	return o.o.Register.EndSession(ctx, s.ID, max(left, time.Minute))
+	return o.o.Register.EndSession(ctx, s.Name, s.Link, s.ID)
 }

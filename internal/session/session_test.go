@@ -19,24 +19,42 @@ type desk struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	ended map[string]time.Time
+	live  map[string]time.Time // until when, by client, link and id
 	links map[string]string
 	until map[string]time.Time
 	fail  error
 }
 
-func (d *desk) EndSession(_ context.Context, id string, during time.Duration) error {
+func liveKey(client, link, id string) string { return client + "\n" + link + "\n" + id }
+
+func (d *desk) BeginSession(_ context.Context, client, link, id string, during time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ended[id] = d.now().Add(during)
+	n := 0
+	for k, end := range d.live {
+		if strings.HasPrefix(k, liveKey(client, link, "")) && d.now().Before(end) {
+			n++
+		}
+	}
+	if link != "" && n >= MaxSessions {
+		return &Full{time.Minute}
+	}
+	d.live[liveKey(client, link, id)] = d.now().Add(during)
 	return d.fail
 }
 
-func (d *desk) SessionStands(ctx context.Context, id, link string) (bool, error) {
+func (d *desk) EndSession(_ context.Context, client, link, id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.live, liveKey(client, link, id))
+	return d.fail
+}
+
+func (d *desk) SessionStands(ctx context.Context, client, link, id string) (bool, error) {
 	text, err := d.Link(ctx, link)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.now().Before(d.ended[id]) && (link == "" || text != ""), err
+	return d.now().Before(d.live[liveKey(client, link, id)]) && (link == "" || text != ""), err
 }
 
 func (d *desk) KeepLink(_ context.Context, id, text string, during time.Duration) error {
@@ -71,7 +89,7 @@ type fleet struct {
 
 func newFleet() *fleet {
 	f := &fleet{clock: time.Unix(1_800_000_000, 0), key: []byte("32 bytes of a key of this service"[:keyring.Size])}
-	f.desk = &desk{now: func() time.Time { return f.clock }, ended: map[string]time.Time{}, links: map[string]string{}, until: map[string]time.Time{}}
+	f.desk = &desk{now: func() time.Time { return f.clock }, live: map[string]time.Time{}, links: map[string]string{}, until: map[string]time.Time{}}
 	return f
 }
 

@@ -3,8 +3,13 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/audit"
 	"notifier/internal/keys"
@@ -39,14 +44,14 @@ func TestAudit(t *testing.T) {
 		first string
 	}{
 		"a page":            {audit.Range{}, 2, 2, "app1:a:b:4"},
-		"the next":          {audit.Range{Before: all[1].ID}, 2, 2, "app1:a:b:2"},
-		"behind the last":   {audit.Range{Before: all[4].ID}, 2, 0, ""},
+		"the next":          {audit.Range{Before: all[1].Place}, 2, 2, "app1:a:b:2"},
+		"behind the last":   {audit.Range{Before: all[4].Place}, 2, 0, ""},
 		"since the first":   {audit.Range{Since: all[4].At}, 10, 5, "app1:a:b:4"},
 		"since then":        {audit.Range{Since: all[0].At.Add(time.Nanosecond)}, 10, 0, ""},
 		"until the first":   {audit.Range{Until: all[4].At}, 10, 0, ""},
 		"until later":       {audit.Range{Until: all[0].At.Add(time.Hour)}, 10, 5, "app1:a:b:4"},
-		"before and until":  {audit.Range{Before: all[1].ID, Until: all[0].At.Add(time.Hour)}, 10, 3, "app1:a:b:2"},
-		"until and before":  {audit.Range{Before: all[1].ID, Until: all[4].At}, 10, 0, ""},
+		"before and until":  {audit.Range{Before: all[1].Place, Until: all[0].At.Add(time.Hour)}, 10, 3, "app1:a:b:2"},
+		"until and before":  {audit.Range{Before: all[1].Place, Until: all[4].At}, 10, 0, ""},
 		"since before 1970": {audit.Range{Since: time.Unix(-5, 0)}, 10, 5, "app1:a:b:4"},
 	} {
 		got, err := s.Audited(ctx, c.r, c.limit)
@@ -54,29 +59,314 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	for _, bad := range []string{"x", "1", "1-", "-1", "01-0", "+-1", "99999999999999999999-0", "1-0\r\nFLUSHALL"} {
+	for _, bad := range []string{"x", "1", "1-", "-1", "01-0", "+-1", "99999999999999999999-0", "1-0\r\nFLUSHALL", "1-0", "1-0 x", "1 ops:rare", "1-0\r\nFLUSHALL ops:rare"} {
 		if _, err := s.Audited(ctx, audit.Range{Before: bad}, 1); !errors.Is(err, ErrCursor) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
 
-// It is capped at about 10,000: Redis trims whole nodes of the stream.
-func TestAuditIsCapped(t *testing.T) {
+// fill adds n entries of one client whose keys differ.
+func (s *Store) fill(t *testing.T, client string, a audit.Action, n int) {
+	t.Helper()
+	for i := range n {
+		if err := s.Audit(t.Context(), audit.Entry{Client: client, Action: a, Key: fmt.Sprint("app1:a:b:", i), Result: audit.Done}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// all reads the audit in pages of different sizes, the newest first.
+func (s *Store) all(t *testing.T, r audit.Range) (list []audit.Entry) {
+	t.Helper()
+	for i := 0; ; i++ {
+		limit := []int{1, 3, 100, 700}[i%4]
+		page, err := s.Audited(t.Context(), r, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list = append(list, page...); len(page) < limit {
+			return list
+		}
+		r.Before = page[len(page)-1].Place
+	}
+}
+
+func (s *Store) auditKeys(t *testing.T) int {
+	t.Helper()
+	list, err := s.c.Keys(t.Context(), s.space.Namespace+":{audit}:*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// No number of calls of one client pushes out another's entries, nor its own rare ones.
+func TestFloodOfOneClientLeavesOtherEntries(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
+	s.fill(t, "ops", audit.SignIn, 1)
+	s.fill(t, "ops", audit.Cancel, 1)
+	s.fill(t, "shop", audit.Pause, 2)
+	s.fill(t, "shop", audit.Reschedule, 3000)
+	list := s.all(t, audit.Range{})
+	if len(list) != auditMost+4 {
+		t.Fatalf("%d entries, want %d", len(list), auditMost+4)
+	}
+	tail := list[auditMost:]
+	for i, want := range []string{"shop pause", "shop pause", "ops cancel", "ops sign-in"} {
+		if got := fmt.Sprint(tail[i].Client, " ", tail[i].Action); got != want {
+			t.Errorf("%d: %s, want %s", i, got, want)
+		}
+	}
+	for i := 1; i < len(list); i++ {
+		if list[i].At.After(list[i-1].At) {
+			t.Fatalf("%s before %s", list[i-1].ID, list[i].ID)
+		}
+	}
+	own := "ops"
+	if list, err := s.Audited(t.Context(), audit.Range{Client: &own}, 10); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if n := s.auditKeys(t); n > 2*2*2+2 {
+		t.Errorf("%d keys", n)
+	}
+	// What counts repeats goes with the entries.
+	repeats := s.space.AuditRepeats("shop", "frequent")
+	if n, err := s.c.HLen(t.Context(), repeats).Result(); err != nil || n != auditMost {
+		t.Errorf("%d fields of %s, %v", n, repeats, err)
+	}
+}
+
+func TestSameCallWithinAMinuteIsOneEntry(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	for range 3000 {
+		if err := s.Audit(ctx, audit.Entry{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, e := range []audit.Entry{
+		{Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done},
+		{Client: "shop", Action: audit.Cancel, Key: "app1:a:b:1", Result: audit.Done},
+		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:2", Result: audit.Done},
+		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Failed, Detail: "one error"},
+		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Failed, Detail: "another"},
+		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done, Address: "192.0.2.1"},
+		{Client: "shop", Action: audit.PortalLink, Prefix: "app1", Result: audit.Done, Detail: "link A"},
+		{Client: "shop", Action: audit.PortalLink, Prefix: "app1", Result: audit.Done, Detail: "link B"},
+	} {
+		if err := s.Audit(ctx, e); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	var got []string
+	for _, e := range s.all(t, audit.Range{}) {
+		got = append(got, strings.TrimSpace(fmt.Sprint(e.Client, " ", e.Action, " ", e.Key, " ", e.Result, " ", e.Count, " ", e.Address, e.Detail)))
+	}
+	slices.Reverse(got)
+	want := []string{"shop reschedule app1:a:b:1 done 3000", "reschedule app1:a:b:1 done 1", "shop cancel app1:a:b:1 done 1", "shop reschedule app1:a:b:2 done 1",
+		"shop reschedule app1:a:b:1 failed 2 one error", "shop reschedule app1:a:b:1 done 1 192.0.2.1", "shop portal-link  done 1 link A", "shop portal-link  done 1 link B"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	// A minute later it is another entry.
+	last := s.all(t, audit.Range{})[7]
+	minute := func(id string) string {
+		at, _ := streamID(id)
+		return fmt.Sprint(at[0]-uint64(auditSame.Milliseconds()), "-", at[1])
+	}
+	fields, err := s.c.HGetAll(ctx, s.space.AuditRepeats("shop", "frequent")).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range fields {
+		if v == last.ID {
+			if err := s.c.HSet(ctx, s.space.AuditRepeats("shop", "frequent"), name, minute(last.ID)).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Audit(ctx, audit.Entry{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done}); err != nil {
+		t.Fatal(err)
+	}
+	if list := s.all(t, audit.Range{}); len(list) != 9 || list[0].Count != 1 || list[8].Count != 3000 {
+		t.Errorf("%d entries, the newest %+v", len(list), list[0])
+	}
+}
+
+// Ids rise over all streams, also where the clock was set back.
+func TestAuditIsInOrderThoughTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ahead := fmt.Sprintf("%d-7", time.Now().Add(time.Hour).UnixMilli())
+	if err := s.c.Set(t.Context(), s.space.AuditLast(), ahead, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		e := audit.Entry{Client: fmt.Sprint("c", i%7), Action: []audit.Action{audit.Pause, audit.Cancel}[i%2], Key: fmt.Sprint(i)}
+		if err := s.Audit(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := s.all(t, audit.Range{})
+	if len(list) != 50 {
+		t.Fatalf("%d entries", len(list))
+	}
+	for i, e := range list {
+		if e.Key != fmt.Sprint(49-i) {
+			t.Errorf("%d is %+v", i, e)
+		}
+	}
+	// Nor is an entry refused where the key with the last id was lost.
+	if err := s.c.Del(t.Context(), s.space.AuditLast()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.fill(t, "c0", audit.Pause, 1)
+}
+
+// Clients that no configuration names any more share the room of one.
+func TestFormerClientsShareOneStream(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	if err := s.TendAudit(ctx, []string{"ops"}); err != nil {
+		t.Fatal(err)
+	}
+	s.fill(t, "ops", audit.SignIn, 2)
+	for i := range 30 {
+		s.fill(t, fmt.Sprint("renamed-", i), audit.Pause, 100)
+		s.fill(t, fmt.Sprint("renamed-", i), audit.Cancel, 3)
+	}
+	s.fill(t, "renamed-29", audit.Cancel, 1) // counted
+	before := s.all(t, audit.Range{})
+	if err := s.TendAudit(ctx, []string{"ops"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.auditKeys(t); n < 60 {
+		t.Fatalf("%d keys: clients were taken for former ones at once", n)
+	}
+	for i := range 30 {
+		if err := s.c.ZAdd(ctx, s.space.AuditClients(), redis.Z{Score: float64(time.Now().Add(-2 * auditLeft).UnixMilli()), Member: fmt.Sprint("renamed-", i)}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.TendAudit(ctx, []string{"ops"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.auditKeys(t); n > 6 {
+		t.Errorf("%d keys", n)
+	}
+	after := s.all(t, audit.Range{})
+	if len(after) != auditMost+2+90 {
+		t.Fatalf("%d entries, want %d", len(after), auditMost+2+90)
+	}
+	// The newest of them are as they were.
+	for i := range 2000 {
+		b, a := before[i], after[i]
+		b.Place, a.Place = "", ""
+		if a != b {
+			t.Fatalf("%d: %+v, was %+v", i, a, b)
+		}
+	}
+	// A client that comes back reads its own.
+	own, n := "renamed-29", 0
+	for _, e := range s.all(t, audit.Range{Client: &own}) {
+		if e.Client == own {
+			n++
+		}
+	}
+	if n != 103 {
+		t.Errorf("%d entries of a client that left", n)
+	}
+}
+
+// old writes the single stream of earlier versions.
+func (s *Store) old(t *testing.T, n int) {
+	t.Helper()
 	pipe := s.c.Pipeline()
-	for i := range 12_000 {
-		pipe.Do(t.Context(), "xadd", s.space.Audit(), "*", "key", fmt.Sprint("app1:a:b:", i))
+	for i := range n {
+		pipe.Do(t.Context(), "xadd", s.space.OldAudit(), "*", "client", fmt.Sprint("c", i%3), "action", []string{"pause", "cancel"}[i%2], "key", fmt.Sprint("app1:a:b:", i))
 	}
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Audit(t.Context(), audit.Entry{Action: audit.Pause}); err != nil {
-		t.Fatal(err)
+}
+
+func TestEntriesOfTheOldStreamStay(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	s.old(t, 900)
+	s.fill(t, "c1", audit.Cancel, 2)
+	for range 2 {
+		if err := s.TendAudit(t.Context(), []string{"c1"}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if n, err := s.c.XLen(t.Context(), s.space.Audit()).Result(); err != nil || n < auditLength || n > auditLength+200 {
-		t.Errorf("%d entries, %v", n, err)
+	list := s.all(t, audit.Range{})
+	if len(list) != 902 {
+		t.Fatalf("%d entries", len(list))
+	}
+	if i := slices.IndexFunc(list, func(e audit.Entry) bool { return e.Key == "app1:a:b:899" }); i < 0 || i > 2 || list[i].Client != "c2" || list[i].Count != 1 {
+		t.Errorf("%d: %+v", i, list[:3])
+	}
+	if n, err := s.c.Exists(t.Context(), s.space.OldAudit()).Result(); err != nil || n != 0 {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// A migration gives the new side the audit, as often as it is run, and keeps what was
+// entered there.
+func TestAuditIsCopied(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	far := on(t, redistest.Start(t).URL(), s.space.Namespace)
+	ctx := t.Context()
+	s.old(t, 60)
+	s.fill(t, "ops", audit.SignIn, 3)
+	s.fill(t, "ops", audit.SignIn, 2) // counted
+	far.fill(t, "ops", audit.Pause, 2)
+	s.fill(t, "shop", audit.Cancel, 700)
+	copied := func(from, to *Store) {
+		t.Helper()
+		if err := from.CopyAudit(ctx, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		copied(s, far)
+	}
+	s.fill(t, "shop", audit.Fire, 1)
+	s.fill(t, "ops", audit.SignIn, 1) // counted
+	copied(s, far)
+	check := func(at *Store) {
+		t.Helper()
+		list, counts := at.all(t, audit.Range{}), map[audit.Action]int{}
+		for _, e := range list {
+			counts[e.Action] += e.Count
+		}
+		if want := map[audit.Action]int{audit.Fire: 1, audit.Cancel: 730, audit.Pause: 32, audit.SignIn: 6}; !maps.Equal(counts, want) {
+			t.Errorf("%v, want %v", counts, want)
+		}
+		for i := 1; i < len(list); i++ {
+			if list[i].At.After(list[i-1].At) {
+				t.Errorf("%s before %s", list[i-1].ID, list[i].ID)
+			}
+		}
+	}
+	check(far)
+	copied(far, s) // turned round
+	check(s)
+	if n := far.auditKeys(t); n > 5*4+2 {
+		t.Errorf("%d keys", n)
+	}
+	if list, err := far.c.Keys(ctx, "*incoming*").Result(); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	far.fill(t, "ops", audit.SignIn, 1)
+	if e := far.all(t, audit.Range{})[0]; e.Action != audit.SignIn || e.Count != 1 {
+		t.Errorf("%+v", e)
 	}
 }
 
@@ -112,7 +402,7 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 		}
 		_ = c.Ping(ctx)
 	}
-	if all, err := s.Audited(ctx, audit.Range{}, 10); err != nil || len(all) < 2 {
-		t.Errorf("%+v, %v: the entry was under way", all, err)
+	if all, err := s.Audited(ctx, audit.Range{}, 10); err != nil || len(all) != 1 || all[0].Count < 2 {
+		t.Errorf("%+v, %v: the entry was in flight", all, err)
 	}
 }

@@ -331,31 +331,3 @@ func (s *Store) CopyPauses(ctx context.Context, far *Store) error {
 	}
 	return far.Publish(ctx, "paused ")
 }
-
-// CopyPages gives far what is known of sessions and links of the pages: which have ended
-// before their time, and which are good. It goes through all keys.
-func (s *Store) CopyPages(ctx context.Context, far *Store) error {
-	pattern := strings.TrimSuffix(s.space.Link(""), "link:") + "*"
-	for cursor := uint64(0); ; {
-		ks, next, err := s.holder(ctx, s.space.Link("")).Scan(ctx, cursor, pattern, 1000).Result()
-		if err != nil {
-			return s.fail("link", err)
-		}
-		for _, k := range ks {
-			value, err := s.c.Get(ctx, k).Result()
-			left, terr := s.c.PTTL(ctx, k).Result()
-			if errors.Is(err, redis.Nil) || terr == nil && left <= 0 {
-				continue // it is over
-			}
-			if err = errors.Join(err, terr); err == nil {
-				err = far.c.Set(ctx, k, value, left).Err()
-			}
-			if err != nil {
-				return s.fail("link", err)
-			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
@@ -174,7 +175,11 @@ func FuzzReplies(f *testing.F) {
 				return err
 			},
 			func() error { _, err := s.Resharding(ctx, "mine", time.Second); return err },
-			func() error { return s.EndSession(ctx, "x", time.Second) },
+			func() error { return s.BeginSession(ctx, "c", "l", "x", time.Second) },
+			func() error { return s.DropLink(ctx, "l") },
+			func() error { return s.Audit(ctx, audit.Entry{Action: audit.Pause}) },
+			func() error { return s.TendAudit(ctx, []string{"c"}) },
+			func() error { _, err := s.Audited(ctx, audit.Range{}, 10); return err },
 		} {
 			a.rest = b
 			_ = call() // an error is as good as an answer

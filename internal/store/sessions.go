@@ -7,36 +7,80 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/session"
 )
 
-//go:embed lua/endsession.lua
-var endSessionSource string
+//go:embed lua/beginsession.lua
+var beginSessionSource string
 
-// endSessionScript may run although Redis is full: who signs out because the
-// cookie was stolen must not depend on it.
-var endSessionScript = newScript("endsession", endSessionSource, false).anywhere()
+//go:embed lua/endlink.lua
+var endLinkSource string
 
-// EndSession implements session.Register, as what follows does.
-func (s *Store) EndSession(ctx context.Context, id string, during time.Duration) error {
-	_, err := s.run(ctx, endSessionScript, []string{s.space.EndedSession(id)}, []any{max(during.Milliseconds(), 1)})
-	return err
+// Both may run although Redis is full: operators sign in to make room, and revoke links.
+var (
+	beginSessionScript = newScript("beginsession", beginSessionSource, false).anywhere()
+	endLinkScript      = newScript("endlink", endLinkSource, false).anywhere()
+)
+
+// sessions is the key of the sessions of a link, or, if link is empty, of a client.
+func (s *Store) sessions(client, link string) string {
+	if link == "" {
+		return s.space.ClientSessions(client)
+	}
+	return s.space.LinkSessions(link)
+}
+
+// BeginSession implements session.Register, as the following methods do.
+func (s *Store) BeginSession(ctx context.Context, client, link, id string, during time.Duration) error {
+	at := []string{s.sessions(client, link)}
+	if link != "" {
+		at = append(at, s.space.Link(link))
+	}
+	v, err := s.parts(ctx, beginSessionScript, 1, at, []any{id, max(during.Milliseconds(), 1), session.MaxSessions})
+	if err != nil {
+		return err
+	}
+	switch n, _ := v[0].(int64); n {
+	case 1:
+		return nil
+	case -1:
+		return session.ErrLink
+	}
+	var wait int64
+	if len(v) > 1 {
+		wait, _ = v[1].(int64)
+	}
+	return &session.Full{Wait: time.Duration(max(wait, 1)) * time.Millisecond}
+}
+
+// EndSession ends a session.
+func (s *Store) EndSession(ctx context.Context, client, link, id string) error {
+	if err := s.c.ZRem(ctx, s.sessions(client, link), id).Err(); err != nil {
+		return s.fail("session", err)
+	}
+	return nil
 }
 
 // SessionStands reports whether a session has not been ended, and its link, if
-// not empty, is there.
-func (s *Store) SessionStands(ctx context.Context, id, link string) (bool, error) {
-	var ended, linked *redis.IntCmd
+// not empty, is good.
+func (s *Store) SessionStands(ctx context.Context, client, link, id string) (bool, error) {
+	var linked *redis.StringCmd
 	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		ended = p.Exists(ctx, s.space.EndedSession(id))
+		p.ZScore(ctx, s.sessions(client, link), id)
 		if link != "" {
-			linked = p.Exists(ctx, s.space.Link(link))
+			linked = p.Get(ctx, s.space.Link(link))
 		}
 		return nil
 	})
-	if err != nil {
+	found := err == nil
+	if errors.Is(err, redis.Nil) && linked != nil && !errors.Is(linked.Err(), redis.Nil) {
+		err = linked.Err() // the pipeline's is that of its first command
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return false, s.fail("session", err)
 	}
-	return ended.Val() == 0 && (linked == nil || linked.Val() == 1), nil
+	return found && (linked == nil || linked.Val() != ""), nil
 }
 
 // KeepLink notes a link for a time.
@@ -47,7 +91,7 @@ func (s *Store) KeepLink(ctx context.Context, id, text string, during time.Durat
 	return nil
 }
 
-// Link is what was noted of a link; empty if nothing is.
+// Link is what was noted of a link; empty if nothing is, or the link has been revoked.
 func (s *Store) Link(ctx context.Context, id string) (string, error) {
 	text, err := s.c.Get(ctx, s.space.Link(id)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -56,10 +100,41 @@ func (s *Store) Link(ctx context.Context, id string) (string, error) {
 	return text, nil
 }
 
-// DropLink forgets a link.
+// DropLink revokes a link, and ends its sessions.
 func (s *Store) DropLink(ctx context.Context, id string) error {
-	if err := s.c.Del(ctx, s.space.Link(id)).Err(); err != nil {
-		return s.fail("link", err)
+	_, err := s.run(ctx, endLinkScript, []string{s.space.Link(id), s.space.LinkSessions(id)}, nil)
+	return err
+}
+
+// CopyLinks gives far the links to the pages. A link that was revoked on either side is
+// revoked on far. It goes through all keys.
+func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
+	for cursor := uint64(0); ; {
+		ks, next, err := s.holder(ctx, s.space.Link("")).Scan(ctx, cursor, s.space.Link("")+"*", 1000).Result()
+		if err != nil {
+			return s.fail("link", err)
+		}
+		for _, k := range ks {
+			text, err := s.c.Get(ctx, k).Result()
+			left, terr := s.c.PTTL(ctx, k).Result()
+			if errors.Is(err, redis.Nil) || terr == nil && left <= 0 {
+				continue // it is over
+			}
+			if err = errors.Join(err, terr); err == nil {
+				set := redis.SetArgs{TTL: left}
+				if text != "" {
+					set.Mode = "NX"
+				}
+				if err = far.c.SetArgs(ctx, k, text, set).Err(); errors.Is(err, redis.Nil) {
+					err = nil // it is there
+				}
+			}
+			if err != nil {
+				return s.fail("link", err)
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
 	}
-	return nil
 }

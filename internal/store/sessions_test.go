@@ -1,43 +1,62 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"notifier/internal/redistest"
+	"notifier/internal/session"
 )
 
-func TestEndedSessionsAndLinks(t *testing.T) {
+func (s *Store) begin(t *testing.T, client, link, id string) {
+	t.Helper()
+	if err := s.BeginSession(t.Context(), client, link, id, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Store) stands(t *testing.T, client, link, id string, want bool) {
+	t.Helper()
+	if got, err := s.SessionStands(t.Context(), client, link, id); err != nil || got != want {
+		t.Errorf("session %q of %q by link %q stands: %v, %v", id, client, link, got, err)
+	}
+}
+
+func TestSessionsAndLinks(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	ctx := t.Context()
-	stands := func(id, link string, want bool) {
-		t.Helper()
-		if got, err := s.SessionStands(ctx, id, link); err != nil || got != want {
-			t.Errorf("session %q by link %q stands: %v, %v", id, link, got, err)
-		}
-	}
 	noted := func(id, want string) {
 		t.Helper()
 		if got, err := s.Link(ctx, id); err != nil || got != want {
 			t.Errorf("link %q: %q, %v", id, got, err)
 		}
 	}
-	stands("a", "", true)
-	stands("a", "L", false)
+	s.stands(t, "c", "", "a", false)
+	s.begin(t, "c", "", "a")
+	s.stands(t, "c", "", "a", true)
+	s.stands(t, "d", "", "a", false)
+	s.stands(t, "c", "L", "a", false)
 	noted("L", "")
+	if err := s.BeginSession(ctx, "c", "L", "b", time.Hour); !errors.Is(err, session.ErrLink) {
+		t.Errorf("of a link that is not there: %v", err)
+	}
 	if err := s.KeepLink(ctx, "L", "text", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	noted("L", "text")
-	stands("a", "L", true)
-	if err := s.EndSession(ctx, "a", time.Hour); err != nil {
+	s.begin(t, "c", "L", "b")
+	s.begin(t, "c", "L", "d")
+	s.stands(t, "c", "L", "b", true)
+	s.stands(t, "c", "", "b", false)
+	if err := s.EndSession(ctx, "c", "L", "b"); err != nil {
 		t.Fatal(err)
 	}
-	stands("a", "", false)
-	stands("a", "L", false)
-	stands("b", "L", true)
-	for _, key := range []string{s.space.EndedSession("a"), s.space.Link("L")} {
+	s.stands(t, "c", "L", "b", false)
+	s.stands(t, "c", "L", "d", true)
+	for _, key := range []string{s.space.ClientSessions("c"), s.space.LinkSessions("L"), s.space.Link("L")} {
 		if ttl, err := s.c.PTTL(ctx, key).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
 			t.Errorf("%s is kept for %s, %v", key, ttl, err)
 		}
@@ -45,28 +64,127 @@ func TestEndedSessionsAndLinks(t *testing.T) {
 	if err := s.DropLink(ctx, "L"); err != nil {
 		t.Fatal(err)
 	}
-	stands("b", "L", false)
+	s.stands(t, "c", "L", "d", false)
 	noted("L", "")
-	if err := s.EndSession(ctx, "c", 0); err != nil { // it has ended by itself
-		t.Error(err)
+	if err := s.BeginSession(ctx, "c", "L", "e", time.Hour); !errors.Is(err, session.ErrLink) {
+		t.Errorf("of a link that was revoked: %v", err)
+	}
+	if n, err := s.c.Exists(ctx, s.space.LinkSessions("L")).Result(); err != nil || n != 0 {
+		t.Errorf("sessions of a link that was revoked are kept: %d, %v", n, err)
 	}
 }
 
-// Whose cookie was stolen can end it although Redis is full.
-func TestASessionEndsThoughRedisIsFull(t *testing.T) {
+// A link's sessions take at most one key and MaxSessions members, and no sign-out is
+// dropped to keep to that.
+func TestSessionsOfALinkAreBounded(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	if err := s.KeepLink(ctx, "L", "text", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * session.MaxSessions {
+		id := fmt.Sprint("over", i)
+		s.begin(t, "c", "L", id)
+		if err := s.EndSession(ctx, "c", "L", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.c.Exists(ctx, s.space.LinkSessions("L")).Result(); err != nil || n != 0 {
+		t.Errorf("sessions that have ended are kept: %d, %v", n, err)
+	}
+	s.stands(t, "c", "L", "over0", false)
+	for i := range session.MaxSessions {
+		s.begin(t, "c", "L", fmt.Sprint(i))
+	}
+	var full *session.Full
+	if err := s.BeginSession(ctx, "c", "L", "more", time.Hour); !errors.As(err, &full) || full.Wait <= 59*time.Minute || full.Wait > time.Hour {
+		t.Errorf("one session more: %v, wait %+v", err, full)
+	}
+	s.stands(t, "c", "L", "0", true)
+	// A client loses the session that ends first, so that nobody can lock it out.
+	if err := s.BeginSession(ctx, "c", "", "first", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for i := range session.MaxSessions {
+		s.begin(t, "c", "", fmt.Sprint(i))
+	}
+	s.stands(t, "c", "", "first", false)
+	s.stands(t, "c", "", "0", true)
+	if n, err := s.c.ZCard(ctx, s.space.ClientSessions("c")).Result(); err != nil || n != session.MaxSessions {
+		t.Errorf("%d sessions of a client, %v", n, err)
+	}
+}
+
+// Operators sign in and out, and revoke links, although Redis is full.
+func TestSessionsThoughRedisIsFull(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := on(t, srv.URL(), "n")
+	if err := s.KeepLink(t.Context(), "L", "text", time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	if err := srv.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.KeepLink(t.Context(), "L", "text", time.Hour); err == nil {
+	if err := s.KeepLink(t.Context(), "M", "text", time.Hour); err == nil {
 		t.Fatal("Redis is not full")
 	}
-	if err := s.EndSession(t.Context(), "a", time.Hour); err != nil {
+	if s.allowOOM.Load() { // from Redis 7 on
+		s.begin(t, "c", "", "a")
+		s.begin(t, "c", "L", "b")
+		s.stands(t, "c", "", "a", true)
+		s.stands(t, "c", "L", "b", true)
+	}
+	if err := s.EndSession(t.Context(), "c", "", "a"); err != nil {
 		t.Error(err)
 	}
-	if ok, err := s.SessionStands(t.Context(), "a", ""); err != nil || ok {
-		t.Errorf("%v, %v", ok, err)
+	s.stands(t, "c", "", "a", false)
+	if err := s.DropLink(t.Context(), "L"); err != nil {
+		t.Error(err)
+	}
+	s.stands(t, "c", "L", "b", false)
+}
+
+func TestLinksAreCopied(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	far := on(t, redistest.Start(t).URL(), s.space.Namespace)
+	ctx := t.Context()
+	for _, id := range []string{"GOOD", "REVOKED", "LATER"} {
+		if err := s.KeepLink(ctx, id, "text", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := func(at *Store, id string) {
+		t.Helper()
+		if err := at.DropLink(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop(s, "REVOKED")
+	for range 2 {
+		if err := s.CopyLinks(ctx, far); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string]string{"GOOD": "text", "REVOKED": "", "LATER": "text"} {
+		if got, err := far.Link(ctx, id); err != nil || got != want {
+			t.Errorf("%s: %q, %v", id, got, err)
+		}
+	}
+	if ttl, err := far.c.PTTL(ctx, far.space.Link("GOOD")).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
+		t.Errorf("kept for %s, %v", ttl, err)
+	}
+	// A link that is revoked on one side stays so.
+	drop(far, "GOOD")
+	drop(s, "LATER")
+	if err := s.CopyLinks(ctx, far); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"GOOD", "LATER"} {
+		if got, err := far.Link(ctx, id); err != nil || got != "" {
+			t.Errorf("%s is good again: %q, %v", id, got, err)
+		}
 	}
 }

@@ -73,6 +73,10 @@ func (v Visitor) Meets(prefix string) bool {
 // he is shown no count and no chart, which would tell of the others.
 func (v Visitor) Narrow() bool { return v.Host != "" || v.Audience != "" }
 
+// Linked reports whether he came by a link. The audit has the addresses of the link's
+// maker, which are not for him.
+func (v Visitor) Linked() bool { return v.session != nil && v.session.Link != "" }
+
 // Sees reports whether a notice that was found is within his scope; host is where
 // it goes to.
 func (v Visitor) Sees(f *store.Found, host string) bool {

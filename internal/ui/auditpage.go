@@ -25,15 +25,20 @@ type auditRow struct {
 
 // showAudit serves who did what, the newest first.
 func (p *Pages) showAudit(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if v.Linked() {
+		return failure{http.StatusForbidden, "This link shows notices only."}
+	}
 	q := r.URL.Query()
 	page := auditPage{Prefix: strings.TrimSpace(q.Get("prefix"))}
-	query := audit.Query{Limit: auditLimit, Prefix: strings.TrimSuffix(page.Prefix, ":"), Range: audit.Range{Before: q.Get("before")}}
+	query := audit.Query{Limit: auditLimit, Prefix: strings.TrimSuffix(page.Prefix, ":")}
 	if query.Prefix != "" && keys.CheckPrefix(query.Prefix) != nil && !keys.Valid(query.Prefix) {
 		page.Wrong = "That is neither a key nor a prefix: want app, app:module, app:module:type or app:module:type:id."
 		return p.render(w, r, http.StatusOK, view{Template: "audit", Title: "Audit", Visitor: v, Data: page})
 	}
-	if query.Before != "" && strings.Trim(query.Before, "0123456789-") != "" {
-		return failure{http.StatusBadRequest, "This link is not one of this page's; begin again without it."}
+	place := []byte("audit\n" + v.Client + "\n" + v.scope() + "\n" + page.Prefix)
+	var err error
+	if query.Before, err = p.opened(r, place); err != nil {
+		return err
 	}
 	got, err := p.trail.Read(r.Context(), v.caller(), query)
 	if err != nil {
@@ -42,8 +47,12 @@ func (p *Pages) showAudit(w http.ResponseWriter, r *http.Request, v Visitor) err
 	for _, e := range got.Entries {
 		page.Entries = append(page.Entries, auditRow{e, p.stamp(e.At)})
 	}
-	if got.Next != "" {
-		page.Next = Root + "audit?" + url.Values{"prefix": {page.Prefix}, "before": {got.Next}}.Encode()
+	next, err := p.seal(r, got.Next, place)
+	if err != nil {
+		return err
+	}
+	if next != "" {
+		page.Next = Root + "audit?" + url.Values{"prefix": {page.Prefix}, "cursor": {next}}.Encode()
 	}
 	return p.render(w, r, http.StatusOK, view{Template: "audit", Title: "Audit", Visitor: v, Data: page})
 }

@@ -72,7 +72,7 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 	case "GET /ui/dead/download":
 		return get("/ui/dead/download?" + group)
 	case "GET /ui/audit":
-		return get("/ui/audit", "/ui/audit?prefix="+q(x.prefix), "/ui/audit?prefix="+q(x.key), "/ui/audit?before="+q(x.key))
+		return get("/ui/audit", "/ui/audit?prefix="+q(x.prefix), "/ui/audit?prefix="+q(x.key), "/ui/audit?cursor="+q(x.key))
 	case "GET /ui/sign-in":
 		return get("/ui/sign-in", "/ui/sign-in?to="+q(x.key))
 	case "GET /ui/portal/{token}":

@@ -298,7 +298,9 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 		if err := p.o.Sessions.End(r.Context(), v.session); err != nil {
 			return p.unchecked(err)
 		}
-		p.entered(r, audit.SignOut, v.session)
+		if v.session.Link == "" { // whoever has a link could fill the audit of its maker
+			p.entered(r, audit.SignOut, v.session)
+		}
 	}
 	dropCookie(w, r, cookieName)
 	http.Redirect(w, r, signInPath, http.StatusSeeOther)
@@ -307,11 +309,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 
 // entered keeps who came in or went.
 func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session) {
-	e := audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name, Address: remote.Of(r).Address, Via: audit.Pages}
-	if s.Link != "" {
-		e.Detail = "by link " + s.Link
-	}
-	p.trail.Note(r.Context(), e)
+	p.trail.Note(r.Context(), audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name, Address: remote.Of(r).Address, Via: audit.Pages})
 }
 
 // openLink serves GET /ui/portal/{token}: a link for a merchant becomes a cookie and an
@@ -319,7 +317,12 @@ func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session
 // yet: a browser that comes from another site keeps its session back, which showOpened sees.
 func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 	value, _, err := p.o.Sessions.Enter(r.Context(), r.PathValue("token"))
+	var full *session.Full
 	switch {
+	case errors.As(err, &full):
+		wait := strconv.Itoa(full.Seconds())
+		w.Header().Set("Retry-After", wait)
+		return failure{http.StatusTooManyRequests, "This link has been opened too often by people who did not sign out. Sign out where you opened it, or try again in " + wait + " s."}
 	case errors.Is(err, session.ErrLink):
 		return failure{http.StatusForbidden, "This link has ended, or was never made. Ask who gave it to you for a new one."}
 	case err != nil:

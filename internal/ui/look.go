@@ -131,6 +131,7 @@ type navItem struct {
 	Here       bool
 	all        bool // only for who sees everything
 	wide       bool // not for who sees only some notices of his prefix
+	own        bool // not for who came by a link
 }
 
 // screens are the pages of the navigation, in order.
@@ -141,13 +142,13 @@ var screens = []navItem{
 	{Path: Root + "destinations", Name: "Destinations", wide: true},
 	{Path: Root + "routes", Name: "Routes", wide: true},
 	{Path: Root + "doctor", Name: "Doctor", all: true},
-	{Path: Root + "audit", Name: "Audit", wide: true},
+	{Path: Root + "audit", Name: "Audit", own: true},
 }
 
 func navOf(v Visitor, title string) []navItem {
 	var out []navItem
 	for _, s := range screens {
-		if s.all && !v.All() || s.wide && v.Narrow() {
+		if s.all && !v.All() || s.wide && v.Narrow() || s.own && v.Linked() {
 			continue
 		}
 		s.Here = s.Name == title

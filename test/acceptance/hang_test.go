@@ -18,7 +18,7 @@ import (
 // What is asked for one notice while a master hangs: those of healthy masters are
 // answered as ever, those of the one that hangs within a second or so, whatever it is.
 func TestCallsForOneNoticeWhileAMasterHangs(t *testing.T) {
-	for _, which := range []string{"notifier:audit", tagged(shardsOnNodes).Base(3)} {
+	for _, which := range []string{"notifier:{audit}:clients", tagged(shardsOnNodes).Base(3)} {
 		t.Run("with "+which, func(t *testing.T) {
 			rec := listen(t, nil)
 			c, s, node, space := onNodes(t, rec, which)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -523,47 +522,6 @@ func (e *Engine) Ready(context.Context) api.Readiness {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ready
-}
-
-// Audit keeps an entry.
-func (e *Engine) Audit(_ context.Context, entry audit.Entry) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.fail != nil {
-		return e.fail
-	}
-	entry.At = now()
-	entry.ID = fmt.Sprintf("%d-%d", entry.At.UnixMilli(), len(e.audited))
-	e.audited = append(e.audited, entry)
-	return nil
-}
-
-// ForgetAudit drops all entries.
-func (e *Engine) ForgetAudit() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.audited = nil
-}
-
-// Audited reads entries, the newest first.
-func (e *Engine) Audited(_ context.Context, r audit.Range, limit int) ([]audit.Entry, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.fail != nil {
-		return nil, e.fail
-	}
-	var out []audit.Entry
-	skip := r.Before != ""
-	for _, entry := range slices.Backward(e.audited) {
-		switch {
-		case skip:
-			skip = entry.ID != r.Before
-		case !r.Until.IsZero() && !entry.At.Before(r.Until), entry.At.Before(r.Since), len(out) == limit:
-		default:
-			out = append(out, entry)
-		}
-	}
-	return out, nil
 }
 
 // Instances lists this one, and those that Tell names.

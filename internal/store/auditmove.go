@@ -1,0 +1,191 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/audit"
+	"notifier/internal/keys"
+)
+
+// auditLeft is how long no instance has had a client in its configuration when the
+// client's entries go to the streams of former clients.
+const auditLeft = 5 * time.Minute
+
+// incomingFor is how long entries may take that are copied into a stream.
+const incomingFor = 10 * time.Minute
+
+//go:embed lua/auditclients.lua
+var auditClientsSource string
+
+//go:embed lua/auditmerge.lua
+var auditMergeSource string
+
+var (
+	auditClientsScript = newScript("auditclients", auditClientsSource, true).anywhere()
+	auditMergeScript   = newScript("auditmerge", auditMergeSource, true).anywhere()
+)
+
+// TendAudit notes the clients of this instance's configuration. It moves the entries of
+// clients that no instance has in its configuration any more to the streams of former
+// clients, and those of the single stream of earlier versions to the streams of their
+// clients.
+func (s *Store) TendAudit(ctx context.Context, clients []string) error {
+	if err := s.copyOldAudit(ctx, s); err != nil {
+		return err
+	}
+	left, err := s.noteClients(ctx, clients, auditLeft)
+	if err != nil {
+		return err
+	}
+	for _, client := range left {
+		for i, class := range audit.Classes {
+			class, other := string(class), string(audit.Classes[1-i])
+			if err := s.mergeStream(ctx, auditMerge{from: s.space.Audit(client, class), repeats: s.space.AuditRepeats(client, class),
+				client: keys.FormerClients, class: class, left: client, other: s.space.Audit(client, other)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noteClients notes clients, and finds those that were noted longer ago than after.
+func (s *Store) noteClients(ctx context.Context, clients []string, after time.Duration) (left []string, err error) {
+	args := []any{after.Milliseconds()}
+	for _, c := range clients {
+		args = append(args, c)
+	}
+	v, err := s.run(ctx, auditClientsScript, []string{s.space.AuditClients()}, args)
+	for _, x := range v {
+		if text, ok := x.(string); ok {
+			left = append(left, text)
+		}
+	}
+	return left, err
+}
+
+// auditMerge is what mergeStream does.
+type auditMerge struct {
+	from, repeats string // the keys of a stream of the audit and of its repeats
+	client, class string // whose stream it is merged into
+	// left, if not empty, is a client that left. It is taken out of the clients unless
+	// other, the key of its other stream, exists.
+	left, other string
+}
+
+// mergeStream merges a stream of the audit into another one.
+func (s *Store) mergeStream(ctx context.Context, m auditMerge) error {
+	_, err := s.run(ctx, auditMergeScript, []string{m.from, m.repeats, s.space.Audit(m.client, m.class), s.space.AuditRepeats(m.client, m.class),
+		s.space.AuditLast(), s.space.AuditClients(), m.other}, []any{auditMost, m.left})
+	return err
+}
+
+// CopyAudit gives far the entries of the audit. Entries that are there already stay once.
+func (s *Store) CopyAudit(ctx context.Context, far *Store) error {
+	if err := s.copyOldAudit(ctx, far); err != nil {
+		return err
+	}
+	clients, err := s.c.ZRange(ctx, s.space.AuditClients(), 0, -1).Result()
+	if err != nil {
+		return s.fail("audit", err)
+	}
+	for _, client := range append(clients, keys.FormerClients) {
+		for _, class := range audit.Classes {
+			class := string(class)
+			list, err := s.c.XRange(ctx, s.space.Audit(client, class), "-", "+").Result()
+			if err != nil {
+				return s.fail("audit", err)
+			}
+			counts, err := s.c.HGetAll(ctx, s.space.AuditRepeats(client, class)).Result()
+			if err != nil {
+				return s.fail("audit", err)
+			}
+			for _, m := range list {
+				more, err := strconv.Atoi(counts[m.ID])
+				if err != nil {
+					continue // no repeats
+				}
+				had, err := strconv.Atoi(fmt.Sprint(m.Values["count"]))
+				if err != nil {
+					had = 1
+				}
+				m.Values["count"] = strconv.Itoa(had + more)
+			}
+			if err := far.takeAudit(ctx, client, class, list); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copyOldAudit gives far, in the streams of their clients, the entries of the single
+// stream that earlier versions wrote. If far is s, the single stream is deleted.
+func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
+	list, err := s.c.XRange(ctx, s.space.OldAudit(), "-", "+").Result()
+	if err != nil {
+		return s.fail("audit", err)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	by := map[[2]string][]redis.XMessage{}
+	for _, m := range list {
+		client, _ := m.Values["client"].(string)
+		action, _ := m.Values["action"].(string)
+		at := [2]string{client, string(audit.Action(action).Class())}
+		by[at] = append(by[at], m)
+	}
+	for at, list := range by {
+		if err := far.takeAudit(ctx, at[0], at[1], list); err != nil {
+			return err
+		}
+	}
+	if far != s {
+		return nil
+	}
+	if err := s.c.Del(ctx, s.space.OldAudit()).Err(); err != nil {
+		return s.fail("audit", err)
+	}
+	return nil
+}
+
+// takeAudit merges entries of another stream, the oldest first, into that of a client and
+// class.
+func (s *Store) takeAudit(ctx context.Context, client, class string, list []redis.XMessage) error {
+	if len(list) == 0 {
+		return nil
+	}
+	list = list[max(len(list)-auditMost, 0):]
+	incoming := s.space.AuditIncoming(client, class, rand.Text())
+	for some := range slices.Chunk(list, auditStep) {
+		if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, m := range some {
+				values := make([]any, 0, 2*len(m.Values))
+				for _, name := range slices.Sorted(maps.Keys(m.Values)) {
+					values = append(values, name, m.Values[name])
+				}
+				p.XAdd(ctx, &redis.XAddArgs{Stream: incoming, ID: m.ID, Values: values})
+			}
+			p.PExpire(ctx, incoming, incomingFor)
+			return nil
+		}); err != nil {
+			return s.fail("audit", err)
+		}
+	}
+	if client != keys.FormerClients {
+		if _, err := s.noteClients(ctx, []string{client}, auditLeft); err != nil {
+			return err
+		}
+	}
+	return s.mergeStream(ctx, auditMerge{from: incoming, repeats: incoming + ":repeats", client: client, class: class, other: incoming})
+}
