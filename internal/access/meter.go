@@ -9,8 +9,13 @@ import (
 // DefaultRate is the default of Client.Rate, in requests a second.
 const DefaultRate = 5000
 
-// itemsOfRequest is how many items of a batch count as one request.
-const itemsOfRequest = 100
+// itemsOfRequest is how many items of a batch count as one request, bytesOfRequest how many
+// bytes of a body count as a further one. A body of invalid items costs more time by the
+// byte than by the item.
+const (
+	itemsOfRequest = 100
+	bytesOfRequest = 64 << 10
+)
 
 // Meter limits the requests of each client at this instance. It may be used by many
 // goroutines at once.
@@ -47,11 +52,21 @@ func (m *Meter) Admit(client string, now time.Time) (wait time.Duration, ok bool
 // Charge counts the items of an admitted batch: as one request for each 100 of them, the
 // first of which Admit has counted. The client's next requests wait for them.
 func (m *Meter) Charge(client string, items int, now time.Time) {
+	m.charge(client, (items-1)/itemsOfRequest, now)
+}
+
+// ChargeBytes counts the body of an admitted request: as one further request for each full
+// 64 KiB. The client's next requests wait for them.
+func (m *Meter) ChargeBytes(client string, read int64, now time.Time) {
+	m.charge(client, int(read/bytesOfRequest), now)
+}
+
+func (m *Meter) charge(client string, requests int, now time.Time) {
 	l := m.limits[client]
 	if l == nil {
 		return
 	}
-	for range (items - 1) / itemsOfRequest {
+	for range requests {
 		l.ReserveN(now, 1) // one at a time: no more than the burst can be reserved at once
 	}
 }

@@ -39,6 +39,11 @@ func TestMeterLimitsEachClient(t *testing.T) {
 	if n, wait := admitted("slow", 1); n != 0 || wait != 4500*time.Millisecond {
 		t.Errorf("after a batch of 1,000: %d, then after %s", n, wait)
 	}
+	m.ChargeBytes("rare", 2*64<<10, now)
+	m.ChargeBytes("rare", 64<<10-1, now)
+	if n, wait := admitted("rare", 1); n != 0 || wait != 2*time.Minute+50*time.Second {
+		t.Errorf("after a body of 128 KiB: %d, then after %s", n, wait)
+	}
 	m.Charge("other", 100, now)
 	m.Charge("", 1000, now)
 	if n, _ := admitted("other", DefaultRate+10); n != DefaultRate {

@@ -167,3 +167,16 @@ func TestBatchCountsAsARequestForEach100Items(t *testing.T) {
 		t.Errorf("after a batch of 1,000 Retry-After is %d", wait)
 	}
 }
+
+// TestBodyCountsAsARequestForEach64KiB: a body of invalid items takes as much time as its bytes,
+// whatever the number of items.
+func TestBodyCountsAsARequestForEach64KiB(t *testing.T) {
+	b := newBench(t, func(o *api.Options) {
+		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 2}}
+	}).as("token-of-slow")
+	b.do("POST", "/v1/notices/batch", `{"key":"app1:jobs:t:1"`+strings.Repeat(`,"x":1`, 100_000)+"}\n").is(207)
+	a := b.do("GET", "/v1/routes", "").is(429)
+	if wait, _ := strconv.Atoi(a.header.Get("Retry-After")); wait < 3 || wait > 5 { // 600,000 B are 9 more requests
+		t.Errorf("after a body of 600 kB Retry-After is %d", wait)
+	}
+}

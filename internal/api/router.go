@@ -110,7 +110,10 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 	if err != nil {
 		return err
 	}
-	defer body.release()
+	defer func() {
+		a.meter.ChargeBytes(call.Name, body.read, a.now())
+		body.release()
+	}()
 	return found.serve(w, r, site{caller: call.caller, call: call, param: param})
 }
 

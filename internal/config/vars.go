@@ -156,7 +156,7 @@ var texts = map[string]string{
 	"CLIENT_<NAME>_TOKEN":  "The client's bearer token, 32 to 512 printable characters. Required.",
 	"CLIENT_<NAME>_PREFIX": "The prefix of the keys that the client may read and change: `app`, `app:module` or `app:module:type`. Empty: all keys.",
 	"CLIENT_<NAME>_ROLE":   "The calls that the client may make: `read` (look at everything under its prefix), `produce` (also schedule, replace, cancel, reschedule, fire and report), `operate` (also redrive, purge, replay, restore, pause, send tests and make links) or `admin` (also erase the history and, without a prefix, read receivers' keys and the audit of all clients). Other calls are refused with 403. Required.",
-	"CLIENT_<NAME>_RATE":   "How many API requests the client may make at one instance, such as `100/s`, `600/m` or `5000/h`. A batch counts as one for each 100 items. Further requests are refused with 429. A second's worth may come at once.",
+	"CLIENT_<NAME>_RATE":   "How many API requests the client may make at one instance, such as `100/s`, `600/m` or `5000/h`. A batch counts as one for each 100 items, and each full 64 KiB of a body as one more. Further requests are refused with 429. A second's worth may come at once.",
 
 	"ROUTE_<NAME>_PREFIX": "The prefix of the route's keys: `app`, `app:module` or `app:module:type`. A key belongs to the route with the longest prefix that matches. Required.",
 	"ROUTE_<NAME>_TARGET": "Where its notices go: `https://…` (one address), `notice` (each notice brings its own `url`), `list:<key>` or `stream:<key>` (of the " +
