@@ -232,6 +232,11 @@ func (h *neighbourhood) signOutByLink(ctx context.Context, m *tenant, _ int) (in
 	if err != nil || status != http.StatusSeeOther || len(cookies) == 0 {
 		return linkStep + status, err
 	}
+	status, _, cookies, err = h.page(ctx, m, cookies[0], "/ui/opened", nil)
+	cookies = slices.DeleteFunc(cookies, func(c *http.Cookie) bool { return c.MaxAge < 0 })
+	if err != nil || status != http.StatusSeeOther || len(cookies) == 0 {
+		return linkStep + status, err
+	}
 	status, body, _, err := h.page(ctx, m, cookies[0], "/ui/notices", nil)
 	found := csrfOf.FindStringSubmatch(body)
 	if err != nil || found == nil {
