@@ -20,6 +20,8 @@ LOAD_RATE  ?= 3000
 LOAD_PENDING ?= 1000000
 # A test that hangs must end before the job that runs it does.
 TIMEOUT    ?= 10m
+# How many tests of a package run at once: half of their time is waiting.
+PARALLEL   ?= 4
 # How many failed tests may run once more, without the others; see internal/tools/testcount.
 RERUN      ?= 0
 
@@ -45,7 +47,7 @@ deps: ## Installs what the tests need: redis-server, PostgreSQL, Chromium, and a
 # With pipefail, a failed test would fail the pipe although it passed once more:
 # exit code 1, a test or a build that failed, is for testcount to judge.
 test: deps ## Runs all tests, under the race detector
-	{ $(GO) test -race -json -timeout $(TIMEOUT) ./... 2>&1 || [ $$? = 1 ]; } | $(COUNT) -rerun $(RERUN) $(GO) test -race -timeout $(TIMEOUT)
+	{ $(GO) test -race -json -parallel $(PARALLEL) -timeout $(TIMEOUT) ./... 2>&1 || [ $$? = 1 ]; } | $(COUNT) -rerun $(RERUN) $(GO) test -race -timeout $(TIMEOUT)
 	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
 
 race: test ## Runs the same: tests never run without the race detector

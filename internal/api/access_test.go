@@ -16,6 +16,7 @@ import (
 )
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients)
 	for _, auth := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Basic token-of-all", "token-of-all", "Bearer token-of-all x"} {
 		a := b.do("GET", "/v1/notices", "", "Authorization", auth).is(401)
@@ -40,6 +41,7 @@ func TestTokens(t *testing.T) {
 // does not depend on what is there.
 // Wrong tokens are limited by address, and a correct one from the same address is not.
 func TestWrongTokensAreLimited(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients)
 	for range 10 {
 		b.as("wrong").do("GET", "/v1/routes", "").is(401)
@@ -53,6 +55,7 @@ func TestWrongTokensAreLimited(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, withClients)
 		one, two := b.as("token-of-one"), b.as("token-of-two")
@@ -101,6 +104,7 @@ func TestScopes(t *testing.T) {
 
 // A client whose scope is narrower than the route has its part of it.
 func TestNarrowScope(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, func(o *api.Options) {
 			o.Clients = []access.Client{{Name: "n", Token: "n", Prefix: "app2:mod", Role: access.Admin}, {Name: "all", Token: "all", Role: access.Admin}}
@@ -126,6 +130,7 @@ func TestNarrowScope(t *testing.T) {
 }
 
 func TestWithoutClients(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, host := range []string{"localhost", "LOCALHOST:80", "localhost.", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "[::1]"} {
 		b.do("GET", "/v1/notices", "", "Host", host).is(200)
@@ -141,6 +146,7 @@ func TestWithoutClients(t *testing.T) {
 }
 
 func TestNegotiation(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for ct, want := range map[string]int{
 		"application/json": 201, "application/json; charset=UTF-8": 201, "": 201, "application/x-www-form-urlencoded": 201,
@@ -161,6 +167,7 @@ func TestNegotiation(t *testing.T) {
 }
 
 func TestPaths(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.do("POST", "/v1/notices", `{"key":"app2:a:b:c"}`).is(201)
 	for path, want := range map[string]int{
@@ -185,6 +192,7 @@ func TestPaths(t *testing.T) {
 }
 
 func TestRequestID(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if id := b.do("GET", "/healthz", "", "X-Request-Id", "abc-1").header.Get("X-Request-Id"); id != "abc-1" {
 		t.Errorf("%q", id)
@@ -199,6 +207,7 @@ func TestRequestID(t *testing.T) {
 type panicky struct{ api.Engine }
 
 func TestPanicAndLog(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	enc := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	log := zap.New(zapcore.NewCore(enc, zapcore.AddSync(&out), zapcore.DebugLevel))
@@ -215,6 +224,7 @@ func TestPanicAndLog(t *testing.T) {
 }
 
 func TestServerHasTimeouts(t *testing.T) {
+	t.Parallel()
 	s := api.Server(http.NotFoundHandler(), ":0")
 	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= s.ReadTimeout || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
 		t.Errorf("%+v", s)
@@ -222,6 +232,7 @@ func TestServerHasTimeouts(t *testing.T) {
 }
 
 func TestMetricsAreServed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.do("GET", "/metrics", "").is(404)
 	b = newBench(t, func(o *api.Options) {
@@ -233,6 +244,7 @@ func TestMetricsAreServed(t *testing.T) {
 // Outside the scope the engine is not even asked: the time an answer takes
 // cannot depend on what is there. The engine of this test panics if it is.
 func TestOutsideTheScopeNothingIsAsked(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients, func(o *api.Options) { o.Engine = panicky{} }).as("token-of-two")
 	for _, c := range [][3]string{{"GET", ""}, {"DELETE", ""}, {"PATCH", "", `{"delay":1}`}, {"POST", "/fire"}, {"POST", "/redrive"},
 		{"POST", "/ack", `{"attempt":1,"id":"msg_1"}`}, {"POST", "/nack", `{"attempt":1,"id":"msg_1"}`}, {"POST", "/defer", `{"attempt":1,"id":"msg_1"}`}} {
@@ -246,6 +258,7 @@ func TestOutsideTheScopeNothingIsAsked(t *testing.T) {
 }
 
 func TestServerRefusesLongHeaders(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := httptest.NewUnstartedServer(nil)
 	s.Config = api.Server(b.handler, "")

@@ -53,6 +53,7 @@ func told(list []api.AuditEntry) string {
 
 // Who changed what is kept; a client reads its own, an admin without a prefix all.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, withClients)
 		all, one, two := b.as("token-of-all"), b.as("token-of-one"), b.as("token-of-two")
@@ -124,6 +125,7 @@ func TestAudit(t *testing.T) {
 // A call whose answer was lost may have done something; one that was refused for
 // sure has not.
 func TestWhatMayHaveBeenDoneIsAudited(t *testing.T) {
+	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
 	b := newBench(t, withClients, func(o *api.Options) { o.Logger = zap.New(core) }).as("token-of-all")
 	b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","delay":"1h"}`).is(201)
@@ -154,6 +156,7 @@ type unaudited struct{ subject }
 func (unaudited) Audit(context.Context, audit.Entry) error { return store.ErrFull }
 
 func TestACallDoesNotFailForItsEntry(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, func(o *api.Options) { o.Engine = unaudited{o.Engine.(subject)} })
 		b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","delay":"1h"}`).is(201)

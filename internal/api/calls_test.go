@@ -21,6 +21,7 @@ func withOps(o *api.Options) {
 
 // A stolen token cannot act unseen: a notice names the client that scheduled it.
 func TestNoticeNamesItsClient(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, withOps)
 		const key, named = "/v1/notices/app1:jobs:t:a", `"client":"one"`
@@ -48,6 +49,7 @@ func TestNoticeNamesItsClient(t *testing.T) {
 
 // What is put back names the client that puts it back: a file may say anything.
 func TestRestoredNoticeNamesTheRestorer(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, withOps)
 		const key = "/v1/notices/app1:jobs:t:a"
@@ -62,6 +64,7 @@ func TestRestoredNoticeNamesTheRestorer(t *testing.T) {
 
 // One client need not be told from another, so its records are as short as without clients.
 func TestOneClientIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		one := func(o *api.Options) {
 			o.Clients = []access.Client{{Name: "all", Token: "token-of-all", Role: access.Admin}}
@@ -106,6 +109,7 @@ func lines(logs *observer.ObservedLogs) []string {
 }
 
 func TestCallsAreLogged(t *testing.T) {
+	t.Parallel()
 	const secret = "sk_live_4711"
 	calls := func(b *bench) {
 		b.do("POST", "/v1/notices", `{"key":"app1:orders:t:a","delay":"1h","url":"https://`+secret+`.example","body":"`+secret+`","headers":{"x-a":"`+secret+`"}}`).is(201)
@@ -143,6 +147,7 @@ func TestCallsAreLogged(t *testing.T) {
 
 // Calls beyond a client's rate do nothing, and may not fill the log.
 func TestCallsBeyondTheRateAreNotLogged(t *testing.T) {
+	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
 	b := newBench(t, func(o *api.Options) {
 		o.Clients = []access.Client{{Name: "one", Token: "token-of-one", Role: access.Admin, Rate: 1}}

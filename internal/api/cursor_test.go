@@ -46,6 +46,7 @@ func (b *bench) cursor(query string) string {
 // A cursor was base64 of the last key that was looked at, which may be one that
 // the client is not to see.
 func TestACursorDoesNotShowKeys(t *testing.T) {
+	t.Parallel()
 	b := pages(t).as("token-of-one")
 	c := b.cursor("limit=2")
 	raw, err := base64.RawURLEncoding.DecodeString(c)
@@ -61,6 +62,7 @@ func TestACursorDoesNotShowKeys(t *testing.T) {
 }
 
 func TestACursorIsGoodForItsClientAndQueryOnly(t *testing.T) {
+	t.Parallel()
 	ring := keyring.Fixed([]byte(strings.Repeat("k", keyring.Size)))
 	with := func(o *api.Options) { o.Keys = ring }
 	b := pages(t, with)
@@ -109,6 +111,7 @@ func rescoped(o *api.Options) {
 
 // What needs no cursor is served without the key.
 func TestWithoutTheKeyOnlyCursorsAreRefused(t *testing.T) {
+	t.Parallel()
 	var down error
 	b := pages(t, func(o *api.Options) {
 		o.Keys = keyring.New(func(context.Context) ([]byte, error) { return []byte(strings.Repeat("k", keyring.Size)), down })
@@ -144,6 +147,7 @@ func (h *halting) RedriveAll(_ context.Context, q store.Query, _ bool) (store.Re
 }
 
 func TestABulkRedrivesCursorLeadsOn(t *testing.T) {
+	t.Parallel()
 	h := &halting{}
 	b := newBench(t, withClients, func(o *api.Options) {
 		h.Engine, _ = o.Engine.(*apitest.Engine)

@@ -23,6 +23,7 @@ import (
 // The document in the repository is the one that is served, for those who generate
 // clients from it.
 func TestDocumentInTheRepositoryIsUpToDate(t *testing.T) {
+	t.Parallel()
 	got, err := os.ReadFile("../../openapi.json")
 	if err != nil || !bytes.Equal(got, api.Document(api.Unversioned)) {
 		t.Errorf("openapi.json is not what the code says (%v); run go generate ./internal/api", err)
@@ -189,6 +190,7 @@ func then(a, b func(subject)) func(subject) {
 
 // Every operation answers every status it lists, with what the document says.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		var doc document
 		if err := json.Unmarshal(api.Document("test"), &doc); err != nil || doc.OpenAPI != "3.1.0" {

@@ -12,6 +12,7 @@ import (
 // An answer of the API printed on a terminal shows no forged text: control characters
 // and direction marks are escaped, and a body with them is in base64.
 func TestAnswersHaveNoHiddenCharacters(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	const key, hidden = "app1:orders:t:1", "a\u009b2Jb\u202ec\u2066d\x7fe"
 	body := []byte(`{"x":"` + strings.ReplaceAll(hidden, "\x7f", "") + `"}`)

@@ -19,6 +19,7 @@ import (
 // Each example of docs/examples whose language is here schedules a notice
 // against the API, and tells right signatures from wrong ones.
 func TestExamplesRun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients)
 	s := httptest.NewServer(b.handler)
 	defer s.Close()

@@ -64,6 +64,7 @@ func refused(t *testing.T, conns []net.Conn, n int) int {
 }
 
 func TestUnfinishedBatchesHoldBoundedMemory(t *testing.T) {
+	t.Parallel()
 	const memory, each, attackers = 8 << 20, 500 << 10, 24
 	for name, declared := range map[string]int{"without a length": 0, "with a length": each + 1} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +97,7 @@ func TestUnfinishedBatchesHoldBoundedMemory(t *testing.T) {
 
 // A body that does not arrive is given up, so that its memory is held for a bounded time.
 func TestBodyMustArriveInTime(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients)
 	srv := api.Server(b.handler, "")
 	if srv.ReadTimeout != time.Minute {
@@ -129,6 +131,7 @@ func TestReadingAnItemStopsAtItsTwentiethFault(t *testing.T) {
 }
 
 func TestClientsAreHeldToTheirRate(t *testing.T) {
+	t.Parallel()
 	calls := map[string]int{}
 	b := newBench(t, func(o *api.Options) {
 		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 3}, {Name: "other", Token: "token-of-other", Role: access.Produce}}
@@ -154,6 +157,7 @@ func TestClientsAreHeldToTheirRate(t *testing.T) {
 }
 
 func TestBatchCountsAsARequestForEach100Items(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, func(o *api.Options) {
 		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 2}}
 	}).as("token-of-slow")
@@ -171,6 +175,7 @@ func TestBatchCountsAsARequestForEach100Items(t *testing.T) {
 // TestBodyCountsAsARequestForEach64KiB: a body of invalid items takes as much time as its bytes,
 // whatever the number of items.
 func TestBodyCountsAsARequestForEach64KiB(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, func(o *api.Options) {
 		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 2}}
 	}).as("token-of-slow")

@@ -85,6 +85,7 @@ func (b *bench) endings(query string) (list []ending) {
 }
 
 func TestHistoryIsFoundWithinTheScope(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients, withHistory(remembers(t)))
 	all, one := b.as("token-of-all"), b.as("token-of-one")
 	for query, want := range map[string]int{
@@ -131,6 +132,7 @@ func TestHistoryIsFoundWithinTheScope(t *testing.T) {
 func iso(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
 
 func TestAnEndingShowsAllThatIsKept(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withHistory(remembers(t)))
 	e := b.endings("key=app1:orders:paid:3")[0]
 	if e.Outcome != "delivered" || e.Ending != 1 || e.Route != "orders" || e.Host != "shop.example" || e.EndedAt != "2026-11-20T12:03:00.123Z" || !e.BodyKept ||
@@ -147,6 +149,7 @@ func TestAnEndingShowsAllThatIsKept(t *testing.T) {
 }
 
 func TestWhatRedisKeepsNoLongerIsReadFromHistory(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients, withHistory(remembers(t)))
 	all, two := b.as("token-of-all"), b.as("token-of-two")
 	for id, state := range map[string]string{"3": "delivered", "7": "replaced", "8": "dead"} {
@@ -197,6 +200,7 @@ func (h broken) Latest(context.Context, string) (history.Row, bool, error) {
 }
 
 func TestAHistoryThatGivesNoAnswer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		err    error
 		status int
@@ -222,6 +226,7 @@ func TestAHistoryThatGivesNoAnswer(t *testing.T) {
 }
 
 func TestWrongSearches(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withHistory(remembers(t)))
 	for query, at := range map[string]string{
 		"key=app1:orders":                  "query.key",

@@ -131,6 +131,7 @@ func (d dice) request() *http.Request {
 // 50,000 requests, random and hostile: never a 5xx, never a panic, and nothing
 // changes by a request that is refused or that only reads.
 func TestHostileRequests(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients, func(o *api.Options) {
 		for i := range o.Clients {
 			o.Clients[i].Rate = 1e6

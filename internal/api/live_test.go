@@ -111,6 +111,7 @@ func (l *live) deliveries(key string) []string {
 }
 
 func TestLiveCalls(t *testing.T) {
+	t.Parallel()
 	l := newLive(t)
 	const key = "app2:a:b:1"
 	body := `{"key":"` + key + `","delay":"1h","body":{"a" : 1},"headers":{"x-a":"1"},"retry":["1s"]}`
@@ -159,6 +160,7 @@ func TestLiveCalls(t *testing.T) {
 }
 
 func TestLiveScopes(t *testing.T) {
+	t.Parallel()
 	l := newLive(t, withClients)
 	one, two := l.as("token-of-one"), l.as("token-of-two")
 	for i := range 5 {
@@ -178,6 +180,7 @@ func TestLiveScopes(t *testing.T) {
 // Cancel against delivery, 1,000 times: what was cancelled before its attempt
 // is never sent, and nothing is sent twice.
 func TestLiveCancelRace(t *testing.T) {
+	t.Parallel()
 	l := newLive(t)
 	cancelled, delivered, running := 0, 0, make([]bool, 1000)
 	race(1000, 16, func(i int) {
@@ -204,6 +207,7 @@ func TestLiveCancelRace(t *testing.T) {
 // Replace against delivery, 1,000 times: the new notice is delivered once, the
 // old one at most once: when its attempt was in flight already.
 func TestLiveReplaceRace(t *testing.T) {
+	t.Parallel()
 	l := newLive(t)
 	race(1000, 16, func(i int) {
 		key := fmt.Sprintf("app2:race:r:%d", i)
@@ -244,6 +248,7 @@ func race(n, workers int, do func(i int)) {
 
 // Hostile requests also meet the real scripts: no 5xx.
 func TestLiveHostileRequests(t *testing.T) {
+	t.Parallel()
 	l := newLive(t, withClients)
 	d := dice{rand.New(rand.NewPCG(3, 5))}
 	for i := range 5000 {

@@ -9,6 +9,7 @@ import (
 // clients: together they never hold more than the total, none of them more than a
 // quarter, and a tenth client can always take what is reserved for it.
 func TestMemoryHoldsAShareForEachClient(t *testing.T) {
+	t.Parallel()
 	const total, clients = 1 << 20, 10
 	m := newMemory(total, clients)
 	d := rand.New(rand.NewPCG(1, 20261123))

@@ -12,6 +12,7 @@ import (
 // An answer that is without the shards of a node says so: by its address to who sees
 // everything, and to a client with a prefix without it.
 func TestAnswersSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients)
 	e, _ := b.engine.(*apitest.Engine)
 	calls := [][2]string{{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"POST", "/v1/routes/fixed/redrive"}, {"POST", "/v1/routes/fixed/redrive?dry_run=true"}}
@@ -33,6 +34,7 @@ func TestAnswersSayWhatIsMissing(t *testing.T) {
 // What lies at one node alone cannot be answered without it; the problem names it to
 // who sees everything.
 func TestAProblemNamesTheNodeThatIsAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients)
 	b.engine.Fail(fmt.Errorf("audit: %w", &store.NodeError{Node: "10.0.0.3:6379", Err: store.ErrUnavailable}))
 	b.as("token-of-all").do("GET", "/v1/audit", "").is(503).says("Redis node 10.0.0.3:6379: ")

@@ -4,6 +4,7 @@ import "testing"
 
 // Many clients send a body with every call; those of one language send null.
 func TestCallWithoutBodyAcceptsNull(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	const key = "app1:jobs:t:a"
 	for _, body := range []string{"", "null", " null\n", "{}"} {

@@ -18,6 +18,7 @@ const handed = notice.State("handed")
 
 // Each call that changes a notice has an answer for each state.
 func TestChangesByState(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		calls := []struct {
 			method, path, body string
@@ -70,6 +71,7 @@ func TestChangesByState(t *testing.T) {
 }
 
 func TestReschedule(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c"}`).is(201)
@@ -82,6 +84,7 @@ func TestReschedule(t *testing.T) {
 }
 
 func TestReports(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		const path = "/v1/notices/app1:jobs:t:1/"
@@ -116,6 +119,7 @@ func TestReports(t *testing.T) {
 }
 
 func TestListPages(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		for i := range 25 {
@@ -157,6 +161,7 @@ func TestListPages(t *testing.T) {
 }
 
 func TestBulkRedrive(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		for i := range 7 {
@@ -178,6 +183,7 @@ func TestBulkRedrive(t *testing.T) {
 
 // A finalized notice has no coming attempt: one without retries showed attempt 2 of 1.
 func TestFinalizedNoticeHasNoComingAttempt(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		want := func(a answer, attempt any, made float64) {
@@ -200,6 +206,7 @@ func TestFinalizedNoticeHasNoComingAttempt(t *testing.T) {
 }
 
 func TestRoutesAndStats(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		b.do("POST", "/v1/notices", one).is(201)
@@ -244,6 +251,7 @@ func (l leftover) Stats() []api.RouteStats {
 }
 
 func TestStatsShowWhatTheEngineSays(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients)
 	b = newBench(t, withClients, func(o *api.Options) { o.Engine = leftover{b.engine} })
 	for _, token := range []string{"token-of-all", "token-of-two"} {

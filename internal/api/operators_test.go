@@ -15,6 +15,7 @@ import (
 // Who paused a route, or cancelled a notice, stood nowhere. What changed nothing
 // is not told: a refusal, a repetition, a dry run, a producer's schedule.
 func TestOperatorsActionsAreLoggedWithTheClientsName(t *testing.T) {
+	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
 	b := newBench(t, withClients, func(o *api.Options) { o.Logger = zap.New(core) }).as("token-of-all")
 	for _, id := range []string{"a", "b", "c"} {

@@ -25,6 +25,7 @@ func (b *bench) opened(link string, clients []access.Client) (*session.Session, 
 }
 
 func TestPortalLinks(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		var clients []access.Client
 		b := newBench(t, withClients, func(o *api.Options) {

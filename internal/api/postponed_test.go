@@ -13,6 +13,7 @@ import (
 // A postponed notice shows the due time that was promised, and when it is attempted next; a new
 // promise, here by a reschedule, is both.
 func TestPostponedNoticeShowsItsPromiseAndItsNextAttempt(t *testing.T) {
+	t.Parallel()
 	d, stop := drive(t, redistest.Shared(t))
 	defer stop()
 	b := newBench(t, func(o *api.Options) { o.Engine = d })

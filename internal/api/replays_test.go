@@ -73,6 +73,7 @@ func (x *replayer) ResumeReplay(ctx context.Context, id string) (bool, error) {
 }
 
 func TestReplaysWithoutAHistory(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for method, path := range map[string]string{"GET": "/v1/replays", "DELETE": "/v1/replays/x", "POST": "/v1/replays"} {
 		body := ""
@@ -86,6 +87,7 @@ func TestReplaysWithoutAHistory(t *testing.T) {
 }
 
 func TestWhatAReplayIsAskedFor(t *testing.T) {
+	t.Parallel()
 	x := &replayer{}
 	b := newBench(t, withClients, func(o *api.Options) { x.Engine, o.Replayer = o.Engine, x })
 	all, one := b.as("token-of-all"), b.as("token-of-one")
@@ -174,6 +176,7 @@ func (x *named) FindReplays(ctx context.Context, q history.ReplayQuery) (list []
 
 // An id is its client's own: whoever sees the replays of several says whose is meant.
 func TestReplayOfAnotherClientIsNamed(t *testing.T) {
+	t.Parallel()
 	var x *named
 	b := newBench(t, withClients, func(o *api.Options) {
 		x = &named{replayer: &replayer{Engine: o.Engine}, makers: []string{"one", "two"}}

@@ -35,6 +35,7 @@ func requiredRole(t *testing.T, operation string) access.Role {
 }
 
 func TestRolesAllowTheirCallsOnly(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		var doc document
 		if err := json.Unmarshal(api.Document("test"), &doc); err != nil {
@@ -85,6 +86,7 @@ func (c call) tryRole(t *testing.T, newBench maker, method, path string, role ac
 
 // A client without a role is a defect of the caller of New: it may do nothing.
 func TestClientWithoutRoleMayDoNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, func(o *api.Options) { o.Clients = []access.Client{{Name: "none", Token: "token-of-none"}} }).as("token-of-none")
 	for _, path := range []string{"/v1/notices", "/v1/audit", "/metrics", "/v1/history?key=app1:a:b:c"} {
 		b.do("GET", path, "").is(403).says("has the role none")
@@ -94,6 +96,7 @@ func TestClientWithoutRoleMayDoNothing(t *testing.T) {
 
 // A producer's token is what attackers get first: it is in many programs.
 func TestProducerTokenCannotActAsOperator(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t, func(o *api.Options) {
 			o.Clients = []access.Client{{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Produce}}
@@ -119,6 +122,7 @@ func TestProducerTokenCannotActAsOperator(t *testing.T) {
 }
 
 func TestAuditOfAllClientsIsForAdmins(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, withClients, func(o *api.Options) {
 		o.Clients = append(o.Clients, rolled...)
 		o.Clients = append(o.Clients, access.Client{Name: "one-reader", Token: "token-of-one-reader", Prefix: "app1", Role: access.Read})

@@ -17,6 +17,7 @@ import (
 const one = `{"key":"app1:orders:paid:1","url":"https://shop.example/hook","delay":"15s","body":{"paid":true}}`
 
 func TestScheduleAndDuplicates(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		a := b.do("POST", "/v1/notices", one).is(201)
@@ -49,6 +50,7 @@ func TestScheduleAndDuplicates(t *testing.T) {
 
 // A call that is repeated after its notice was trimmed makes no second one.
 func TestScheduleAfterTheNoticeWasTrimmed(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		now := strings.Replace(one, `"delay":"15s",`, "", 1)
@@ -74,6 +76,7 @@ func TestScheduleAfterTheNoticeWasTrimmed(t *testing.T) {
 
 // A notice names whom it is for: kept, read back, part of what makes two calls the same.
 func TestAudienceIsPartOfTheContent(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		const key = "app1:orders:paid:1"
@@ -94,6 +97,7 @@ func TestAudienceIsPartOfTheContent(t *testing.T) {
 
 // A notice for a private address was taken, and dead a moment later.
 func TestPrivateAddressesAreRefusedWhenScheduled(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		one := func(id, url string) string {
@@ -120,6 +124,7 @@ func TestPrivateAddressesAreRefusedWhenScheduled(t *testing.T) {
 
 // A url of a host that gets the route's headers, by another scheme or port, was taken.
 func TestSchemesAndPortsWithoutHeadersAreRefused(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		to, err := route.ParseOrigins("shop.example,*.shop.example:*")
 		if err != nil {
@@ -164,6 +169,7 @@ func TestSchemesAndPortsWithoutHeadersAreRefused(t *testing.T) {
 
 // A delay of 5000, by which its producer meant milliseconds, was taken without a word.
 func TestADelayWithoutAUnitIsAnsweredWithWhatItWasReadAs(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		one := func(id, delay string) string {
@@ -184,6 +190,7 @@ func TestADelayWithoutAUnitIsAnsweredWithWhatItWasReadAs(t *testing.T) {
 }
 
 func TestBodyIsKeptByteForByte(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		for given, want := range map[string]string{
 			`"body": {"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2} `: `{"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2}`,
@@ -209,6 +216,7 @@ func TestBodyIsKeptByteForByte(t *testing.T) {
 }
 
 func TestTimes(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		for i, c := range []struct {
@@ -245,6 +253,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestScheduleRefuses(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for body, want := range map[string]string{
 		``:                     "400 empty",
@@ -307,6 +316,7 @@ func TestScheduleRefuses(t *testing.T) {
 }
 
 func TestSecretsOfARequestAreNotRepeated(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, body := range []string{
 		`{"key":"app1:orders:b:c","url":"ftp://user:hunter2@h/"}`,
@@ -321,6 +331,7 @@ func TestSecretsOfARequestAreNotRepeated(t *testing.T) {
 }
 
 func TestHeadersHaveNoOrder(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"x-a":"1","X-b":"2"}}`).is(201)
@@ -329,6 +340,7 @@ func TestHeadersHaveNoOrder(t *testing.T) {
 }
 
 func TestLadderForms(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		for given, want := range map[string]string{`["1s",2,"3m"]`: "1s,2s,3m", `"1s,2s"`: "1s,2s", `"none"`: "none", `[]`: "none",
 			`"wechat"`: notice.WeChatLadder.String()} {
@@ -343,6 +355,7 @@ func TestLadderForms(t *testing.T) {
 }
 
 func TestTraceparent(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		b := newBench(t)
@@ -358,6 +371,7 @@ func TestTraceparent(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, newBench maker) {
 		b := newBench(t)
 		var all []map[string]any
@@ -396,6 +410,7 @@ func TestBatch(t *testing.T) {
 }
 
 func TestBatchLimits(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	line := func(n int) string {
 		var s strings.Builder
@@ -420,6 +435,7 @@ func TestBatchLimits(t *testing.T) {
 }
 
 func TestRedisIsDown(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for err, want := range map[error]int{store.ErrUnavailable: 503, store.ErrLogin: 503, store.ErrRights: 503, store.ErrForeign: 503, store.ErrFull: 507,
 		fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", store.ErrUnavailable): 503} {
@@ -440,6 +456,7 @@ func TestRedisIsDown(t *testing.T) {
 // What is stored and not confirmed has a type of its own: the call is to be made
 // again, of a batch these items.
 func TestWhatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, err := range []error{store.ErrUnconfirmed, store.ErrNotSynced} {
 		b.engine.Fail(fmt.Errorf("schedule: %w: 0 of 1 replicas had it after 1s", err))
@@ -459,6 +476,7 @@ func TestWhatIsNotConfirmed(t *testing.T) {
 
 // What Redis refuses for good is not said to be a matter of waiting.
 func TestRedisRefusesTheServicesUser(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for err, says := range map[error]string{store.ErrLogin: "the user or the password", store.ErrRights: "a right"} {
 		b.engine.Fail(fmt.Errorf("schedule: %w", err))
@@ -469,6 +487,7 @@ func TestRedisRefusesTheServicesUser(t *testing.T) {
 }
 
 func TestBodyThatBreaksOff(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := httptest.NewRequest("POST", "/v1/notices", strings.NewReader(one[:20]))
 	r.Host = "localhost"

@@ -52,6 +52,7 @@ func signing(t *testing.T, change ...func(*api.Options)) *bench {
 // All receivers of a route verified with one key, and each could forge for the
 // others: now each has its own, and nobody but the operator reads them.
 func TestReceiversHaveKeysOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
 	b := signing(t, func(o *api.Options) { o.Logger = zap.New(core) }).as("token-of-all")
 	for _, host := range []string{"shop.example", "SHOP.example."} {
@@ -97,6 +98,7 @@ func TestReceiversHaveKeysOfTheirOwn(t *testing.T) {
 }
 
 func TestClientReadsAReceiversKey(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(signing(t).handler)
 	defer s.Close()
 	c, err := client.New(client.Options{URL: s.URL, Token: "token-of-all"})
@@ -115,6 +117,7 @@ func TestClientReadsAReceiversKey(t *testing.T) {
 
 // A notice that names nobody could be signed for nobody.
 func TestNoticeWithoutAudienceIsRefusedWhereItIsSignedFor(t *testing.T) {
+	t.Parallel()
 	b := signing(t).as("token-of-all")
 	const one = `{"key":"app1:platform:paid:1","url":"https://platform.example/hook"}`
 	b.do("POST", "/v1/notices", one).is(422).says(`"location":"body.audience"`, "signs for each audience")

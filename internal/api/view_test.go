@@ -13,6 +13,7 @@ import (
 
 // What is written by hand says what the type says.
 func TestHeadIsTheView(t *testing.T) {
+	t.Parallel()
 	table, err := route.NewTable([]*route.Route{{Name: "orders", Prefix: "app1:orders", Ladder: notice.DefaultLadder}})
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,7 @@ func TestHeadIsTheView(t *testing.T) {
 }
 
 func TestARecordThatCannotBeReadIsShownAsItStands(t *testing.T) {
+	t.Parallel()
 	table, err := route.NewTable(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -38,6 +38,7 @@ func wire(t testing.TB) (string, <-chan string) {
 
 // Which transport makes a call cannot be told from its bytes.
 func TestBothTransportsSendTheSameBytes(t *testing.T) {
+	t.Parallel()
 	addr, got := wire(t)
 	_, port, _ := net.SplitHostPort(addr)
 	for name, change := range map[string]func(*route.Route, *notice.Notice){
@@ -88,6 +89,7 @@ func TestBothTransportsSendTheSameBytes(t *testing.T) {
 
 // A receiver may answer before it has read a long body, and read no more of it.
 func TestALongBodyIsAnsweredEarly(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
 		var conns atomic.Int64
@@ -129,6 +131,7 @@ func TestLongBodiesKeepTheirConnection(t *testing.T) {
 // A receiver with TLS is called by net/http until it has chosen HTTP/1.1, and again
 // when it takes nothing but HTTP/2.
 func TestReceiversWithTLSAreLearnt(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	cert := ca.issue(t, nil)
 	var offers atomic.Pointer[[]string]
@@ -171,6 +174,7 @@ func TestReceiversWithTLSAreLearnt(t *testing.T) {
 }
 
 func TestWhatIsLearntOfReceiversIsBounded(t *testing.T) {
+	t.Parallel()
 	p := newTransportPool(func() *http.Transport { return &http.Transport{} })
 	p.most, p.direct = 3, &direct{}
 	for i := range 20 {
@@ -187,6 +191,7 @@ func TestWhatIsLearntOfReceiversIsBounded(t *testing.T) {
 
 // A stop cuts calls short wherever they are.
 func TestStoppingCutsShort(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	cert := &tls.Config{Certificates: []tls.Certificate{ca.issue(t, nil)}, NextProtos: []string{"http/1.1"}}
 	arrived := make(chan struct{}, 1)
@@ -255,6 +260,7 @@ func TestADeadlineIsForOneCall(t *testing.T) {
 // goroutine of its own and may come too late for the next call, so that only our own
 // transport is asked about such connections.
 func TestConnectionsThatAreNotUsedAgain(t *testing.T) {
+	t.Parallel()
 	saysMore := map[string]bool{"more": true, "body of a 204": true}
 	for name, text := range map[string]string{
 		"announced":     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
@@ -295,6 +301,7 @@ type deaf struct{ net.Conn }
 func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestAFreshConnectionThatTakesNothingIsAFailure(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
 		var dialled atomic.Int64

@@ -24,6 +24,7 @@ import (
 // reads the answers that came meanwhile, and counts none of the others against the
 // receiver.
 func TestFrozenCallsDoNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
 	var arrived sync.WaitGroup
 	arrived.Add(frozenCalls)
 	stopped := make(chan struct{})

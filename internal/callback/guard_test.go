@@ -100,6 +100,7 @@ var spellings = []string{
 }
 
 func TestForbiddenAddresses(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		if n := len(forbidden) + len(spellings); n < 80 {
 			t.Fatalf("%d forms", n)
@@ -171,6 +172,7 @@ func refusedWhenScheduled(t *testing.T, r *route.Route, n *notice.Notice, remedy
 }
 
 func TestPublicAddressesPass(t *testing.T) {
+	t.Parallel()
 	r := noticeRoute()
 	for _, s := range []string{"8.8.8.8", "1.1.1.1", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1", "192.167.1.1", "2606:4700::1111",
 		"::ffff:8.8.8.8", "11.0.0.1", "126.0.0.1", "128.0.0.1"} {
@@ -188,6 +190,7 @@ func TestPublicAddressesPass(t *testing.T) {
 }
 
 func TestAllow(t *testing.T) {
+	t.Parallel()
 	r := noticeRoute("10.1.0.0/16", "192.168.7.7", "fd00::/8", "pay.internal", "*.corp.example", "::ffff:172.16.0.0/108",
 		"64:ff9b::/96", "[::1]")
 	for s, want := range map[string]bool{
@@ -204,6 +207,7 @@ func TestAllow(t *testing.T) {
 // What resolvers and net/http read as an address is refused as one, in whatever
 // script its digits are written, before a proxy could be asked to call it.
 func TestWideDigitsAreAnAddress(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t, Options{})
 	r := noticeRoute()
 	r.Proxy = proxyAt(t, "http://127.0.0.1:1") // behind it no address is seen when connecting
@@ -219,6 +223,7 @@ func TestWideDigitsAreAnAddress(t *testing.T) {
 // forbidden one afterwards, as a rebinding name does. Whatever was seen before,
 // the address that is connected to decides.
 func TestRebinding(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the call came through") })
 		loopback := netip.MustParseAddr("127.0.0.1")
@@ -265,6 +270,7 @@ func TestRebinding(t *testing.T) {
 // TestPermissionsAreNotShared: a connection that one route was allowed to make
 // is not there for a route that may not.
 func TestPermissionsAreNotShared(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		h := newHandler(t, Options{})
@@ -288,6 +294,7 @@ func TestPermissionsAreNotShared(t *testing.T) {
 }
 
 func TestHTTPSOnly(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
 		r := noticeRoute("127.0.0.1")
@@ -299,6 +306,7 @@ func TestHTTPSOnly(t *testing.T) {
 }
 
 func TestNamesThatAreNotThere(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
 		n := testNotice("x")

@@ -82,6 +82,7 @@ func TestHostsThatHangDoNotFillTheTable(t *testing.T) {
 // net/http remembers for ever who waited for a connection to a host that is never
 // reached (Transport.idleConnWait).
 func TestUnreachableHostsDoNotGrowTheTransport(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
 	h.only = onlyNetHTTP
 	r := noticeRoute()

@@ -29,6 +29,7 @@ func (c *directConn) isClosed() bool {
 }
 
 func TestIdleConnectionsAreTakenLastFirst(t *testing.T) {
+	t.Parallel()
 	p := newIdleConns(3, 10)
 	defer p.close()
 	a, b, other := idle("a", time.Hour), idle("a", time.Hour), idle("b", time.Hour)
@@ -50,6 +51,7 @@ func TestIdleConnectionsAreTakenLastFirst(t *testing.T) {
 }
 
 func TestIdleConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
 	p := newIdleConns(2, 4)
 	defer p.close()
 	for i := range 3 {
@@ -76,6 +78,7 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 }
 
 func TestIdleConnectionsEnd(t *testing.T) {
+	t.Parallel()
 	p := newIdleConns(9, 9)
 	long, short := idle("a", time.Hour), idle("a", time.Millisecond)
 	p.put(long)
@@ -99,6 +102,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 
 // One that has been idle for too long is not used, though the sweep has not come yet.
 func TestLateConnectionsAreNotTaken(t *testing.T) {
+	t.Parallel()
 	p := newIdleConns(9, 9)
 	c := idle("a", time.Hour)
 	p.put(c)

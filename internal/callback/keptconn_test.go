@@ -23,6 +23,7 @@ const okEmpty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 // all of it and was at work. net/http does the same by itself to a GET and to
 // whatever has an Idempotency-Key.
 func TestARequestThatWasReadWholeIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		ca := newAuthority(t)
 		for _, secure := range []bool{false, true} {
@@ -75,6 +76,7 @@ func TestARequestThatWasReadWholeIsNotSentAgain(t *testing.T) {
 // A receiver that closes a kept connection after its answer, as Node does after
 // five seconds, costs no attempt: the connection is looked at before it is used.
 func TestAConnectionThatWasClosedIsNotUsed(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		ca := newAuthority(t)
 		for _, secure := range []bool{false, true} {
@@ -105,6 +107,7 @@ func TestAConnectionThatWasClosedIsNotUsed(t *testing.T) {
 
 // What the receiver cannot have read whole is sent again in the same attempt.
 func TestARequestThatWasCutOffIsSentAgain(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		var conns atomic.Int64
 		addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
@@ -137,6 +140,7 @@ func TestARequestThatWasCutOffIsSentAgain(t *testing.T) {
 // Idle connections of which the receiver says nothing are closed by us, before
 // it does.
 func TestIdleConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		gone := make(chan struct{}, 4)
 		addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
@@ -159,6 +163,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 }
 
 func TestKeepAliveTimeout(t *testing.T) {
+	t.Parallel()
 	for says, want := range map[string]time.Duration{
 		"timeout=5": 4 * time.Second, "timeout=5, max=100": 4 * time.Second, "max=100,Timeout=60": 59 * time.Second, `timeout="5"`: 4 * time.Second,
 		"timeout=1": 500 * time.Millisecond, "timeout=0": 0, "timeout=86400": idleTimeout, "timeout=4294967295": idleTimeout,
@@ -175,6 +180,7 @@ func TestKeepAliveTimeout(t *testing.T) {
 // The connection goes to the next exchange before the last one says that it is
 // done with it: the time that it may be idle does not run then.
 func TestAConnectionInUseIsNotIdle(t *testing.T) {
+	t.Parallel()
 	a, b := net.Pipe()
 	defer func() { _, _ = a.Close(), b.Close() }()
 	k := &keptConn{Conn: a, keep: 0}
@@ -198,6 +204,7 @@ func TestAConnectionInUseIsNotIdle(t *testing.T) {
 // Many at once on connections that are closed all the time: nothing is lost,
 // nothing comes twice.
 func TestConnectionsThatAreClosedAllTheTime(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		var mu sync.Mutex
 		seen := map[string]int{}

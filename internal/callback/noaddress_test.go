@@ -29,6 +29,7 @@ func namesNoAddress(t testing.TB, what string, res notice.Result) {
 
 // Neither this machine's addresses nor those behind a name, a proxy or a resolver are told.
 func TestFailedCallsNameNoAddress(t *testing.T) {
+	t.Parallel()
 	closed := listen(t, nil, func(net.Conn, *bufio.Reader, <-chan struct{}) {})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,6 +82,7 @@ func TestFailedCallsNameNoAddress(t *testing.T) {
 
 // The same of errors that are hard to provoke.
 func TestErrorsAreToldWithoutAddresses(t *testing.T) {
+	t.Parallel()
 	tcp := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
 	dial := &net.OpError{Op: "dial", Net: "tcp", Source: tcp("10.1.2.3:4000"), Addr: tcp("10.1.2.4:443"), Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
 	read := &net.OpError{Op: "read", Net: "tcp6", Source: tcp("[fd00::1]:4000"), Addr: tcp("[fd00::2]:443"), Err: os.NewSyscallError("read", syscall.ECONNRESET)}

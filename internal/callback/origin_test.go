@@ -100,6 +100,7 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 
 // A port with leading zeros was another destination, with limits and a breaker of its own.
 func TestPortHasOneSpelling(t *testing.T) {
+	t.Parallel()
 	for address, want := range map[string]string{"https://shop.example:0443/": "shop.example:443", "http://shop.example:00080/": "shop.example:80", "https://[::1]:08443/": "[::1]:8443"} {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -114,6 +115,7 @@ func TestPortHasOneSpelling(t *testing.T) {
 
 // What was scheduled before HEADERS_TO changed uses no attempt and is not called.
 func TestNoticeOfAnotherSchemeOrPortWaitsForItsHeaders(t *testing.T) {
+	t.Parallel()
 	base, got := capture(t)
 	port := base[strings.LastIndexByte(base, ':')+1:]
 	now := made
@@ -157,6 +159,7 @@ func TestNoticeOfAnotherSchemeOrPortWaitsForItsHeaders(t *testing.T) {
 
 // A receiver cannot have the headers sent on to another scheme or port.
 func TestHeadersAreNotSentOnByRedirects(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		s := server(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, base, http.StatusPermanentRedirect) })

@@ -11,6 +11,7 @@ import (
 )
 
 func TestProbeShowsTheExchange(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		s := server(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Answer", "42")
@@ -45,6 +46,7 @@ func TestProbeShowsTheExchange(t *testing.T) {
 }
 
 func TestProbeOfWhatCannotBeCalled(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
 		n := testNotice("x")
@@ -65,6 +67,7 @@ func TestProbeOfWhatCannotBeCalled(t *testing.T) {
 
 // send-test showed "retry" where the service would give up.
 func TestProbeSaysWhatIsFinal(t *testing.T) {
+	t.Parallel()
 	status := 500
 	s := server(t, func(w http.ResponseWriter, _ *http.Request) {
 		if status == 423 {

@@ -210,6 +210,7 @@ var behaviours = []behaviour{
 }
 
 func TestReceivers(t *testing.T) {
+	t.Parallel()
 	if len(behaviours) < 60 {
 		t.Errorf("only %d behaviours", len(behaviours))
 	}
@@ -255,6 +256,7 @@ func tryReceivers(t *testing.T, h *Handler, conf *tls.Config, ca string) {
 }
 
 func TestReceiverThatDoesNotRead(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
 		r := fixedRoute("http://" + listen(t, nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }))
@@ -268,6 +270,7 @@ func TestReceiverThatDoesNotRead(t *testing.T) {
 }
 
 func TestNoConnection(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -307,6 +310,7 @@ func (timeoutError) Error() string { return "i/o timeout" }
 func (timeoutError) Timeout() bool { return true }
 
 func TestStoppingDefers(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
 		ctx, cancel := context.WithCancel(background(t))
@@ -320,6 +324,7 @@ func TestStoppingDefers(t *testing.T) {
 }
 
 func TestTLSReceivers(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		ca, other := newAuthority(t), newAuthority(t)
 		ok := answer("200 OK", "")
@@ -441,6 +446,7 @@ func respond(f *http2.Framer, stream uint32, status string) {
 }
 
 func TestHTTP2Receivers(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	cert := ca.issue(t, nil)
 	for _, c := range []struct {

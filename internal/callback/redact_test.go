@@ -19,6 +19,7 @@ import (
 )
 
 func TestRedactURL(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"https://shop.example/a?b=1":              "https://shop.example/a?b=1",
 		"https://user:hunter2@shop.example/a":     "https://•••@shop.example/a",
@@ -55,6 +56,7 @@ func FuzzRedactURL(f *testing.F) {
 }
 
 func TestPrintable(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"plain\ttext\r\n": "plain\ttext\r\n", "成功": "成功", "\x00\x1b": `\x00\x1b`, "\xff成": `\xff\xe6\x88\x90`, "a\u202eb": "a\ufffdb",
 		"\ufeffx": "\ufffdx",
@@ -80,6 +82,7 @@ func TestPrintable(t *testing.T) {
 // that echo what they got and in all ways to fail, and looks at everything that
 // comes out.
 func TestNoSecretLeaks(t *testing.T) {
+	t.Parallel()
 	const password, token, header, proxyPW = "hunter2-password", "hunter2-token", "hunter2-header", "hunter2-proxy"
 	secret := vectorSecret
 	all := []string{password, token, header, proxyPW, secret}
@@ -142,6 +145,7 @@ func TestNoSecretLeaks(t *testing.T) {
 
 // A receiver that repeats a secret in JSON or in a url escapes it.
 func TestEscapedSecretIsScrubbed(t *testing.T) {
+	t.Parallel()
 	var s scrubber
 	s.add(`se"cr<et`)
 	for _, echo := range []string{`se"cr<et`, `se\"cr<et`, `se\"cr\u003cet`, `se%22cr%3Cet`} {

@@ -28,6 +28,7 @@ func capture(t testing.TB) (string, <-chan received) {
 }
 
 func TestRequestCarriesTheContract(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		h := newHandler(t, Options{UserAgent: "notifier/1"})
@@ -62,6 +63,7 @@ func TestRequestCarriesTheContract(t *testing.T) {
 }
 
 func TestBodiesArriveAsScheduled(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		h := newHandler(t, Options{})
@@ -94,6 +96,7 @@ func TestBodiesArriveAsScheduled(t *testing.T) {
 }
 
 func TestMethods(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		h := newHandler(t, Options{})
@@ -128,6 +131,7 @@ func TestMethods(t *testing.T) {
 }
 
 func TestReservedHeadersAndInjection(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		h := newHandler(t, Options{})
@@ -157,6 +161,7 @@ func TestReservedHeadersAndInjection(t *testing.T) {
 }
 
 func TestUserinfoBecomesBasicAuth(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		h := newHandler(t, Options{})
@@ -170,6 +175,7 @@ func TestUserinfoBecomesBasicAuth(t *testing.T) {
 }
 
 func TestNoticeTargets(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
 		h := newHandler(t, Options{})
@@ -193,6 +199,7 @@ func TestNoticeTargets(t *testing.T) {
 }
 
 func TestDestinationsHaveOneName(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"http://Shop.Example/a": "shop.example:80", "http://shop.example.:80": "shop.example:80", "https://u:p@SHOP.example": "shop.example:443",
 		"https://b\u00fccher.example/": "xn--bcher-kva.example:443", "http://[0:0::1]/": "[::1]:80",

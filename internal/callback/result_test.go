@@ -28,6 +28,7 @@ func ack(t testing.TB, s string) *route.Ack {
 
 // TestEveryStatus names the result of every status, per rule.
 func TestEveryStatus(t *testing.T) {
+	t.Parallel()
 	rules := map[string]*route.Ack{"2xx": ack(t, "2xx"), "status": ack(t, "status:200,204"), "body": ack(t, "body:success"), "json": ack(t,
 		"json:code=0")}
 	for code := 100; code <= 599; code++ {
@@ -74,6 +75,7 @@ func TestEveryStatus(t *testing.T) {
 }
 
 func TestReceiverControl(t *testing.T) {
+	t.Parallel()
 	now := made
 	head := func(kv ...string) http.Header {
 		h := http.Header{}
@@ -136,6 +138,7 @@ func TestReceiverControl(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
+	t.Parallel()
 	now := made
 	date := now.Add(-7 * time.Hour) // a receiver whose clock is wrong
 	for v, want := range map[string]time.Duration{
@@ -159,6 +162,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 func TestAckOfBodies(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat(" ", maxBody-7) + "success"
 	for _, c := range []struct {
 		rule, body string
@@ -190,6 +194,7 @@ func TestAckOfBodies(t *testing.T) {
 }
 
 func TestLargeAndEncodedBodies(t *testing.T) {
+	t.Parallel()
 	zip := func(s string) []byte {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
@@ -212,6 +217,7 @@ func TestLargeAndEncodedBodies(t *testing.T) {
 }
 
 func TestRedirectNamesItsTarget(t *testing.T) {
+	t.Parallel()
 	base, _ := url.Parse("https://shop.example/a/notify?x=1")
 	for loc, want := range map[string]string{
 		"https://www.shop.example/notify": "https://www.shop.example/notify", "/login": "https://shop.example/login",

@@ -93,6 +93,7 @@ func TestSlotsOfAHostAreSharedOut(t *testing.T) {
 // TestNoSlotsWithoutAPartOfTheLimits: what an instance may not call for it does not
 // claim, and work is shared out among no more instances than the limits have parts.
 func TestNoSlotsWithoutAPartOfTheLimits(t *testing.T) {
+	t.Parallel()
 	one := func(kind route.Kind, hosts int, rate float64) *route.Route {
 		return &route.Route{Name: "orders", Prefix: "app1", Target: route.Target{Kind: kind, URL: &url.URL{Scheme: "http", Host: "a"}}, Concurrency: 64,
 			HostConcurrency: hosts, Rate: rate, Timeout: time.Second}
@@ -299,6 +300,7 @@ func TestNobodyWaitsForTheOneThatTries(t *testing.T) {
 
 // TestHeardWhatever: what comes over Redis is a stranger's.
 func TestHeardWhatever(t *testing.T) {
+	t.Parallel()
 	h := New(Options{})
 	r := noticeRoute()
 	if err := h.Prepare(r); err != nil {

@@ -28,6 +28,7 @@ func secrets(t testing.TB, s string) []route.Secret {
 }
 
 func TestPublishedVector(t *testing.T) {
+	t.Parallel()
 	s := newSigner(&route.Route{Secrets: secrets(t, vectorSecret)})
 	for range 2 { // the second time with a pooled hash
 		got := s.sign(message{id: "msg_p5jXN8AQM9LWM0D4loKWxJek", at: time.Unix(1614265330, 0), body: []byte(`{"test": 2432232314}`)})
@@ -40,6 +41,7 @@ func TestPublishedVector(t *testing.T) {
 // TestLadderUnderRotation: a receiver written with the official library accepts
 // every attempt of a ladder while the secret is rotated under it.
 func TestLadderUnderRotation(t *testing.T) {
+	t.Parallel()
 	oldSecret := vectorSecret
 	newSecret := "whsec_" + base64.StdEncoding.EncodeToString([]byte("a second key of thirty-two bytes"))
 	var mu sync.Mutex
@@ -92,6 +94,7 @@ func TestLadderUnderRotation(t *testing.T) {
 }
 
 func TestLibraryAcceptsTheFreshTimestamp(t *testing.T) {
+	t.Parallel()
 	wh, _ := standardwebhooks.NewWebhook(vectorSecret)
 	errs := make(chan error, 8)
 	base := server(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -128,6 +131,7 @@ func verifies(t testing.TB, key string, r *http.Request, body string) bool {
 // make or pass on one that the other would take, nor one that the route's own
 // secret signs. While the secret is changed both its keys are good.
 func TestNoReceiverCanForgeForAnother(t *testing.T) {
+	t.Parallel()
 	base, got := capture(t)
 	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
 	const other = "whsec_bW9yZSB0aGFuIHR3ZW50eSBmb3VyIGJ5dGVz"
@@ -177,6 +181,7 @@ func TestNoReceiverCanForgeForAnother(t *testing.T) {
 
 // Headers of a route, an Authorization say, went to whatever host a producer named.
 func TestHeadersGoOnlyWhereTheyShould(t *testing.T) {
+	t.Parallel()
 	base, got := capture(t)
 	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
 	r := noticeRoute("*.example")

@@ -118,6 +118,7 @@ func TestHTTP2SharesAConnection(t *testing.T) {
 }
 
 func TestAFreshConnectionThatBreaksIsNotSentTwice(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		var n atomic.Int64
 		addr := listen(t, nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) {
@@ -134,6 +135,7 @@ func TestAFreshConnectionThatBreaksIsNotSentTwice(t *testing.T) {
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		var n atomic.Int64
 		s := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -149,6 +151,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 }
 
 func TestProxy(t *testing.T) {
+	t.Parallel()
 	base, got := capture(t)
 	asked := make(chan string, 8)
 	proxy := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -210,6 +213,7 @@ func proxyAt(t testing.TB, address string) *route.Proxy {
 }
 
 func TestPrepareTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t, Options{})
 	ca := newAuthority(t)
 	cert, key := files(t, ca.issue(t, nil))
@@ -246,6 +250,7 @@ func TestPrepareTellsWhatIsWrong(t *testing.T) {
 
 // TestHostsAreLimitedThroughHandle: the limits are really in the way of calls.
 func TestHostsAreLimitedThroughHandle(t *testing.T) {
+	t.Parallel()
 	arrived := make(chan struct{})
 	release := make(chan struct{})
 	s := server(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestAuditCommand(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	out, _ := d.run(0, "audit")
 	contains(t, out, "WHEN", "DETAIL")
@@ -39,6 +40,7 @@ func TestAuditCommand(t *testing.T) {
 
 // Entries come as they are made, each once, the oldest first.
 func TestAuditFollows(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	d.run(0, "pause", "jobs")
 	for _, args := range [][]string{{"audit", "--follow", "--json"}, {"audit", "--follow"}} {

@@ -97,6 +97,7 @@ func contains(t *testing.T, got string, want ...string) {
 }
 
 func TestNoticeCommands(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	const key = "app1:jobs:t:1"
 	out, _ := d.run(0, "schedule", key, "--delay", "1h", "--body", `{"a" : 1}`, "--header", "x-a=1", "--retry", "1s,2s")
@@ -161,6 +162,7 @@ func TestNoticeCommands(t *testing.T) {
 
 // The table of attempts ended where the remedy begins.
 func TestGetShowsTheRemedy(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	const key = "app1:orders:paid:1"
 	why := (&route.BlockedError{Why: "10.0.0.1 is private, which a notice's url may not reach", Allow: "10.0.0.1/32", Route: "orders"}).Error()
@@ -175,6 +177,7 @@ func TestGetShowsTheRemedy(t *testing.T) {
 }
 
 func TestPrivateAddressesAreRefusedByScheduleAndImport(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	_, errs := d.run(2, "schedule", "app1:orders:paid:1", "--to", "http://10.0.0.1/hook")
 	contains(t, errs, "10.0.0.1 is private", "NOTIFIER_ROUTE_ORDERS_ALLOW=10.0.0.1/32 would allow it")
@@ -190,6 +193,7 @@ func TestPrivateAddressesAreRefusedByScheduleAndImport(t *testing.T) {
 }
 
 func TestListGoesThroughAllPages(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	for i := range 7 {
 		d.run(0, "schedule", fmt.Sprintf("app1:jobs:t:%d", i))
@@ -208,6 +212,7 @@ func TestListGoesThroughAllPages(t *testing.T) {
 // A page may hold less than it may, although there is more. It was said that there may be
 // more where there was nothing.
 func TestListGoesOnWhereAPageIsShort(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	pages := map[string]string{"": `{"items":[{"key":"a:b:c:1"}],"cursor":"x"}`, "x": `{"items":[],"cursor":"y"}`, "y": `{"items":[{"key":"a:b:c:2"}]}`}
 	d.wrap = func(http.Handler) http.Handler {
@@ -228,6 +233,7 @@ func TestListGoesOnWhereAPageIsShort(t *testing.T) {
 }
 
 func TestOrphansAreListedAndCancelled(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	const key = "app2:gone:t:1"
 	d.engine.Leave("app2:gone", key)
@@ -241,6 +247,7 @@ func TestOrphansAreListedAndCancelled(t *testing.T) {
 }
 
 func TestBodyForms(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	file := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(file, []byte("{\"a\":1}\n"), 0o600); err != nil {
@@ -259,6 +266,7 @@ func TestBodyForms(t *testing.T) {
 }
 
 func TestWrongUse(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	for line, want := range map[string]string{
 		"shedule x":                  "schedule",
@@ -297,6 +305,7 @@ func TestWrongUse(t *testing.T) {
 }
 
 func TestEveryCommandTeachesByExample(t *testing.T) {
+	t.Parallel()
 	a := newCommand(Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Deps{})
 	for _, c := range a.root().Commands() {
 		if c.Name() == "help" || c.Name() == "completion" {
@@ -320,6 +329,7 @@ func TestEveryCommandTeachesByExample(t *testing.T) {
 var environ = []string{"NOTIFIER_ROUTES=orders", "NOTIFIER_ROUTE_ORDERS_PREFIX=app1:orders", "NOTIFIER_ROUTE_ORDERS_TARGET=notice"}
 
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	d.env = environ
 	out, _ := d.run(0, "routes")
@@ -335,6 +345,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestServeIsGivenTheConfiguration(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	d.env = environ
 	var got *config.Config
@@ -386,6 +397,7 @@ func received(t *testing.T, args ...string) (address string, end func() string) 
 
 // What a receiver is handed is a key of its own, and what receive is told to verify with.
 func TestSecretPrintsAReceiversKeys(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	want := route.Secret("one secret of twenty-four").ForHost("shop.example").Reveal() + "\n" +
 		route.Secret("two secret of twenty-four").ForHost("shop.example").Reveal() + "\n"
@@ -404,6 +416,7 @@ func TestSecretPrintsAReceiversKeys(t *testing.T) {
 }
 
 func TestReceiveAndSendTest(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_PER=route", "NOTIFIER_ROUTE_ORDERS_SECRET=" + secret, "NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
 
@@ -444,6 +457,7 @@ func freePort(t *testing.T) string {
 }
 
 func TestBench(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	out, _ := d.run(0, "bench", "--prefix", "app1:jobs:t", "--count", "100", "--callers", "4")
 	contains(t, out, "100 notices in 100 calls")
@@ -467,6 +481,7 @@ func lines(n int) string {
 }
 
 func TestImportResumes(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	const n = 10_000
 	file := filepath.Join(t.TempDir(), "notices.ndjson")
@@ -508,6 +523,7 @@ func TestImportResumes(t *testing.T) {
 }
 
 func TestImportReports(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	d.stdin = lines(2) + "\n{\"key\":\"nonsense\"}\nno json\n" + lines(3)
 	out, errs := d.run(1, "import", "-")
@@ -528,6 +544,7 @@ func TestImportReports(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	service := d.env
 	d.env = []string{"NOTIFIER_REDIS_URL=redis://u:hunter2@127.0.0.1:1/0"}
@@ -549,6 +566,7 @@ func TestDoctor(t *testing.T) {
 
 // TestInstances shows who lives as a table and as JSON.
 func TestInstances(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	out, _ := d.run(0, "instances")
 	contains(t, out, "ID", "LAST SIGN", "testtesttest *", "living", "3s", "fleet")

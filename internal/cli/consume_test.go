@@ -14,6 +14,7 @@ import (
 )
 
 func TestConsumeRefuses(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	for _, c := range []struct {
 		args []string
@@ -38,6 +39,7 @@ func TestConsumeRefuses(t *testing.T) {
 }
 
 func TestConsumeRunsTheCommand(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	srv := redistest.Shared(t)
 	d.env = append(d.env, "NOTIFIER_REDIS_URL="+srv.URL(), "PATH="+os.Getenv("PATH"), "NOTIFIER_KEY=of-the-service")

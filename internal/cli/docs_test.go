@@ -11,6 +11,7 @@ import (
 
 // Every command line that a page shows must exist, with its flags.
 func TestPagesShowCommandsThatExist(t *testing.T) {
+	t.Parallel()
 	var pages []string
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/examples/*.md", "../../deploy/*.yaml"} {
 		found, err := filepath.Glob(pattern)

@@ -50,6 +50,7 @@ func (w *written) has(text string) bool {
 // Without a time it begins behind the last ending that there is, whatever this
 // machine's clock says, and goes on when the service has been away.
 func TestWhoFollowsIsNotSentAway(t *testing.T) {
+	t.Parallel()
 	db, put := kept(t)
 	s := &shaky{Historian: db}
 	d := newTestCLI(t, func(o *api.Options) { o.History = s })

@@ -41,6 +41,7 @@ func kept(t *testing.T) (d *history.DB, put func(id string, at time.Time, change
 }
 
 func TestHistoryCommand(t *testing.T) {
+	t.Parallel()
 	db, put := kept(t)
 	d := newTestCLI(t, func(o *api.Options) { o.History = db })
 	now := time.Now()
@@ -87,6 +88,7 @@ func TestHistoryCommand(t *testing.T) {
 // Endings come as they are written, each once, also those that are written after
 // later ones.
 func TestHistoryFollows(t *testing.T) {
+	t.Parallel()
 	db, put := kept(t)
 	d := newTestCLI(t, func(o *api.Options) { o.History = db })
 	now := time.Now()
@@ -134,6 +136,7 @@ func (e *eraser) Erase(_ context.Context, x history.Erasure) (history.Erased, er
 }
 
 func TestEraseCommand(t *testing.T) {
+	t.Parallel()
 	e := &eraser{done: history.Erased{Rows: 3, Redis: 1}}
 	d := newTestCLI(t, func(o *api.Options) { o.Eraser = e })
 	out, errs := d.run(0, "erase", "--key", "app1:orders:t:1")
@@ -159,6 +162,7 @@ func TestEraseCommand(t *testing.T) {
 }
 
 func TestExportAndImport(t *testing.T) {
+	t.Parallel()
 	db, put := kept(t)
 	d := newTestCLI(t, func(o *api.Options) { o.History = db })
 	now := time.Now()
@@ -201,6 +205,7 @@ func TestExportAndImport(t *testing.T) {
 // What an export, a listing or the pages' download has of dead letters puts them
 // back as they were, once, and schedules nothing.
 func TestImportPutsDeadLettersBack(t *testing.T) {
+	t.Parallel()
 	db, put := kept(t)
 	d, pages := newTestCLIWithPages(t, db)
 	content := notice.Content{URL: "https://shop.example/x", Headers: []notice.Header{{Name: "X-A", Value: "1"}}, Ladder: notice.Ladder{}, Body: []byte("{\"n\": [1,\n  2]}")}
@@ -269,6 +274,7 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 // What a listing shows of pending notices puts them back as they were, attempts and
 // webhook-id included. A new notice had all its attempts before it again.
 func TestImportPutsPendingNoticesBack(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	const key, redriven = "app1:orders:t:tried", "app1:orders:t:redriven"
 	for _, k := range []string{key, redriven} {

@@ -27,6 +27,7 @@ func onRedis(t *testing.T) (d *testCLI, srv *redistest.Server, url string) {
 }
 
 func TestHistorySettleCommand(t *testing.T) {
+	t.Parallel()
 	d, srv, _ := onRedis(t)
 	out, _ := d.run(0, "history", "settle", "--dry-run")
 	contains(t, out, "0 notices checked; to settle: 0 as delivered, 0 as cancelled")
@@ -41,6 +42,7 @@ func TestHistorySettleCommand(t *testing.T) {
 }
 
 func TestHistoryClaimCommand(t *testing.T) {
+	t.Parallel()
 	d, srv, url := onRedis(t)
 	db, err := history.Open(history.Options{URL: url})
 	if err != nil {

@@ -53,6 +53,7 @@ func download(t *testing.T, pages, group string) string {
 
 // The pages' download has passwords and secret headers, so that a purge can be undone.
 func TestImportPutsBackPasswordsOfDownload(t *testing.T) {
+	t.Parallel()
 	db, _ := kept(t)
 	d, pages := newTestCLIWithPages(t, db)
 	addresses := map[string]string{
@@ -94,6 +95,7 @@ func TestImportPutsBackPasswordsOfDownload(t *testing.T) {
 // An export with --gz is imported as it is, from a file, from the standard input, and
 // after an interruption.
 func TestImportReadsGzip(t *testing.T) {
+	t.Parallel()
 	db, put := kept(t)
 	d := newTestCLI(t, func(o *api.Options) { o.History = db })
 	const n = 3 * importBatch

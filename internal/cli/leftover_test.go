@@ -11,6 +11,7 @@ import (
 
 // What the API finds wrong with what it was asked for is wrong use, and told once.
 func TestWhatTheAPIFindsWrongIsWrongUse(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	for line, want := range map[string]string{"list --state bogus": "--state", "get zzz": "KEY", "list --cursor x": "cursor", "cancel zzz": "KEY", "fire a:b:c": "KEY",
 		"schedule zzz": "KEY", "audit --prefix a:b:c:d:e": "--prefix", "reschedule zzz --delay 1s": "KEY"} {
@@ -26,6 +27,7 @@ func TestWhatTheAPIFindsWrongIsWrongUse(t *testing.T) {
 
 // A call that is repeated says so: for six seconds nothing was to be seen.
 func TestACallThatIsRepeatedSaysSo(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	var calls atomic.Int32
 	d.wrap = func(inner http.Handler) http.Handler {
@@ -48,6 +50,7 @@ func TestACallThatIsRepeatedSaysSo(t *testing.T) {
 
 // Who asks for JSON gets it of a wrong configuration too.
 func TestAWrongConfigurationIsLoggedAsTheLogIs(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	d.deps.Serve = nil
 	for _, format := range []string{"json", "console", ""} {

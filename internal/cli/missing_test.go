@@ -10,6 +10,7 @@ import (
 // What is printed while a node of Redis is away is followed by a line that says so, on
 // standard error: the list itself stays a list.
 func TestReadingCommandsSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	const key = "app1:jobs:t:1"
 	d.run(0, "schedule", key, "--delay", "1h")

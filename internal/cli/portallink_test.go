@@ -6,6 +6,7 @@ import (
 )
 
 func TestPortalLinkCommand(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	out, errs := d.run(0, "portal-link", "app1:jobs", "--host", "shop.example", "--ttl", "8h")
 	if !strings.HasPrefix(out, "http://127.0.0.1:") || !strings.Contains(out, "/ui/portal/") || strings.Count(out, "\n") != 1 {

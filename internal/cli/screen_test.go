@@ -70,6 +70,7 @@ var readers = [][]string{{"list"}, {"list", "--all"}, {"get", "app1:jobs:t:2"}, 
 	{"redrive", "--route", "jobs", "--dry-run"}, {"--help"}, {"get"}, {"get", "app1:jobs:t:3"}}
 
 func TestAPipeGetsNoEscapeCodes(t *testing.T) {
+	t.Parallel()
 	d := seeded(t)
 	d.env = append(append(d.env, environ...), "NOTIFIER_REDIS_URL=redis://127.0.0.1:1/0")
 	file := filepath.Join(t.TempDir(), "f")
@@ -88,6 +89,7 @@ func TestAPipeGetsNoEscapeCodes(t *testing.T) {
 }
 
 func TestATerminalGetsColoursAndDistances(t *testing.T) {
+	t.Parallel()
 	d := seeded(t)
 	d.env = append(d.env, environ...)
 	out := d.terminal(nil, "list")
@@ -107,6 +109,7 @@ func TestATerminalGetsColoursAndDistances(t *testing.T) {
 // A terminal's table ends at its edge; the remedy, which stands at the end of the
 // last response, is not cut.
 func TestATerminalShowsTheLastResponseWhole(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	why := strings.Repeat("so it is; ", 20) + "set ALLOW"
 	d.wrap = func(http.Handler) http.Handler {
@@ -122,6 +125,7 @@ func TestATerminalShowsTheLastResponseWhole(t *testing.T) {
 }
 
 func TestAway(t *testing.T) {
+	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		-5100 * time.Millisecond: "5s ago", 3 * time.Minute: "in 3m", 400 * time.Millisecond: "now", 90 * time.Minute: "in 1h30m",
 		-(9*time.Minute + 59*time.Second): "9m59s ago", 25*time.Hour + 13*time.Minute: "in 1d1h", -800 * time.Hour: "33d ago",
@@ -135,6 +139,7 @@ func TestAway(t *testing.T) {
 
 // What is wrong was said in the words of the JSON that the flags become.
 func TestErrorsSpeakOfFlags(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	d.run(0, "schedule", "app1:jobs:t:1", "--body", "1")
 	for line, want := range map[string]string{
@@ -203,6 +208,7 @@ func (d *testCLI) complete(args ...string) []string {
 }
 
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	d := seeded(t)
 	d.env = append(d.env, environ...)
 	for _, c := range []struct {
@@ -240,6 +246,7 @@ func TestCompletion(t *testing.T) {
 
 // A service that is away or hangs costs a moment and no word.
 func TestCompletionWithoutAService(t *testing.T) {
+	t.Parallel()
 	d := newTestCLI(t)
 	service := d.env
 	d.env = []string{"NOTIFIER_URL=http://127.0.0.1:1"}
@@ -273,6 +280,7 @@ func TestCompletionWithoutAService(t *testing.T) {
 
 // The bar counted bytes.
 func TestImportsBarCountsLines(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "f")
 	text := lines(3) + "\n" + strings.TrimSuffix(lines(2), "\n")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -238,6 +238,7 @@ func TestWhatClientsDoWithTheirTimers(t *testing.T) {
 }
 
 func TestTheServicesOwnTimersAreNotAdopted(t *testing.T) {
+	t.Parallel()
 	g := newGot(100)
 	g.reply = func(n *notice.Notice) notice.Result { return notice.RetryResult(notice.ReasonStatus5xx, "no") }
 	w, c := adopting(t, g, time.Hour)

@@ -26,6 +26,7 @@ import (
 // lateness is observed once, as busy. The times are those of virtual time in package dispatch;
 // here they are only logged.
 func TestBusyHostIsCalledWithoutPauses(t *testing.T) {
+	t.Parallel()
 	const slots, notices, took = 16, 160, 200 * time.Millisecond
 	srv := redistest.Shared(t)
 	var mu sync.Mutex

@@ -56,6 +56,7 @@ func (w *world) tidy(t *testing.T) {
 // Whoever schedules, each instance finds the notice, takes a repetition for one,
 // and can cancel and move it, whatever their janitors do meanwhile.
 func TestInstancesOfDifferentConfigurationsFindOneNotice(t *testing.T) {
+	t.Parallel()
 	for _, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
 			srv := redistest.Shared(t)
@@ -129,6 +130,7 @@ func held(t *testing.T, srv *redistest.Server) (n int64) {
 }
 
 func TestInstancesOfDifferentConfigurationsDeliverOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
 			const n = 400
@@ -169,6 +171,7 @@ func TestInstancesOfDifferentConfigurationsDeliverOnce(t *testing.T) {
 // The last instance of a configuration dies, and what lies under its prefixes is
 // delivered by those that cover the keys.
 func TestWhatLiesUnderARemovedPrefixIsDelivered(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	s := newSink(10)
 	ctx := t.Context()
@@ -195,6 +198,7 @@ func TestWhatLiesUnderARemovedPrefixIsDelivered(t *testing.T) {
 
 // Nobody covers the key any more: the notice is kept, can be read and cancelled.
 func TestANoticeThatNoRouteCoversCanBeReadAndCancelled(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
 	before := startWith(t, srv, newSink(1), "app1", "app2")
@@ -216,6 +220,7 @@ func TestANoticeThatNoRouteCoversCanBeReadAndCancelled(t *testing.T) {
 }
 
 func TestPlainTimersAreAdoptedOnceByInstancesOfDifferentConfigurations(t *testing.T) {
+	t.Parallel()
 	const n = 60
 	srv := redistest.Shared(t)
 	s := newSink(2 * n)
@@ -249,6 +254,7 @@ func TestPlainTimersAreAdoptedOnceByInstancesOfDifferentConfigurations(t *testin
 // An instance is started with another count while Redis is away: it takes
 // nothing, and leaves when Redis is back.
 func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t, redistest.WithAOF(t.TempDir()))
 	ctx := t.Context()
 	first := startWith(t, srv, newSink(1), "app1")
@@ -302,6 +308,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 // Another Redis, with data of another layout, is put in the place of the one
 // that an instance works on, and taken away again.
 func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	w := startWith(t, srv, newSink(10), "app1")
@@ -338,6 +345,7 @@ func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 }
 
 func TestTheCountInRedisHoldsWhereNoneIsSet(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
 	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 1, "shards", 3, "replaced", "1")

@@ -73,6 +73,7 @@ func (w *work) consumer(name string, run func(context.Context, *consume.Entry) n
 }
 
 func TestConsumeRunsACommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := working(t, redistest.Shared(t), queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport))
 	// Each notice says by its id what shall become of it.
@@ -112,6 +113,7 @@ func TestConsumeRunsACommand(t *testing.T) {
 }
 
 func TestACommandThatTakesTooLongFails(t *testing.T) {
+	t.Parallel()
 	c := consume.Command{Shell: "sleep 60 & wait", Timeout: 50 * time.Millisecond, Stdout: io.Discard, Stderr: io.Discard}
 	from := time.Now()
 	v := c.Run(context.Background(), &consume.Entry{Entry: queue.Entry{Key: "k", Attempt: 1}})
@@ -121,6 +123,7 @@ func TestACommandThatTakesTooLongFails(t *testing.T) {
 }
 
 func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
+	t.Parallel()
 	for _, ack := range []route.AckKind{route.Ack2xx, route.AckReport} {
 		t.Run(string(ack), func(t *testing.T) {
 			r := queueRoute("s", "app1", route.Target{Kind: route.KindStream, Key: "events"}, ack)
@@ -161,6 +164,7 @@ func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 // Work is not taken over while its consumer lives, however long it takes: its
 // idle time is set back again and again.
 func TestLongWorkIsNotTakenOver(t *testing.T) {
+	t.Parallel()
 	r := queueRoute("s", "app1", route.Target{Kind: route.KindStream, Key: "events"}, route.Ack2xx)
 	w := working(t, redistest.Shared(t), r)
 	end := make(chan struct{})
@@ -190,6 +194,7 @@ func TestLongWorkIsNotTakenOver(t *testing.T) {
 }
 
 func TestConsumersSurviveCutsAndRestarts(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []route.Kind{route.KindList, route.KindStream} {
 		t.Run(string(kind), func(t *testing.T) {
 			r := queueRoute("q", "app1", route.Target{Kind: kind, Key: "jobs"}, route.AckReport)
@@ -219,6 +224,7 @@ func TestConsumersSurviveCutsAndRestarts(t *testing.T) {
 
 // A stop lets running work finish, and puts off what does not within the drain.
 func TestAStoppedConsumerFinishesItsWork(t *testing.T) {
+	t.Parallel()
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	r.Timeout = 20 * time.Second
 	w := working(t, redistest.Shared(t), r)

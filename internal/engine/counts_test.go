@@ -12,6 +12,7 @@ import (
 // What lies under a prefix that the configuration has no more was in no number
 // of the API, which has a field to say so; and the metrics must not stumble.
 func TestCountsShowPrefixesThatNoRouteHas(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	old := start(t, srv, newSink(1), nil, testRoute("old", "app2"), testRoute("empty", "app3"))
 	if _, err := old.Schedule(context.Background(), store.Request{Key: "app2:a:b:1", Delay: time.Hour}); err != nil {

@@ -148,6 +148,7 @@ func (w *world) put(t *testing.T, n int, req func(i int) store.Request) {
 func key(i int) string { return fmt.Sprintf("app1:trans:notice:%d", i) }
 
 func TestDeliversOnTimeAmongManyOthers(t *testing.T) {
+	t.Parallel()
 	s := newSink(2000)
 	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
 	w.put(t, 20000, func(i int) store.Request {
@@ -165,6 +166,7 @@ func TestDeliversOnTimeAmongManyOthers(t *testing.T) {
 }
 
 func TestAtOnceAndLater(t *testing.T) {
+	t.Parallel()
 	s := newSink(10)
 	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
 	for i, d := range []time.Duration{0, 30 * time.Millisecond} {
@@ -179,6 +181,7 @@ func TestAtOnceAndLater(t *testing.T) {
 }
 
 func TestLadderThenDead(t *testing.T) {
+	t.Parallel()
 	s := newSink(10)
 	s.answer = func(n *notice.Notice) notice.Result { return notice.RetryResult(notice.ReasonStatus5xx, "no") }
 	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
@@ -225,6 +228,7 @@ func (w *world) until(t *testing.T, key string, want notice.State) store.Found {
 }
 
 func TestNothingIsLostWithoutEvents(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
 	s := newSink(500)
 	w := start(t, srv, s, nil, testRoute("r", "app1"))
@@ -243,6 +247,7 @@ func TestNothingIsLostWithoutEvents(t *testing.T) {
 }
 
 func TestPanicCostsOneAttempt(t *testing.T) {
+	t.Parallel()
 	s := newSink(10)
 	s.answer = func(n *notice.Notice) notice.Result {
 		if n.NextAttempt() == 1 {
@@ -263,6 +268,7 @@ func TestPanicCostsOneAttempt(t *testing.T) {
 }
 
 func TestManyDueInOneMillisecond(t *testing.T) {
+	t.Parallel()
 	const n = 20000
 	s := newSink(n)
 	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
@@ -274,6 +280,7 @@ func TestManyDueInOneMillisecond(t *testing.T) {
 }
 
 func TestThreeInstancesShare(t *testing.T) {
+	t.Parallel()
 	const n = 1500
 	srv := redistest.Shared(t)
 	all := newSink(n)
@@ -299,6 +306,7 @@ func TestThreeInstancesShare(t *testing.T) {
 }
 
 func TestSettingsMustMatchTheData(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	o := w.o

@@ -12,6 +12,7 @@ import (
 
 // The table of erasures grew with each key that never existed.
 func TestErasureThatFindsNothingIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	file := t.TempDir() + "/history.db"
 	d := openHistory(t, "sqlite://"+file)
 	srv, s := redistest.Shared(t), newSink(10)

@@ -23,6 +23,7 @@ func (taken) Handle(context.Context, *route.Route, *notice.Notice) notice.Result
 
 // Of two instances each does some of the work, and each can tell of both.
 func TestFiguresOfAllInstances(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	told := func(o *Options) {
 		o.Hosts = func() []fleet.HostFigures { return []fleet.HostFigures{{Prefix: "app1", Host: o.Instance}} }
@@ -87,6 +88,7 @@ func (waits) Handle(context.Context, *route.Route, *notice.Notice) notice.Result
 
 // Each of two instances reports all due notices that wait at both, and those of a paused route.
 func TestWaitingNoticesOfAllInstances(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	told := func(o *Options) {
 		o.Hosts = func() []fleet.HostFigures { return []fleet.HostFigures{{Prefix: "app1", Host: "h:443"}} }
@@ -146,6 +148,7 @@ func TestWaitingNoticesOfAllInstances(t *testing.T) {
 
 // Not every Redis has all that the figures need; the one of the demo must.
 func TestTheEmulationKeepsFigures(t *testing.T) {
+	t.Parallel()
 	srv, err := embedded.StartEmulated()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 // TestOneInstanceReadsTheFlags: of two instances one is preferred for a node's notify flags,
 // and the other one when that has left.
 func TestOneInstanceReadsTheFlags(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	both := [2]*world{}
 	for i := range both {
@@ -46,6 +47,7 @@ func TestOneInstanceReadsTheFlags(t *testing.T) {
 // TestInstancesKnowEachOther: three engines list each other with what they tell of
 // themselves, one that is told to stop leaves by itself, and what differs is named.
 func TestInstancesKnowEachOther(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	as := func(name string, routes ...*route.Route) *world {
 		return start(t, srv, newSink(16), func(o *Options) {
@@ -91,6 +93,7 @@ func TestInstancesKnowEachOther(t *testing.T) {
 // TestStopKeepsItsPlaceUntilTheLastHandler: an instance that drains is leaving, and
 // holds its part of limits, until its handlers have ended.
 func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	hold, begun := make(chan struct{}), make(chan struct{}, 1)
 	slow := newSink(16)
@@ -121,6 +124,7 @@ func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
 // TestFleetKeysForbidden: where the keys of the fleet hold something else, or may
 // not be touched, notices are delivered as if each instance were alone.
 func TestFleetKeysForbidden(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	if err := srv.Client().Set(t.Context(), srv.Namespace()+":{fleet}:signs", "somebody else's", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -140,6 +144,7 @@ func TestFleetKeysForbidden(t *testing.T) {
 // TestWhatFallsDueTogetherComesOnce: what three instances touch in groups, each group for
 // one of them, comes once and on all of them.
 func TestWhatFallsDueTogetherComesOnce(t *testing.T) {
+	t.Parallel()
 	const n = 400
 	srv := redistest.Start(t)
 	h := newSink(n + 16)

@@ -127,6 +127,7 @@ func (c *claims) take() (event, sweep int) {
 // others. When the bytes arrive again, events trigger claims. Redis expires nothing by itself
 // here, so each event follows from a touch.
 func TestEventsTriggerClaims(t *testing.T) {
+	t.Parallel()
 	const n, grace = 100, time.Second
 	srv := redistest.Start(t, redistest.WithConfig("enable-debug-command yes"))
 	if err := srv.Client().Do(t.Context(), "DEBUG", "SET-ACTIVE-EXPIRE", "0").Err(); err != nil {
@@ -199,6 +200,7 @@ func signsOf(t *testing.T, w *world) ([]store.Sign, error) {
 // TestNoticesWithoutEventsAreClaimedBySweep: a notice that is due at once has no timer, so no
 // event triggers its claim. The same goes for one that is fired or redriven.
 func TestNoticesWithoutEventsAreClaimedBySweep(t *testing.T) {
+	t.Parallel()
 	h := newSink(16)
 	w := start(t, redistest.Shared(t), h, nil, testRoute("orders", "app1"))
 	count := &claims{e: w.Engine}

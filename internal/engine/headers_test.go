@@ -26,6 +26,7 @@ import (
 // A notice that was scheduled before HEADERS_TO changed is not called and uses no attempt. When
 // the configuration allows its origin it is called with the headers, late because of them.
 func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	srv := redistest.Shared(t)
 	got := make(chan string, 8)

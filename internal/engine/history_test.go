@@ -52,6 +52,7 @@ func rowsOf(t *testing.T, d *history.DB, q history.Query, n int) []history.Row {
 }
 
 func TestWhatIsErasedIsNowhere(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	s := newSink(100)
 	s.answer = func(n *notice.Notice) notice.Result {
@@ -107,6 +108,7 @@ func TestWhatIsErasedIsNowhere(t *testing.T) {
 
 // A repeated schedule call finds the tombstone of a notice that was trimmed, until that is erased.
 func TestEraseRemovesTombstones(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	s := newSink(100)
 	own := testRoute("own", "app1:own")
@@ -154,6 +156,7 @@ func TestEraseRemovesTombstones(t *testing.T) {
 
 // Nothing but the list has an ending where Redis keeps nothing.
 func TestWithoutRetentionEachEndingHasItsRow(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	s := newSink(100)
 	w, d := keeps(t, srv, s, func(o *Options) { o.Retention = 0 }, testRoute("r", "app1"))
@@ -177,6 +180,7 @@ func TestWithoutRetentionEachEndingHasItsRow(t *testing.T) {
 // Each ending of a dead letter that is purged, put back and redriven has its row and its
 // number, whether Redis or only the history knows that it was purged.
 func TestWhatIsPutBackIsCountedOn(t *testing.T) {
+	t.Parallel()
 	for name, retention := range map[string]time.Duration{"Redis knows": time.Hour, "only the history knows": 0} {
 		t.Run(name, func(t *testing.T) {
 			const key = "app1:a:b:1"
@@ -234,6 +238,7 @@ func TestWhatIsPutBackIsCountedOn(t *testing.T) {
 // Two services that share a database by mistake: the replay of one called the receivers of
 // the other.
 func TestHistoryOfAnotherServiceIsRefused(t *testing.T) {
+	t.Parallel()
 	onDatabaseURLs(t, func(t *testing.T, url string) {
 		d, same := openHistory(t, url), openHistory(t, url)
 		theirs := newSink(100)

@@ -17,6 +17,7 @@ import (
 // as with a failover to a machine whose clock is, or it forgot the claims. This
 // instance claims the notices again, and knows that it works on them.
 func TestWhatIsInHandIsNotHandledASecondTime(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := context.Background()
 	const n = 20

@@ -151,6 +151,7 @@ func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 // of a merchant that hangs for its whole timeout do not keep its neighbours on
 // the same route waiting. HANGING sets their number.
 func TestOneHangingMerchant(t *testing.T) {
+	t.Parallel()
 	hanging := 5000
 	if n, err := strconv.Atoi(os.Getenv("HANGING")); err == nil {
 		hanging = n

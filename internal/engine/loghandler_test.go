@@ -29,6 +29,7 @@ func (l *heldLog) Sync() error {
 
 // The line of a notice is its delivery: no level of the log leaves it out.
 func TestLogHandlerWritesAtAnyLevel(t *testing.T) {
+	t.Parallel()
 	for _, level := range []zapcore.Level{zap.DebugLevel, zap.InfoLevel, zap.WarnLevel, zap.ErrorLevel} {
 		out := &heldLog{}
 		l := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), out, level), zap.AddStacktrace(zap.ErrorLevel))
@@ -43,6 +44,7 @@ func TestLogHandlerWritesAtAnyLevel(t *testing.T) {
 }
 
 func TestLogHandlerDeliversOnceLineIsWritten(t *testing.T) {
+	t.Parallel()
 	out := &heldLog{}
 	h := logHandler{zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), out, zap.InfoLevel))}
 	n := &notice.Notice{Key: "app1:m:t:1"}

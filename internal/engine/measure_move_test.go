@@ -33,6 +33,7 @@ import (
 // writes docs/operations.md. Goals are told and fail nothing: the machine may be busy.
 // What is lost or comes twice does.
 func TestMeasureReshard(t *testing.T) {
+	t.Parallel()
 	m := &measurement{t: t, srv: redistest.Start(t), notices: number(t, "RESHARD_NOTICES", 1_000_000), drain: number(t, "RESHARD_DRAIN", 100_000)}
 	began := time.Now()
 	m.moves()

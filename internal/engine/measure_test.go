@@ -48,6 +48,7 @@ func number(t *testing.T, name string, otherwise int) int {
 // told beside the figures and fail nothing: the machine may be busy. Rows that are not
 // right do.
 func TestMeasureHistory(t *testing.T) {
+	t.Parallel()
 	m := &measurement{t: t, srv: redistest.Start(t), pg: pgtest.Start(t),
 		drain: number(t, "HISTORY_DRAIN", 100_000), pairs: number(t, "HISTORY_PAIRS", 7), notices: number(t, "HISTORY_NOTICES", 1_000_000),
 		turn: time.Duration(number(t, "HISTORY_TURN", 60)) * time.Second}

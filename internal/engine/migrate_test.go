@@ -20,6 +20,7 @@ import (
 // timer that its producer sets anew on the old side after it has moved takes the place of
 // the one that has; and a producer on the new side moves and deletes those that came.
 func TestBothSidesDeliverThroughAMigration(t *testing.T) {
+	t.Parallel()
 	from, to, h := redistest.Start(t), redistest.Start(t), newGot(1000)
 	adopts, plain := testRoute("r", "app1"), testRoute("s", "app2")
 	adopts.Adopt = true
@@ -125,6 +126,7 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 // opening no longer than a pass or two: their timers come from the old side, or by the
 // next run.
 func TestAMigrationEndsThoughPlainTimersAreSetAllTheTime(t *testing.T) {
+	t.Parallel()
 	from, to, h := redistest.Start(t), redistest.Start(t), newGot(100_000)
 	adopts := testRoute("r", "app1")
 	adopts.Adopt = true

@@ -17,6 +17,7 @@ import (
 // that the node's coming back had brought, and nobody heard of it: the notice waited
 // for the next idle look, up to 10 s.
 func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
+	t.Parallel()
 	srv, c := oneNode(t)
 	s := newSink(3)
 	w := startCluster(t, srv, 1, func(*store.Conn) func(*route.Route) dispatch.Handler {

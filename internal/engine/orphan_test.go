@@ -19,6 +19,7 @@ import (
 // What lies under a prefix that no route covers could not be listed, so nobody
 // knew what to read or to cancel.
 func TestOrphansAreListedReadAndCancelled(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
 	before := startWith(t, srv, newSink(1), "app1", "app2")
@@ -120,6 +121,7 @@ func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 // The janitor of a configuration without the prefix counted a delivered notice as
 // an orphan, and its retention never ended.
 func TestWhatIsSettledUnderARemovedPrefixIsNoOrphanAndIsTrimmed(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
 	s := newSink(1)

@@ -15,6 +15,7 @@ import (
 // An outage was told once by each part, in the words of that part, and never
 // that it lasts, or that it is over.
 func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	core, logs := logged.New(zap.InfoLevel)
 	start(t, srv, newSink(1), func(o *Options) {
@@ -46,6 +47,7 @@ func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
 
 // Where Redis refuses, too, the cause is told again, and the end once.
 func TestAnOutageIsToldWhenItIsTime(t *testing.T) {
+	t.Parallel()
 	core, logs := logged.New(zap.InfoLevel)
 	o := &outage{logger: zap.New(core), every: time.Hour}
 	for range 3 {

@@ -19,6 +19,7 @@ import (
 // plain timers that were adopted, come once each, with their bodies; what producers do
 // with those timers meanwhile is followed; and in the end nothing lies in a former shard.
 func TestInstancesDeliverThroughAReshard(t *testing.T) {
+	t.Parallel()
 	srv, h := redistest.Start(t), newGot(1000)
 	adopts, plain := testRoute("r", "app1"), testRoute("s", "app2")
 	adopts.Adopt = true
@@ -109,6 +110,7 @@ func TestInstancesDeliverThroughAReshard(t *testing.T) {
 // The timer of a notice that an old copy of deploy/schedule.lua wrote into a former shard is
 // not adopted, and neither is its expiry: it comes once, with its body.
 func TestANoticeInAFormerShardIsNotAdopted(t *testing.T) {
+	t.Parallel()
 	srv, h := redistest.Start(t), newGot(10)
 	adopts := testRoute("r", "app1")
 	adopts.Adopt = true

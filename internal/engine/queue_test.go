@@ -45,6 +45,7 @@ func pop(t *testing.T, c *redis.Client, list string) entry {
 }
 
 func TestListAndStreamTakeNotices(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	w := start(t, srv, &queue.Handler{}, nil,
 		queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.Ack2xx),
@@ -81,6 +82,7 @@ func TestListAndStreamTakeNotices(t *testing.T) {
 }
 
 func TestAnEntryThatIsRefusedIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	w := start(t, srv, &queue.Handler{}, nil,
 		queueRoute("bad", "app1:bad", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport),

@@ -19,6 +19,7 @@ import (
 // Log and readiness say what Redis refuses and the remedy; once that is put
 // right the engine begins by itself.
 func TestWhatRedisRefusesIsNamed(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	ctx := context.Background()
 	set := func(rules ...any) {

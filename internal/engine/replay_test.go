@@ -113,6 +113,7 @@ func onDatabaseURLs(t *testing.T, f func(t *testing.T, url string)) {
 }
 
 func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
+	t.Parallel()
 	onDatabases(t, func(t *testing.T, d *history.DB) {
 		var x told
 		s := newSink(1000)
@@ -193,6 +194,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 }
 
 func TestWhatAReplaySkips(t *testing.T) {
+	t.Parallel()
 	onDatabases(t, func(t *testing.T, d *history.DB) {
 		var x told
 		s := newSink(1000)
@@ -258,6 +260,7 @@ func TestWhatAReplaySkips(t *testing.T) {
 }
 
 func TestAReplayIsStoppedAndResumed(t *testing.T) {
+	t.Parallel()
 	onDatabases(t, func(t *testing.T, d *history.DB) {
 		var x told
 		s := newSink(1000)
@@ -316,6 +319,7 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 // The same call, made at once by several and again when it is over, begins one
 // replay; in other words it is refused.
 func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
+	t.Parallel()
 	onDatabases(t, func(t *testing.T, d *history.DB) {
 		var x told
 		s := newSink(1000)
@@ -389,6 +393,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 // An id that has been forgotten may be given anew, although Redis remembers how
 // far the first replay of that id had got.
 func TestAnIDServesAgainWhenItsReplayIsForgotten(t *testing.T) {
+	t.Parallel()
 	file := t.TempDir() + "/history.db"
 	d, err := history.Open(history.Options{URL: "sqlite://" + file})
 	if err != nil {
@@ -421,6 +426,7 @@ func TestAnIDServesAgainWhenItsReplayIsForgotten(t *testing.T) {
 // A body that the history does not have, for whatever reason and since whenever, is
 // refused and never sent empty; one that was empty is sent.
 func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
+	t.Parallel()
 	file := t.TempDir() + "/history.db"
 	d, err := history.Open(history.Options{URL: "sqlite://" + file})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 // does one that was stopped before and is resumed on the other side, where its progress is
 // not stored. While they move, none is made or resumed.
 func TestMigrationEndsReplays(t *testing.T) {
+	t.Parallel()
 	from, to := redistest.Start(t), redistest.Start(t)
 	url := "sqlite://" + t.TempDir() + "/history.db"
 	s := newSink(1000)

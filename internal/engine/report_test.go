@@ -19,6 +19,7 @@ import (
 )
 
 func TestConsumersReport(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	r.Timeout = 700 * time.Millisecond
@@ -122,6 +123,7 @@ func TestOutageLeavesTimeToReport(t *testing.T) {
 // Without awaited reports a push is a delivery, and a report of failure opens it
 // again.
 func TestADeliveredPushIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	w := start(t, srv, &queue.Handler{}, nil, queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, ""))
 	ctx := context.Background()
@@ -166,6 +168,7 @@ func TestADeliveredPushIsOpenedAgain(t *testing.T) {
 // A late nack whose notice went to another route's prefix between its read and its
 // write was told that there is no such notice, and was lost.
 func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx, space := t.Context(), keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	const key, old, now = "app1:a:b:1", "app1", "app1:a"
@@ -202,6 +205,7 @@ func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
 }
 
 func TestPuttingOffIsBounded(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	r.Timeout = time.Minute
@@ -249,6 +253,7 @@ func queues() []*route.Route {
 // An ack of the first notice under a key settled the one that had taken its
 // place, which was then never worked on; a late nack opened it again.
 func TestAReportDoesNotConcernTheNoticeThatReplacedItsOwn(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	w := start(t, srv, &queue.Handler{}, nil, queues()...)
 	ctx := context.Background()
@@ -281,6 +286,7 @@ func TestAReportDoesNotConcernTheNoticeThatReplacedItsOwn(t *testing.T) {
 
 // The same report again was a conflict, as if it had been refused.
 func TestTheSameReportAgainChangesNothing(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	w := start(t, srv, &queue.Handler{}, nil, queues()...)
 	ctx := context.Background()
@@ -325,6 +331,7 @@ func TestTheSameReportAgainChangesNothing(t *testing.T) {
 // Without retention the acknowledged notice is gone, which was answered as if it
 // had never been.
 func TestAnAckWithoutRetentionIsDone(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.Retention = 0 }, queues()[0])
 	ctx := context.Background()
@@ -341,6 +348,7 @@ func TestAnAckWithoutRetentionIsDone(t *testing.T) {
 // Three nacks end in dead; the metrics counted three delivered and no dead, no
 // alert fired, and the log said nothing.
 func TestWhatReportsLedToIsCountedAndLogged(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	rs := queues()
 	for _, r := range rs {

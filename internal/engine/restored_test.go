@@ -55,6 +55,7 @@ func restore(t *testing.T, c *redis.Client, list []saved) {
 
 // The documented restore of a backup delivered 3,131 of 4,500 notices twice.
 func TestRestoredBackupDeliversNothingThatTheHistoryHas(t *testing.T) {
+	t.Parallel()
 	onDatabaseURLs(t, func(t *testing.T, url string) {
 		srv := redistest.Start(t)
 		s := newSink(1000)

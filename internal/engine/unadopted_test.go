@@ -16,6 +16,7 @@ import (
 // and was told nothing. A notice that was cancelled, whose timer was left, is no
 // such timer.
 func TestAPlainTimerWhereNobodyAdoptsIsToldOncePerPrefix(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	core, logs := logged.New(zap.WarnLevel)
 	adopts := testRoute("adopts", "app2")

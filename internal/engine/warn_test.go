@@ -15,6 +15,7 @@ import (
 // A dead letter stood in the log as one of many attempts: nobody who looks at
 // warnings saw it. One line tells of both.
 func TestADeadLetterIsAWarning(t *testing.T) {
+	t.Parallel()
 	core, logs := logged.New(zap.InfoLevel)
 	s := newSink(10)
 	s.answer = func(n *notice.Notice) notice.Result {

@@ -9,6 +9,7 @@ import (
 // The number of a client means nothing without Redis, so that the history drops it, and what
 // is exported or replayed from there names no client.
 func TestHistoryDropsTheClient(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(0, func(e *store.Ended) { e.Client = 7 })))

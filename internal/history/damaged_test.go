@@ -11,6 +11,7 @@ import (
 
 // One row that another program had changed turned whole listings into errors.
 func TestDamagedRowDoesNotHideOthers(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, nil)))
@@ -63,6 +64,7 @@ func TestDamagedRowDoesNotHideOthers(t *testing.T) {
 }
 
 func TestDamagedReplayDoesNotHideOthers(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(1, nil)))
@@ -87,6 +89,7 @@ func TestDamagedReplayDoesNotHideOthers(t *testing.T) {
 
 // A search for a reason alone read every row of every partition.
 func TestSearchForReasonUsesItsIndex(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		dead := func(e *store.Ended) { e.Outcome, e.Reason = notice.EndDead, notice.ReasonTimeout }

@@ -20,6 +20,7 @@ import (
 )
 
 func TestARowStandsOnce(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(1, func(e *store.Ended) { e.Number, e.At = 2, e.At.Add(time.Hour) }))
@@ -60,6 +61,7 @@ func TestARowStandsOnce(t *testing.T) {
 }
 
 func TestARowHoldsAllOfAnEnding(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		e := ended(1, func(e *store.Ended) {
@@ -92,6 +94,7 @@ func TestARowHoldsAllOfAnEnding(t *testing.T) {
 }
 
 func TestBodies(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		bodies := [][]byte{nil, []byte("plain"), []byte("with\x00zero"), {0xff, 0xfe}, []byte("ü"), bytes.Repeat([]byte("x"), 300_000)}
 		d := open(t, Options{URL: url})
@@ -113,6 +116,7 @@ func TestBodies(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		// Nothing ended yet: no partition is there.
@@ -171,6 +175,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestRowsThatADatabaseRefusesAreWrittenBare(t *testing.T) {
+	t.Parallel()
 	d := open(t, Options{URL: pgtest.Database(t)})
 	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, func(e *store.Ended) {
 		e.Body, e.Headers, e.Attempts[0].Response = nil, []notice.Header{{Name: "X-Shop", Value: "7"}}, "poison"
@@ -199,6 +204,7 @@ func TestRowsThatADatabaseRefusesAreWrittenBare(t *testing.T) {
 }
 
 func TestAWrongURLSaysWhatIsRight(t *testing.T) {
+	t.Parallel()
 	for _, u := range []string{"", "mysql://x/y", "sqlite://file", "sqlite:///", "postgres://me:hunter22@[x/y", "sqlite:///dir/"} {
 		d, err := Open(Options{URL: u})
 		if err == nil {
@@ -220,6 +226,7 @@ func TestAWrongURLSaysWhatIsRight(t *testing.T) {
 }
 
 func TestManyBeginAtOnce(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		var wg sync.WaitGroup
 		if has, err := open(t, Options{URL: url}).Version(t.Context()); err != nil || has != 0 {
@@ -245,6 +252,7 @@ func TestManyBeginAtOnce(t *testing.T) {
 }
 
 func TestANewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(1, nil)))
@@ -260,6 +268,7 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 }
 
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url, Retention: 48 * time.Hour})
 		var rows []Row
@@ -292,6 +301,7 @@ func TestRetention(t *testing.T) {
 
 // A search that is under way must not hold up the writes of a new day.
 func TestANewDayWaitsForNoSearch(t *testing.T) {
+	t.Parallel()
 	d := open(t, Options{URL: pgtest.Database(t)})
 	write(t, d, rowsOf(BodiesKeep, ended(1, nil)))
 	tx, err := d.db.BeginTx(t.Context(), nil)
@@ -311,6 +321,7 @@ func TestANewDayWaitsForNoSearch(t *testing.T) {
 
 // The least rights that docs/history.md names do for everything.
 func TestTheLeastRights(t *testing.T) {
+	t.Parallel()
 	admin := pgtest.Database(t)
 	a := open(t, Options{URL: admin})
 	u, err := url.Parse(admin)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestWhatIsErasedStaysAway(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *store.Ended) { e.Host = "other.example" }),
@@ -49,6 +50,7 @@ func TestWhatIsErasedStaysAway(t *testing.T) {
 
 // An erasure that comes amid a write finds the row, or keeps it out.
 func TestAnErasureMeetsTheWritesUnderWay(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		q := newQueue(t, 1)
 		q.add(t, 0, 400)

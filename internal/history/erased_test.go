@@ -28,6 +28,7 @@ func refuse(t *testing.T, d *DB, until time.Time, ids ...string) {
 
 // The table of erasures only grew, and each write read all of it.
 func TestErasuresAreDroppedOnceAllOutboxesHavePassed(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		refuse(t, d, noon, "1", "2")
@@ -78,6 +79,7 @@ func TestErasuresAreDroppedOnceAllOutboxesHavePassed(t *testing.T) {
 }
 
 func TestUnrefuseKeepsWhatAnotherOutboxMayHold(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		x := Erasure{Key: "app1:orders:paid:1"}
@@ -104,6 +106,7 @@ func TestUnrefuseKeepsWhatAnotherOutboxMayHold(t *testing.T) {
 }
 
 func TestWriteLooksUpTheDigestsOfItsBatch(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		var list []store.Ended

@@ -20,6 +20,7 @@ const envHold = "HISTORY_TEST_HOLD"
 
 // TestHoldALock is that process, and no test.
 func TestHoldALock(t *testing.T) {
+	t.Parallel()
 	file := os.Getenv(envHold)
 	if file == "" {
 		return
@@ -43,6 +44,7 @@ func TestHoldALock(t *testing.T) {
 // others read what is there, their writes end after a while with an error that
 // says what to look for, and go on when it has gone.
 func TestAStoppedProcessHoldsTheLock(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
 	write(t, d, rowsOf(BodiesKeep, ended(1, nil)))

@@ -22,6 +22,7 @@ import (
 // docs/history.md says of size and of searches. It needs about 0.7 kB of disk for
 // each row.
 func TestMeasure(t *testing.T) {
+	t.Parallel()
 	n := 10_000_000
 	if s := os.Getenv("HISTORY_ROWS"); s != "" {
 		n, _ = strconv.Atoi(s)

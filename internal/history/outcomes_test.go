@@ -9,6 +9,7 @@ import (
 )
 
 func TestOutcomesAreThoseOfTheNotice(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		again := func(i, number int, outcome notice.Ending, after time.Duration) store.Ended {
@@ -32,6 +33,7 @@ func TestOutcomesAreThoseOfTheNotice(t *testing.T) {
 }
 
 func TestKnownOutcomeIsLaterThanTheRecord(t *testing.T) {
+	t.Parallel()
 	row := func(n int, o notice.Ending) Row { return Row{Number: n, Outcome: o} }
 	for name, c := range map[string]struct {
 		rows    []Row

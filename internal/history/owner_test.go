@@ -19,6 +19,7 @@ func belongs(t *testing.T, url string, o Owner) *DB {
 }
 
 func TestHistoryRefusesAnotherOwner(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		mine, others := Owner{"notifier", "AAA"}, []Owner{{"notifier", "BBB"}, {"staging", "AAA"}}
 		d := belongs(t, url, mine)
@@ -55,6 +56,7 @@ func TestHistoryRefusesAnotherOwner(t *testing.T) {
 // The new side of a migration starts before it has the identity of the old side: it must
 // not take the history by looking at it.
 func TestOwnerIsTheFirstThatWrites(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		looks, writes := belongs(t, url, Owner{"notifier", "BBB"}), belongs(t, url, Owner{"notifier", "AAA"})
 		if _, err := looks.Find(t.Context(), Query{Limit: 1}); err != nil {
@@ -77,6 +79,7 @@ func TestOwnerIsTheFirstThatWrites(t *testing.T) {
 }
 
 func TestClaimGivesTheHistoryToAnotherOwner(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		old, next := Owner{"notifier", "AAA"}, Owner{"notifier", "BBB"}
 		d := belongs(t, url, old)

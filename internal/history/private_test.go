@@ -8,6 +8,7 @@ import (
 
 // Only the service's user reads the history, whatever the umask.
 func TestHistoryFilesArePrivate(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
 	if err := d.Begin(t.Context()); err != nil {

@@ -31,6 +31,7 @@ func chosen(t *testing.T, d *DB, r *Replay) (list []string, choices []Choice) {
 }
 
 func TestEachNoticeIsChosenOnceByItsLastEnding(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		again := func(i, number int, outcome notice.Ending, after time.Duration) store.Ended {
@@ -66,6 +67,7 @@ func TestEachNoticeIsChosenOnceByItsLastEnding(t *testing.T) {
 
 // More than one page of them, of which some end at the same time.
 func TestManyAreChosenPageByPage(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		const n = choosePage + 100
@@ -106,6 +108,7 @@ func TestManyAreChosenPageByPage(t *testing.T) {
 }
 
 func TestOneDriverAtATimeHasAReplay(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d, other := open(t, Options{URL: url}), open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil)))
@@ -198,6 +201,7 @@ func TestOneDriverAtATimeHasAReplay(t *testing.T) {
 }
 
 func TestWhatIsErasedIsTakenOutOfReplays(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil), ended(2, func(e *store.Ended) { e.Host = "other.example" })))
@@ -246,6 +250,7 @@ func TestWhatIsErasedIsTakenOutOfReplays(t *testing.T) {
 
 // A client learns nothing of the ids that other clients gave.
 func TestReplayNamesAreEachClientsOwn(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil)))
@@ -294,6 +299,7 @@ func TestReplayNamesAreEachClientsOwn(t *testing.T) {
 
 // Replays that the version before made keep their ids, which are unique.
 func TestReplaysOfTheVersionBeforeAreFound(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		if err := d.Begin(t.Context()); err != nil {

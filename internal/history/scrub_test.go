@@ -36,6 +36,7 @@ func traces(t *testing.T, file, word string) (n int) {
 // Erasures at the same time were answered with 503: SQLite refuses a second emptying of its log
 // at once. And what each has erased is gone when it returns.
 func TestErasuresAtTheSameTimeSucceed(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
 	const n = 120
@@ -68,6 +69,7 @@ func TestErasuresAtTheSameTimeSucceed(t *testing.T) {
 }
 
 func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
 	const n, pages, each = 4000, 20, 97

@@ -12,6 +12,7 @@ import (
 // Text searches of one client took the history from all others, and with SQLite from
 // writes too.
 func TestTextSearchesLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil))
@@ -75,6 +76,7 @@ func TestTextSearchesLeaveRoomForOthers(t *testing.T) {
 }
 
 func TestTextSearchesOfOneClientAreTwo(t *testing.T) {
+	t.Parallel()
 	var x texts
 	for i, want := range []bool{true, true, false} {
 		if x.begin("a") != want {
@@ -92,6 +94,7 @@ func TestTextSearchesOfOneClientAreTwo(t *testing.T) {
 
 // The producer got a 422, as if the call were wrong.
 func TestLookupThatTimesOutIsUnavailable(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(1, nil)))

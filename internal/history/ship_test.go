@@ -98,6 +98,7 @@ func run(t *testing.T, s *Shipper) (stop func()) {
 }
 
 func TestEightShippersBringEachEndingOnce(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		const n = 3000
 		q := newQueue(t, 3)
@@ -140,6 +141,7 @@ func (d *dying) Write(ctx context.Context, rows []Row) (Written, error) {
 }
 
 func TestWhatWasWrittenAndNotConfirmedIsWrittenAgainForNothing(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		q := newQueue(t, 1)
 		q.add(t, 0, 50)
@@ -165,6 +167,7 @@ func TestWhatWasWrittenAndNotConfirmedIsWrittenAgainForNothing(t *testing.T) {
 }
 
 func TestAnEntryThatCannotBeReadHoldsUpNothing(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t, 1)
 	q.add(t, 0, 2)
 	if err := q.c.RPush(t.Context(), q.space.Ended(0), "what is this").Err(); err != nil {
@@ -184,6 +187,7 @@ func TestAnEntryThatCannotBeReadHoldsUpNothing(t *testing.T) {
 }
 
 func TestABatchIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t, 1)
 	big := strings.Repeat("x", 1<<20)
 	for i := range 12 {
@@ -236,6 +240,7 @@ func (f *full) Memory(context.Context, int) (used, most int64, err error) {
 // How soon Redis is asked again is a matter of how fast it fills: one that takes what is
 // left to it between two looks would refuse notices before anything was dropped.
 func TestMemoryIsAskedForAgainBeforeItIsFull(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t, 1)
 	f := &full{queue: q}
 	s := NewShipper(ShipperOptions{Queue: f, Writer: open(t, Options{URL: "sqlite://" + t.TempDir() + "/h.db"}), Shards: 1, Logger: zap.NewNop()})
@@ -265,6 +270,7 @@ func TestMemoryIsAskedForAgainBeforeItIsFull(t *testing.T) {
 }
 
 func TestShortOfMemoryTheOldestGo(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t, 1)
 	q.add(t, 0, 100)
 	f := &full{queue: q}
@@ -294,6 +300,7 @@ func TestShortOfMemoryTheOldestGo(t *testing.T) {
 }
 
 func TestAnOutageOfTheDatabaseIsToldOnceAndEnds(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t, 1)
 	q.add(t, 0, 30)
 	core, logs := observer.New(zap.WarnLevel)

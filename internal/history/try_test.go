@@ -11,6 +11,7 @@ import (
 )
 
 func TestTryLeavesNothing(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		if err := d.Try(t.Context()); err != nil { // before the first start
@@ -41,6 +42,7 @@ func TestTryLeavesNothing(t *testing.T) {
 
 // doctor said ok where serve could not write.
 func TestTryFailsWithoutTheRightToWrite(t *testing.T) {
+	t.Parallel()
 	admin := pgtest.Database(t)
 	a := open(t, Options{URL: admin})
 	write(t, a, rowsOf(BodiesKeep, ended(1, nil)))

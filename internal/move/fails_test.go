@@ -19,6 +19,7 @@ import (
 // A migration that fails, or is broken off, when the old side takes no calls any more has
 // it take them again, since the new one does not yet; and the next one finishes it.
 func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"fails", "is broken off"} {
 		t.Run(how, func(t *testing.T) {
 			a, b, old, fresh := two(t, 1)
@@ -61,6 +62,7 @@ func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
 // A new side whose memory ends is said before anything more leaves the old one: nothing is
 // on its way that neither delivers, and the old side takes calls.
 func TestANewSideThatIsFullTakesNothingFromTheOldOne(t *testing.T) {
+	t.Parallel()
 	const n = 1500
 	a := newSide(t, "")
 	b := &side{srv: redistest.Start(t), ns: a.ns}
@@ -133,6 +135,7 @@ func (h slots) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 
 // A new cluster gets a shard for each master, and not for each of its ranges of slots.
 func TestShardsOfANewCluster(t *testing.T) {
+	t.Parallel()
 	var h slots
 	for i := range 40 {
 		h = append(h, redis.ClusterSlot{Start: 400 * i, End: 400*i + 399, Nodes: []redis.ClusterNode{{Addr: fmt.Sprint("10.0.0.", i%3)}, {Addr: "10.0.0.9"}}})
@@ -151,6 +154,7 @@ func TestShardsOfANewCluster(t *testing.T) {
 // While a former shard holds notices of a reshard that is not over, the migration is
 // refused, and says what is to be done; that done, it goes on.
 func TestAMigrationAmidAReshardSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	a := newSide(t, "")
 	b := newSide(t, a.ns)
 	old, fresh := a.store(t, 2), b.store(t, 1)
@@ -180,6 +184,7 @@ func TestAMigrationAmidAReshardSaysWhatToDo(t *testing.T) {
 // of a notice that has moved takes its place when it follows; one that is older stays
 // where it is, and each is delivered there.
 func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
 	due := time.Now().Add(time.Hour)

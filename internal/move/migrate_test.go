@@ -92,6 +92,7 @@ func (s *side) total(x *store.Store) (records, pending int64) {
 // finished by the next one, and each notice is kept once, in the state that it had, on
 // the new side.
 func TestAMigrationIsKilledAtEachStep(t *testing.T) {
+	t.Parallel()
 	const atOnce = 6 // of those that wait, rather than work
 	steps := killMigration(t, never, false)
 	if steps < 20 {
@@ -195,6 +196,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 // What has moved is answered with ErrMoved on the old side, whatever is asked, and what
 // is there is not hindered by it; in the end the old side takes nothing.
 func TestCallsWhileNoticesMove(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
 	var ks []string
@@ -330,6 +332,7 @@ func (h ahead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // Clocks that are too far apart are refused with the figures, at the start and amid the
 // steps, and nothing has been changed then or can get lost.
 func TestClocksApartAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, by := range []time.Duration{200 * time.Millisecond, -200 * time.Millisecond} {
 		a, b, old, fresh := two(t, 1)
 		states, _ := fill(t, old, 12)
@@ -364,6 +367,7 @@ func TestClocksApartAreRefused(t *testing.T) {
 
 // What would mix up notices of several Redis is refused, and changes nothing.
 func TestMigrationsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
 	fill(t, old, 12)
@@ -440,6 +444,7 @@ func TestMigrationsThatAreRefused(t *testing.T) {
 // What falls due soon is left to the side that has it, so that it is not late if the mover
 // is killed; what is long overdue is not.
 func TestWhatIsDueSoonStays(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
 	for i, d := range []time.Duration{10 * time.Minute, 3 * time.Hour} {
@@ -469,6 +474,7 @@ func TestWhatIsDueSoonStays(t *testing.T) {
 
 // The history belongs to the data identity: without it the new side would have none.
 func TestMigrateCopiesTheIdentityBeforeTheNewSideOpens(t *testing.T) {
+	t.Parallel()
 	a, b, old, fresh := two(t, 3)
 	fill(t, old, 4)
 	id, err := old.Identity(t.Context())
@@ -497,6 +503,7 @@ func TestMigrateCopiesTheIdentityBeforeTheNewSideOpens(t *testing.T) {
 
 // A record names its client by a number, which means nothing without the hash.
 func TestMigrateAndReshardCarryTheClient(t *testing.T) {
+	t.Parallel()
 	a, b, old, fresh := two(t, 3)
 	const key = "app1:a:b:1"
 	n, err := old.ClientNumber(t.Context(), "shop")
@@ -548,6 +555,7 @@ func TestMigrateAndReshardCarryTheClient(t *testing.T) {
 }
 
 func TestMigrateReportsClientsWithOtherNumbers(t *testing.T) {
+	t.Parallel()
 	a, b, old, fresh := two(t, 1)
 	n, err := old.ClientNumber(t.Context(), "shop")
 	if err != nil {

@@ -129,6 +129,7 @@ func (k *fuse) MoveEnd(ctx context.Context, b store.Moving, stay []string) error
 // A mover that is killed between any two of its steps leaves each notice in one place,
 // in the state it had; whoever comes next finishes.
 func TestAMoverIsKilledAtEachStep(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for n, whole := 1, false; !whole; n++ {
 			t.Run(fmt.Sprintf("%d %t", n, after), func(t *testing.T) { whole = kill(t, n, after) })
@@ -208,6 +209,7 @@ func check(t *testing.T, srv *redistest.Server, s *store.Store, states map[strin
 
 // Movers that work at the same time help one another.
 func TestMoversAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	srv, _, more := open(t)
 	s := more()
 	states, claims := fill(t, s, 200)
@@ -238,6 +240,7 @@ func reshard(t *testing.T, srv *redistest.Server, conn *store.Conn, to int) (Don
 // A reshard does what it says, once; what another has left is finished; a second one
 // beside it is refused.
 func TestReshard(t *testing.T) {
+	t.Parallel()
 	srv, conn, more := open(t)
 	if _, err := reshard(t, srv, conn, 2); !errors.Is(err, ErrRefused) {
 		t.Errorf("nobody has begun: %v", err)
@@ -288,6 +291,7 @@ func TestReshard(t *testing.T) {
 
 // While an instance lives that does not tell of places, nothing is changed.
 func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
+	t.Parallel()
 	srv, conn, more := open(t)
 	s := more()
 	if _, err := s.Beat(t.Context(), store.Beat{ID: "abcdefghijkl", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1}`}); err != nil {
@@ -309,6 +313,7 @@ func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
 // One that says nothing of itself is seen by what it listens to; so are those that cannot
 // say anything, and that nobody lives.
 func TestReshardIsRefusedBesideWhoSaysNothing(t *testing.T) {
+	t.Parallel()
 	srv, conn, more := open(t)
 	s := more()
 	c := srv.Client()

@@ -71,6 +71,7 @@ func recognises(t *testing.T, s *store.Store, ids map[int]string, when string) {
 }
 
 func TestReshardMovesTombstones(t *testing.T) {
+	t.Parallel()
 	srv, conn, more := open(t)
 	s := burying(t, srv, conn, srv.Namespace())
 	ids := bury(t, s, 0, 40)
@@ -105,6 +106,7 @@ func TestReshardMovesTombstones(t *testing.T) {
 
 // A mover that is killed between copying tombstones and deleting them loses none.
 func TestReshardKeepsTombstonesThroughAKill(t *testing.T) {
+	t.Parallel()
 	srv, conn, _ := open(t)
 	s := burying(t, srv, conn, srv.Namespace())
 	ids := bury(t, s, 0, 40)
@@ -139,6 +141,7 @@ func TestReshardKeepsTombstonesThroughAKill(t *testing.T) {
 // The new side recognises what the old one had trimmed, before the migration and during
 // it, from the first call that it takes; the old side does as long as it takes calls.
 func TestMigrationCopiesTombstones(t *testing.T) {
+	t.Parallel()
 	a, b := newSide(t, ""), (*side)(nil)
 	b = newSide(t, a.ns)
 	old := burying(t, a.srv, a.conn, a.ns)

@@ -16,6 +16,7 @@ import (
 // for as long as its call was tried again. They are answered at once, it is to be sent
 // apart, and is known by a name of its own from then on, until it can be written again.
 func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	const slot = 13907 // CLUSTER KEYSLOT 0
 	a, b := twoNodes(t, slot)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestArgsKeepWhatTheyWereAfterTheMemoryIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{1, 1000, mostSpare + 1} {
 		a := newArgs("first", "")
 		a.text(strings.Repeat("x", size))

@@ -26,6 +26,7 @@ func leaseLeft(t *testing.T, s *Store, srv *redistest.Server, key string) time.D
 // A claim call that is made twice has won what it won the first time, under a
 // lease that begins anew; so has a look for what it won.
 func TestAClaimThatMeetsItsOwnTokenHasWon(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	ctx := t.Context()
 	const key, others = "app1:a:b:1", "app1:a:b:2"
@@ -69,6 +70,7 @@ func TestAClaimThatMeetsItsOwnTokenHasWon(t *testing.T) {
 
 // A claim that lapsed once and is won again by its own token has lapsed once.
 func TestAClaimMadeAgainKeepsItsLapses(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	ctx := t.Context()
 	const key = "app1:a:b:1"

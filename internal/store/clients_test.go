@@ -28,6 +28,7 @@ func pair(t *testing.T) (s, other *Store, srv *redistest.Server) {
 }
 
 func TestClientsAreNumberedAlikeByAllInstances(t *testing.T) {
+	t.Parallel()
 	s, other, srv := pair(t)
 	shop, err := s.ClientNumber(t.Context(), "shop")
 	if err != nil || shop < 1 {
@@ -58,6 +59,7 @@ func TestClientsAreNumberedAlikeByAllInstances(t *testing.T) {
 
 // A Redis that lost the hash may not give a client's number to another one.
 func TestClientHasItsNumberAgainAfterRedisLostIt(t *testing.T) {
+	t.Parallel()
 	s, other, srv := pair(t)
 	shop, err := s.ClientNumber(t.Context(), "shop")
 	if err != nil {
@@ -79,6 +81,7 @@ func TestClientHasItsNumberAgainAfterRedisLostIt(t *testing.T) {
 }
 
 func TestClientNumberDoesNotDependOnTheCaller(t *testing.T) {
+	t.Parallel()
 	s, _, _ := pair(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -88,6 +91,7 @@ func TestClientNumberDoesNotDependOnTheCaller(t *testing.T) {
 }
 
 func TestClientNumberWhileRedisRefuses(t *testing.T) {
+	t.Parallel()
 	s, other, srv := pair(t)
 	shop, err := s.ClientNumber(t.Context(), "shop")
 	if err != nil {
@@ -115,6 +119,7 @@ func TestClientNumberWhileRedisRefuses(t *testing.T) {
 }
 
 func TestNoMoreClientsThanNumbers(t *testing.T) {
+	t.Parallel()
 	s, _, srv := pair(t)
 	run := func(name string, highest int) (int, error) {
 		return s.answer(t.Context(), clientScript, []string{s.space.Clients()}, []any{name, 2, highest}).Int()
@@ -131,6 +136,7 @@ func TestNoMoreClientsThanNumbers(t *testing.T) {
 
 // Another client's repeated call is the same call; a replace names the client that replaces.
 func TestScheduleRecordsTheClient(t *testing.T) {
+	t.Parallel()
 	s, _, srv := pair(t)
 	const key = "app1:a:b:1"
 	p := s.space.Partition(prefix, key)

@@ -33,6 +33,7 @@ func emulate(t *testing.T) (*Store, *embedded.Emulation, *redis.Client) {
 // What the scripts would make of such a clock is a birth that no record can hold:
 // "made" below zero, or taken for one in Unix ms.
 func TestNothingIsMadeWhileRedissClockStandsYearsBehind(t *testing.T) {
+	t.Parallel()
 	const key, plain = "app1:a:b:1", "app1:a:b:2"
 	s, em, c := emulate(t)
 	ctx := t.Context()
@@ -88,6 +89,7 @@ func TestNothingIsMadeWhileRedissClockStandsYearsBehind(t *testing.T) {
 // The same answer from a real Redis, whose clock cannot be set: the scripts are given
 // another TIME.
 func TestARealRedisAnswersSoOfItsClock(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)

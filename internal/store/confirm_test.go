@@ -48,6 +48,7 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 
 // Every write that callers wait for, with its replica there, away, and back.
 func TestWritesAreConfirmedByAReplica(t *testing.T) {
+	t.Parallel()
 	master, replica := replicated(t)
 	one := notice.Durability{Replicas: 1}
 	patient := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: one, Timeout: 20 * time.Second})
@@ -213,6 +214,7 @@ func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 // A caller who has gone, a Redis that was restarted, and one that knows the script
 // no more.
 func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
+	t.Parallel()
 	master, replica := replicated(t)
 	s := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
 	s.put(t, Request{Key: "app1:a:b:0", Delay: time.Hour})
@@ -248,6 +250,7 @@ func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
 
 // A user who may not WAIT has the write, and is told what is missing.
 func TestWithoutTheRightToWait(t *testing.T) {
+	t.Parallel()
 	master, _ := replicated(t)
 	if err := master.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">pw", "~*", "&*", "+@all", "-wait").Err(); err != nil {
 		t.Fatal(err)
@@ -261,6 +264,7 @@ func TestWithoutTheRightToWait(t *testing.T) {
 
 // Valkey tells two versions, of which the first is Redis's that it is compatible with.
 func TestWhoseWaitAOFIsReliedOn(t *testing.T) {
+	t.Parallel()
 	for info, want := range map[string]bool{
 		"# Server\r\nredis_version:7.0.15\r\n":                                               false,
 		"# Server\r\nredis_version:7.2.4\r\n":                                                false,
@@ -278,6 +282,7 @@ func TestWhoseWaitAOFIsReliedOn(t *testing.T) {
 
 // A server without a reliable WAITAOF confirms nothing unless it syncs before each answer.
 func TestFsyncWithoutWaitAOF(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		config []string
 		good   bool
@@ -316,6 +321,7 @@ func TestFsyncWithoutWaitAOF(t *testing.T) {
 }
 
 func TestWhatWaitAnswers(t *testing.T) {
+	t.Parallel()
 	replicas, fsync := &confirmer{Confirm: Confirm{Durability: notice.Durability{Replicas: 2}}}, &confirmer{Confirm: Confirm{Durability: notice.Durability{Fsync: true}}}
 	for _, c := range []struct {
 		c    *confirmer

@@ -9,6 +9,7 @@ import (
 // The next due time was the head of the shadow, where the lease of a running
 // attempt stands as well.
 func TestNextDueIsNoLease(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	count := func() Counts {
 		t.Helper()

@@ -35,6 +35,7 @@ func FuzzReadCursor(f *testing.F) {
 
 // Of instances that begin together each has the key that one of them made.
 func TestTheKeyIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	var mu sync.Mutex
 	var wg sync.WaitGroup

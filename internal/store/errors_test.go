@@ -19,6 +19,7 @@ import (
 )
 
 func TestErrorsAreSorted(t *testing.T) {
+	t.Parallel()
 	// Words that Redis 6.2 and 7.0 gave.
 	for text, want := range map[string]error{
 		"OOM command not allowed when used memory > 'maxmemory'.":                                                ErrFull,
@@ -72,6 +73,7 @@ func expectKind(t *testing.T, name string, err, want error) {
 // A running server's own words, from each way in: the connection's log-in, a
 // command, a script, a pipeline.
 func TestAWrongPasswordAndAMissingRightAreNotUnreachable(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	ctx := t.Context()
 	for _, rule := range [][]any{

@@ -292,6 +292,7 @@ func TestBeatAfterARestart(t *testing.T) {
 }
 
 func TestTheFleetsKeysShareASlot(t *testing.T) {
+	t.Parallel()
 	s := keys.Space{Namespace: "n"}
 	for _, k := range []string{s.FleetSigns(), s.FleetAbout(), s.FleetEnded(), s.FleetChannel(), s.InstanceChannel("x")} {
 		if !strings.HasPrefix(k, "n:{fleet}:") {
@@ -322,6 +323,7 @@ func BenchmarkBeat(b *testing.B) {
 
 // Whoever hears events hears right before those of a group whom they are for.
 func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
 	s := on(t, srv.URL(), srv.Namespace())
 	ctx, c := t.Context(), srv.Client()

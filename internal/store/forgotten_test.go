@@ -63,6 +63,7 @@ func writes(t *testing.T, srv *redistest.Server, match string) (forget func()) {
 // A batch whose leaving Redis has forgotten arrives nowhere, and another one is not taken
 // for it.
 func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
+	t.Parallel()
 	const first, second = "app1:a:b:1", "app1:a:b:2"
 	s, srv := open(t)
 	for _, k := range []string{first, second} {
@@ -107,6 +108,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 // What Redis has forgotten to have left a former shard is found there, though all had
 // been seen to be empty.
 func TestWhatIsBackInAFormerShardIsFound(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	for name, call := range map[string]func(t *testing.T, s *Store, was Reply){
 		"find": func(t *testing.T, s *Store, was Reply) {
@@ -173,6 +175,7 @@ func TestWhatIsBackInAFormerShardIsFound(t *testing.T) {
 // knows of them; if others have been announced since, who knows of the first ones does
 // nothing more.
 func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	s, srv := open(t)
 	asleep := New(s.o)
@@ -205,6 +208,7 @@ func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 // What a node of a cluster has forgotten to have left it lies at two nodes; what is at the
 // node where it went holds, and it is not delivered from there again.
 func TestWhatANodeForgotToHaveLeftIsOnce(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	s, srv := open(t)
 	was := s.put(t, Request{Key: key, Content: body("1")})

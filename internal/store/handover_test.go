@@ -46,6 +46,7 @@ func cutLast(key string) (before, sep, after string) {
 }
 
 func TestWhatEndsIsHandedOver(t *testing.T) {
+	t.Parallel()
 	for _, retention := range []time.Duration{time.Hour, 0} {
 		t.Run("retention "+retention.String(), func(t *testing.T) {
 			s, srv := historic(t, 1000)
@@ -121,6 +122,7 @@ func TestWhatEndsIsHandedOver(t *testing.T) {
 }
 
 func TestAReportOfFailureEndsADeliveryAnew(t *testing.T) {
+	t.Parallel()
 	s, _ := historic(t, 1000)
 	const key = "app1:a:b:1"
 	s.put(t, Request{Key: key, Content: body("x")})
@@ -142,6 +144,7 @@ func TestAReportOfFailureEndsADeliveryAnew(t *testing.T) {
 }
 
 func TestAdoptionHandsOverWhatItEnds(t *testing.T) {
+	t.Parallel()
 	s, srv := historic(t, 1000)
 	const replaced, cancelled = "app1:a:b:1", "app1:a:b:2"
 	do := func(key string, op Operation) {
@@ -180,6 +183,7 @@ func TestAdoptionHandsOverWhatItEnds(t *testing.T) {
 }
 
 func TestAProducersScriptHandsOverWhatItReplaces(t *testing.T) {
+	t.Parallel()
 	s, srv := historic(t, 2)
 	const key = "app1:a:b:1"
 	s.put(t, Request{Key: key, Delay: time.Hour, Content: body("0")})
@@ -199,6 +203,7 @@ func TestAProducersScriptHandsOverWhatItReplaces(t *testing.T) {
 }
 
 func TestWithoutHistoryNothingIsHandedOver(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	p := newProducer(t, s)
 	const key = "app1:a:b:1"
@@ -216,6 +221,7 @@ func TestWithoutHistoryNothingIsHandedOver(t *testing.T) {
 // An instance without a history hands over for those that have one, from the
 // moment they are known, and no more when none has been seen for a day.
 func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
+	t.Parallel()
 	plain, srv := open(t)
 	const a, b, c = "app1:a:b:1", "app1:a:b:2", "app1:a:b:3"
 	ended := func(key string) {
@@ -263,6 +269,7 @@ func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
 }
 
 func TestOnlyWhatWasReadIsForgotten(t *testing.T) {
+	t.Parallel()
 	s, srv := historic(t, 1000)
 	add := func(id string) {
 		key := "app1:a:b:" + id
@@ -312,6 +319,7 @@ func TestOnlyWhatWasReadIsForgotten(t *testing.T) {
 }
 
 func TestAHoldLapses(t *testing.T) {
+	t.Parallel()
 	s, srv := historic(t, 10)
 	if h, err := s.Hold(t.Context(), 0, Lease{"a", 20 * time.Millisecond}, Confirmed{}); err != nil || !h.Ours {
 		t.Fatalf("%+v, %v", h, err)
@@ -336,6 +344,7 @@ func TestAHoldLapses(t *testing.T) {
 }
 
 func TestEndingsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "d", "d x app1 - app1:a:b:1 {}", "q 1763740800000000 app1 - app1:a:b:1 {}", "d 0 app1 - app1:a:b:1 {}"} {
 		if e, err := ReadEnded(text); err == nil {
 			t.Errorf("%q is %+v", text, e)
@@ -353,6 +362,7 @@ func TestEndingsThatCannotBeRead(t *testing.T) {
 // Who ends the hand-over may be killed between two shards. The next one goes by what
 // each shard says, whatever it has learned from the last shard it spoke to.
 func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
+	t.Parallel()
 	one, srv := open(t)
 	o := one.o
 	o.Space.Shards = 4

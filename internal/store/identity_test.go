@@ -9,6 +9,7 @@ import (
 )
 
 func TestIdentityIsWrittenOnce(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	c, space := srv.Client(), keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	instance := func() *Store { return New(Options{Client: c, Space: space, Prefixes: []string{prefix}}) }
@@ -58,6 +59,7 @@ func TestIdentityIsWrittenOnce(t *testing.T) {
 }
 
 func TestIdentityHoldsWhileRedisIsUnavailable(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}})
 	if err := s.Learn(t.Context()); err != nil {

@@ -24,6 +24,7 @@ func with(t testing.TB, srv *redistest.Server, shards int, prefixes ...string) *
 }
 
 func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	s := with(t, srv, 2, "b", "a:x")
@@ -68,6 +69,7 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 }
 
 func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
 	if err := with(t, srv, 1, "a").Learn(ctx); err != nil {
@@ -87,6 +89,7 @@ func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 }
 
 func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx, c, ns := t.Context(), srv.Client(), srv.Namespace()
 	discover := func(want, shards int, warning string, wrong bool) {
@@ -114,6 +117,7 @@ func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 // The first start on a cluster spreads the shards over its slots, and says how; later
 // ones take what stands there.
 func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
+	t.Parallel()
 	s, srv, _ := behind(t, "cluster")
 	ctx := t.Context()
 	space, _, err := Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: 6}, true)
@@ -157,6 +161,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 
 // Redis comes back as another one, or somebody else's is put in its place.
 func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	var told []bool
@@ -270,6 +275,7 @@ func TestAReplicaThatTakesOverIsAskedNothing(t *testing.T) {
 }
 
 func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
 	before, after := with(t, srv, 3, "app1"), with(t, srv, 3, "app1", "app1:m")
@@ -303,6 +309,7 @@ func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
 
 // Of routes both sets count.
 func TestPrefixesThatOnlyTheNamespacesSetHasCountToo(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	// Known by a set of the namespace only, as before the shards had copies.
@@ -319,6 +326,7 @@ func TestPrefixesThatOnlyTheNamespacesSetHasCountToo(t *testing.T) {
 // An instance that is started again on a full Redis begins: what is due makes
 // room.
 func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	ctx, c := t.Context(), srv.Client()
 	s := with(t, srv, 1, prefix)

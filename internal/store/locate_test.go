@@ -23,6 +23,7 @@ func (s *Store) copied(t *testing.T, under, key, text string) {
 }
 
 func TestAMoveNeverDropsWhatDiffers(t *testing.T) {
+	t.Parallel()
 	const from, to, key = "app1", "app1:m", "app1:m:t:1"
 	deliver := func(t *testing.T, s *Store, under string) {
 		t.Helper()
@@ -99,6 +100,7 @@ func TestAMoveNeverDropsWhatDiffers(t *testing.T) {
 
 // A notice is moved to and fro while others look for it.
 func TestANoticeIsFoundWhileItIsMoved(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
 	a, b := with(t, srv, 1, "app1"), with(t, srv, 1, "app1", "app1:m")

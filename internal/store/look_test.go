@@ -16,6 +16,7 @@ import (
 // While something due waits for its claim, what comes next must be seen too:
 // otherwise it is found one grace after the first.
 func TestLookSeesBeyondWhatIsDue(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	past := time.Now().Add(30 * time.Second)
 	s.put(t, Request{Key: "app1:a:b:next", Due: past.Add(time.Hour)})
@@ -48,6 +49,7 @@ func TestLookSeesBeyondWhatIsDue(t *testing.T) {
 // A notice that is due before the next to come wakes the reconcilers, whatever
 // else is overdue.
 func TestAnOverdueHeadDoesNotKeepTheWake(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	s.put(t, Request{Key: "app1:a:b:overdue"})
 	s.put(t, Request{Key: "app1:a:b:far", Delay: time.Hour})
@@ -69,6 +71,7 @@ func TestAnOverdueHeadDoesNotKeepTheWake(t *testing.T) {
 
 // A look may have been made that saw the next to come and all within reach.
 func TestWhatComesWithinALooksReachSendsAWake(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	ctx := t.Context()
 	s.put(t, Request{Key: "app1:a:b:moved", Delay: time.Hour})
@@ -126,6 +129,7 @@ func (s *Store) shadow(t *testing.T, prefix string, n int, from time.Time) {
 // One call looks at several partitions, each with its own bounds, and one that cannot
 // be read is no reason for the others to wait.
 func TestLookAtSeveralPartitions(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	soon := time.Now().Add(time.Hour)
 	s.shadow(t, "app1", 40, soon)
@@ -159,6 +163,7 @@ func TestLookAtSeveralPartitions(t *testing.T) {
 
 // Together they show no more than a bound, and each a few nevertheless.
 func TestLooksAreBoundedTogether(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	var list []Look
 	for _, prefix := range []string{"app1", "app2", "app3"} {

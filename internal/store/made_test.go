@@ -18,6 +18,7 @@ func forgetful(t *testing.T) (*Store, *redistest.Server) {
 }
 
 func TestNoTwoNoticesOfAKeyShareTheirWebhookID(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	s, srv := forgetful(t)
 	p := newProducer(t, s)
@@ -53,6 +54,7 @@ func TestNoTwoNoticesOfAKeyShareTheirWebhookID(t *testing.T) {
 }
 
 func TestTheReplyToAReplaceNamesTheWebhookIDOfItsRecord(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	s, _ := open(t)
 	for range 50 {
@@ -67,6 +69,7 @@ func TestTheReplyToAReplaceNamesTheWebhookIDOfItsRecord(t *testing.T) {
 // What was written with made in ms keeps its webhook-id, its time of creation
 // and its claims.
 func TestARecordFromBeforeKeepsItsWebhookID(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	s, srv := open(t)
 	s.put(t, Request{Key: key, Content: body(`{"a":1}`)})
@@ -93,6 +96,7 @@ func TestARecordFromBeforeKeepsItsWebhookID(t *testing.T) {
 }
 
 func TestADelayIsNeverShort(t *testing.T) {
+	t.Parallel()
 	const key = "app1:a:b:1"
 	s, srv := forgetful(t)
 	p := newProducer(t, s)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestForecastCountsBySpan(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	from := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	due := func(n int, at time.Time) {
@@ -36,6 +37,7 @@ func TestForecastCountsBySpan(t *testing.T) {
 }
 
 func TestMinutesAreReadOnFromTheLastOne(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	for _, text := range []string{"one", "two"} {
 		if err := s.AddMinute(t.Context(), text, time.Hour); err != nil {
@@ -56,6 +58,7 @@ func TestMinutesAreReadOnFromTheLastOne(t *testing.T) {
 }
 
 func TestAmendManyChangesWhatItFindsAndTellsHowMuch(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	var list []Amended
 	for i := range 3 {
@@ -88,6 +91,7 @@ func TestAmendManyChangesWhatItFindsAndTellsHowMuch(t *testing.T) {
 // What does not fit took as long to read as what does, and was not counted: a
 // thousand records of 256 KiB in one call.
 func TestAPageReadsABoundedNumberOfBytes(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	const size, n = 256 << 10, 40
 	for i := range n {

@@ -33,6 +33,7 @@ func spread(t *testing.T, s *Store, n int) (per [3]int) {
 // What reads all shards answers with what the others have, and says of whom it is
 // without; a bulk redrive leaves what is there.
 func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
+	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1")
 	if err := s.Learn(ctx); err != nil {
@@ -130,6 +131,7 @@ func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 // A listing that stands amid a shard when its node goes passes over the rest of it and
 // says so; where nothing answers at all, it is an error and no empty page.
 func TestACursorIntoAShardThatIsAway(t *testing.T) {
+	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1")
 	if err := s.Learn(ctx); err != nil {
@@ -166,6 +168,7 @@ func TestACursorIntoAShardThatIsAway(t *testing.T) {
 // Cursors go on to be sealed while the node of the service's own key is away: who has
 // read the key knows it.
 func TestTheKeyIsKnownWhileItsNodeIsAway(t *testing.T) {
+	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1")
 	lose(s.space.Key())
@@ -192,6 +195,7 @@ func TestTheKeyIsKnownWhileItsNodeIsAway(t *testing.T) {
 
 // Outside a cluster what is not answered is an error, as ever.
 func TestOneRedisIsNeverMissing(t *testing.T) {
+	t.Parallel()
 	s := New(Options{})
 	boom := fmt.Errorf("x: %w", ErrUnavailable)
 	r := s.newRound()
@@ -206,6 +210,7 @@ func TestOneRedisIsNeverMissing(t *testing.T) {
 // Tags that are neither numbers nor those of a first start, as after a reshard, are found
 // without the node of notifier:meta too.
 func TestTagsOfAnyKindAreFoundWithoutMeta(t *testing.T) {
+	t.Parallel()
 	c, lose, _ := lacking(t)
 	ctx := t.Context()
 	space := keys.Space{Namespace: "notifier", Shards: 3, Tags: []string{"left", "mid-dle", "right"}}

@@ -52,6 +52,7 @@ func inCluster(c *redis.ClusterClient, shards int, prefixes ...string) *Store {
 // The copies in the shards say which routes are paused while the set cannot be read,
 // and are made right when it can.
 func TestPausesAreReadFromCopies(t *testing.T) {
+	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1", "app2")
 	if err := s.Learn(ctx); err != nil {
@@ -102,6 +103,7 @@ func TestPausesAreReadFromCopies(t *testing.T) {
 // An instance begins without the node of notifier:meta, and without those of some
 // shards, and serves what it can reach.
 func TestBeginsWithWhatAnswers(t *testing.T) {
+	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, first := t.Context(), inCluster(c, 3, "app1")
 	if err := first.Learn(ctx); err != nil {

@@ -41,6 +41,7 @@ func (b between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // between any two of them. What is seen is one state of it: a payload that is gone is no
 // empty one, and no payload has another's length or expiry.
 func TestATimerThatGoesWhileItIsLookedAt(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx, others := t.Context(), srv.Client()
 	c := redis.NewClient(others.Options())

@@ -11,6 +11,7 @@ import (
 // The score tells the next claim, whichever instance makes it, what a postponed notice waited
 // for, and writes nothing into the record: with a timer, and without one, which is due at once.
 func TestPostponementTellsItsCause(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	for i, held := range notice.Helds {
 		for _, after := range []time.Duration{0, time.Millisecond, time.Hour} {
@@ -55,6 +56,7 @@ func (s *Store) due(t *testing.T, at time.Time) {
 // postponement wrote, and its timer is deleted. No other notice is claimed early: no retry,
 // whatever score is given, and none that was postponed again, rescheduled or cancelled since.
 func TestPostponedNoticeIsClaimedEarlyByItsScoreOnly(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	c := srv.Client()
 	early := func(key, score string) Claimed {

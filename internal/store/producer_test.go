@@ -91,6 +91,7 @@ func dump(t *testing.T, c *redis.Client, namespace string) map[string]string {
 // Whatever a producer schedules with the script in deploy/, Redis holds what a
 // call of the API would have written.
 func TestTheProducersScriptWritesWhatTheStoreWrites(t *testing.T) {
+	t.Parallel()
 	mine, theirs := redistest.Shared(t), redistest.Shared(t)
 	a, b := on(t, mine.URL(), mine.Namespace()), on(t, theirs.URL(), theirs.Namespace())
 	p := newProducer(t, b)
@@ -157,6 +158,7 @@ func compare(t *testing.T, a, b map[string]string) {
 }
 
 func TestTheProducersScriptOnADuplicate(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	p := newProducer(t, s)
 	ctx, c := t.Context(), srv.Client()
@@ -205,6 +207,7 @@ func TestTheProducersScriptOnADuplicate(t *testing.T) {
 }
 
 func TestTheProducersScriptTellsTheServiceAndRunsInATransaction(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	p := newProducer(t, s)
 	ctx, c := t.Context(), srv.Client()
@@ -234,6 +237,7 @@ func TestTheProducersScriptTellsTheServiceAndRunsInATransaction(t *testing.T) {
 }
 
 func TestTheProducersScriptRefuses(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	p := newProducer(t, s)
 	ctx, c := t.Context(), srv.Client()

@@ -16,6 +16,7 @@ import (
 
 // The answer to a push is lost: made again it does nothing, here and after the claim.
 func TestAPushIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		push notice.Push
@@ -76,6 +77,7 @@ func TestAPushIsMadeOnce(t *testing.T) {
 // A push that no node of the cluster can take is none that is refused: there is no
 // connection, the node is away, or it takes no writes.
 func TestPushToAnUnavailableNodeIsUnanswered(t *testing.T) {
+	t.Parallel()
 	s, srv, _ := behind(t, "cluster")
 	ctx := t.Context()
 	p := &notice.Push{Key: "todo", Entry: []string{"x"}, Mark: "m:1:0"}
@@ -115,6 +117,7 @@ func TestPushToAnUnavailableNodeIsUnanswered(t *testing.T) {
 
 // What is refused leaves no marker: the push can be made once its target is right.
 func TestAPushThatIsRefused(t *testing.T) {
+	t.Parallel()
 	s, srv, _ := behind(t, "cluster")
 	ctx := t.Context()
 	if err := srv.Client().Set(ctx, "todo", "x", 0).Err(); err != nil {

@@ -14,6 +14,7 @@ import (
 // One batch holds an entry that is refused and others that have nothing to do
 // with it: each must end as it would alone.
 func TestARefusedEntryHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	ctx := t.Context()
 	if err := srv.Client().Set(ctx, "wrong", "x", 0).Err(); err != nil {
@@ -48,6 +49,7 @@ func TestARefusedEntryHarmsNoOther(t *testing.T) {
 // A user who may not touch the timers of a prefix loses them and nothing else: no
 // script stops between two of its writes, and the sweep finds each notice at its time.
 func TestRefusedTimerLeavesNoPartialWrite(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	ctx, c := t.Context(), srv.Client()
 	if err := c.ACLSetUser(ctx, "svc", "on", ">password", "~"+srv.Namespace()+":*", "&*", "+@all").Err(); err != nil {

@@ -29,6 +29,7 @@ func (s *Store) handFor(t *testing.T, key string, wait time.Duration) Found {
 // A report that was read just before its notice was replaced must not settle the
 // new one, though that awaits the report on an attempt of the same number.
 func TestAReportSettlesNoOtherMaking(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	const k = "app1:a:b:1"
 	s.put(t, Request{Key: k, Content: body("1")})
@@ -49,6 +50,7 @@ func TestAReportSettlesNoOtherMaking(t *testing.T) {
 // The time for a report ends in an outage. Until the notice is claimed for that, the report
 // settles it, and afterwards it does not.
 func TestReportAfterItsTimeSettlesTheNotice(t *testing.T) {
+	t.Parallel()
 	for _, swept := range []bool{false, true} {
 		s, _ := open(t)
 		const k = "app1:a:b:1"
@@ -80,6 +82,7 @@ func TestReportAfterItsTimeSettlesTheNotice(t *testing.T) {
 
 // Reopen wrote what an earlier read had found, whatever had come between.
 func TestReopenWritesNothingOverAChange(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	const k = "app1:a:b:1"
 	deliver := func(text string) Found {

@@ -14,6 +14,7 @@ import (
 // A dead letter is put back as it was, once, and history hears nothing of it
 // before it ends again.
 func TestDeadLettersArePutBack(t *testing.T) {
+	t.Parallel()
 	s, srv := historic(t, 1000)
 	const key = "app1:a:b:1"
 	die := func() Found {
@@ -100,6 +101,7 @@ func TestDeadLettersArePutBack(t *testing.T) {
 
 // What lies under the prefix of another configuration is found, and stays there.
 func TestADeadLetterIsNotPutBackBesideItself(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	const key = "app1:a:b:1"
 	s.put(t, Request{Key: key, Content: body("x")})
@@ -122,6 +124,7 @@ func TestADeadLetterIsNotPutBackBesideItself(t *testing.T) {
 // What was pending goes on where it was: at its due time, with its attempts and its
 // webhook-id. What has become of it since stays.
 func TestWhatWasPendingIsPutBack(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	const key, late = "app1:a:b:1", "app1:a:b:2"
 	var letters []Letter

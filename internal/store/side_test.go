@@ -4,6 +4,7 @@ import "testing"
 
 // A mover gives a side a new epoch when it begins. That is no news for the instances.
 func TestSideIsReportedWhenItChanges(t *testing.T) {
+	t.Parallel()
 	s, _ := open(t)
 	var heard []SideState
 	s.o.OnSide = func(side Side) { heard = append(heard, side.State) }

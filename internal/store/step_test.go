@@ -9,6 +9,7 @@ import (
 )
 
 func TestAStepIsNeverShort(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	for i := range 50 {
 		key := fmt.Sprintf("app1:m:t:%d", i)

@@ -11,6 +11,7 @@ import (
 // A notice that was written into a former shard after that was found empty is seen by
 // Stranded, whichever of the former ones it lies in.
 func TestStranded(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	ks := []string{"app1:a:b:0", "app1:a:b:1", "app1:a:b:2"}
 	check := func(when string, want ...bool) {

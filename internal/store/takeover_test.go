@@ -12,6 +12,7 @@ import (
 // pending notices and other instances' claims, each counted as one more lapse; and what
 // the old holder settles later is refused.
 func TestTakeOverClaimsWhatTheDeadOneHeld(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	ctx := t.Context()
 	var reqs []Request
@@ -87,6 +88,7 @@ func TestTakeOverClaimsWhatTheDeadOneHeld(t *testing.T) {
 // TestTakeOverPassesManyClaimsOfOneScore: more claims than one call looks at stand at one
 // millisecond, and the dead one's are the last of them.
 func TestTakeOverPassesManyClaimsOfOneScore(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	ctx := t.Context()
 	at := float64(srv.Client().Time(ctx).Val().Add(5*time.Second).UnixMilli()) + 1.0/1024

@@ -119,6 +119,7 @@ func startSentinel(t *testing.T, a *authority, master int) (addr string) {
 }
 
 func TestTLSWithCertificatesOfBothSides(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	port := freePort(t)
 	redistest.Start(t, redistest.WithConfig(a.settings(port)...))

@@ -66,6 +66,7 @@ func allCreated(t *testing.T, batches []Batch, got []Batched) {
 
 // What goes to shards of one node takes one round trip, and each has its own answer.
 func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
+	t.Parallel()
 	s, srv := open(t)
 	s.space.Shards = 64
 	var count trips
@@ -171,6 +172,7 @@ func moveSlot(t *testing.T, slot int, from, to *redistest.Server) {
 
 // Of what goes together, that which has moved follows its slot.
 func TestWhatGoesTogetherFollowsASlotThatMoves(t *testing.T) {
+	t.Parallel()
 	const slot = 13907 // CLUSTER KEYSLOT 0
 	a, b := twoNodes(t, slot)
 	for _, n := range []*redistest.Server{a, b} {

@@ -43,6 +43,7 @@ func (s *Store) trimAll(t *testing.T) (n int) {
 // RETAIN=100000 ended after 100 s at 1,000/s that repeating a schedule call was safe: the same call got a new notice, which was
 // delivered under another id.
 func TestTombstoneAnswersARepeatedSchedule(t *testing.T) {
+	t.Parallel()
 	s, _ := burying(t)
 	r := Request{Key: "app1:a:b:1", Content: body("1")}
 	r.URL, r.Headers, r.Ladder = "https://merchant.example/", []notice.Header{{Name: "a", Value: "b"}}, notice.Ladder{time.Second}
@@ -84,6 +85,7 @@ func TestTombstoneAnswersARepeatedSchedule(t *testing.T) {
 
 // Each field that a repeated call is compared by counts, and nothing else does.
 func TestTombstoneComparesContentAsTheRecordDoes(t *testing.T) {
+	t.Parallel()
 	base := notice.Content{Body: []byte(`{"a":1}`), Traceparent: "one"}
 	grave := (&notice.Notice{Content: base}).Tombstone()
 	for name, change := range map[string]func(c *notice.Content){
@@ -106,6 +108,7 @@ func TestTombstoneComparesContentAsTheRecordDoes(t *testing.T) {
 
 // What is put back or sent again passes, whatever the tombstone says.
 func TestTombstoneLetsRestoresReplaysAndAdoptionsPass(t *testing.T) {
+	t.Parallel()
 	s, srv := burying(t)
 	for i, pass := range map[string]func(n notice.Notice) error{
 		"restore": func(n notice.Notice) error {
@@ -145,6 +148,7 @@ func TestTombstoneLetsRestoresReplaysAndAdoptionsPass(t *testing.T) {
 
 // deploy/schedule.lua looks for tombstones as the API does.
 func TestTheProducersScriptFindsTombstones(t *testing.T) {
+	t.Parallel()
 	s, srv := burying(t)
 	p := newProducer(t, s)
 	for i := range 20 {
@@ -172,6 +176,7 @@ func TestTheProducersScriptFindsTombstones(t *testing.T) {
 // Buckets are dropped when the window has passed them, and the oldest when they take too
 // many bytes; how far back repeats are recognised is known of each route.
 func TestBucketsAreDropped(t *testing.T) {
+	t.Parallel()
 	s, srv := burying(t)
 	window := func() time.Duration {
 		c, _, err := s.Counts(t.Context(), []string{prefix})
@@ -244,6 +249,7 @@ func TestBucketsAreDropped(t *testing.T) {
 
 // Without a window, or after it, RETAIN forgets at once, and says so.
 func TestNoTombstoneAfterTheWindow(t *testing.T) {
+	t.Parallel()
 	s, srv := burying(t)
 	s.o.Retention = 24 * time.Hour
 	for i, window := range []time.Duration{0, time.Minute} {
@@ -264,6 +270,7 @@ func TestNoTombstoneAfterTheWindow(t *testing.T) {
 
 // A batch of large records is cut by its bytes, and trimming goes on with the rest.
 func TestTrimGoesOnAfterLargeRecords(t *testing.T) {
+	t.Parallel()
 	s, _ := burying(t)
 	large := notice.Content{Body: []byte(strings.Repeat("x", 200<<10))}
 	for i := range 12 {
@@ -276,6 +283,7 @@ func TestTrimGoesOnAfterLargeRecords(t *testing.T) {
 
 // What has changed between the two scripts of a trim stays.
 func TestBuryLeavesWhatIsAnotherNotice(t *testing.T) {
+	t.Parallel()
 	s, _ := burying(t)
 	r := Request{Key: "app1:a:b:1", Content: body("1")}
 	old := s.deliver(t, r)
@@ -295,6 +303,7 @@ func TestBuryLeavesWhatIsAnotherNotice(t *testing.T) {
 }
 
 func TestUnbury(t *testing.T) {
+	t.Parallel()
 	s, _ := burying(t)
 	for i := range 3 {
 		s.deliver(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i)})
@@ -310,6 +319,7 @@ func TestUnbury(t *testing.T) {
 
 // A reshard and a migration find a tombstone's shard without its key.
 func TestDigestTellsTheShard(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, 7} {
 		space := keys.Space{Namespace: "notifier", Shards: n}
 		for i := range 100 {
