@@ -310,6 +310,10 @@ func (s Space) Moving(shard int) string { return s.Base(shard) + "moving" }
 // each with its score in the shadow as it left: see package move.
 func (s Space) Elsewhere(shard int) string { return s.Base(shard) + "elsewhere" }
 
+// Crossed is the set of notices of a shard that a migration has moved to the other side,
+// within the last hour.
+func (s Space) Crossed(shard int) string { return s.Base(shard) + "crossed" }
+
 // Resharding is held by whoever runs a reshard or a migration.
 func (s Space) Resharding() string { return s.Namespace + ":resharding" }
 

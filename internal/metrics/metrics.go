@@ -31,7 +31,7 @@ var operations = []string{
 	"schedule", "arm", "find", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury", "tombsin", "tombsend", "tombstones", "rehome", "counts", "kept",
 	"announce", "hold", "side", "home", "elsewhere", "marks", "drop", "resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room",
 	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "publish", "info", "key",
-	"locate", "mark", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
+	"locate", "mark", "cross", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
 	"identity", "client", "ship", "shed", "endings", "backlog", "history", "forget", "replay",
 	"audit", "auditclients", "auditmerge", "session", "beginsession", "endlink", "link",
 }

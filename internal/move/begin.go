@@ -146,6 +146,9 @@ func (m *migrator) comeBack(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := m.uncross(ctx, 1); err != nil {
+		return err
+	}
 	if m.sides[1].State != store.SideOpened && m.sides[1].ID != m.id {
 		if err := m.set(ctx, 1, store.SideOpened); err != nil {
 			return err
@@ -223,9 +226,24 @@ func (m *migrator) finishBack(ctx context.Context) error {
 // forget removes all marks of a side.
 func (m *migrator) forget(ctx context.Context, side int) error {
 	s := m.stores()[side]
+	if err := m.uncross(ctx, side); err != nil {
+		return err
+	}
 	return eachElsewhere(ctx, s, func(place int, was map[string]string) error {
 		return m.step("forget", func() error { return s.Unmark(ctx, m.sides[side], place, slices.Collect(maps.Keys(was))) })
 	})
+}
+
+// uncross has a side forget which notices have crossed to the other one, before it takes calls
+// or notices again.
+func (m *migrator) uncross(ctx context.Context, side int) error {
+	s := m.stores()[side]
+	for place := range s.Space().Places() {
+		if err := s.Uncross(ctx, place); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // announce marks, on the other side, the notices that a side has.

@@ -98,6 +98,9 @@ func (m *migrator) look(ctx context.Context, place int, was map[string]string) e
 					m.done.Missing = append(m.done.Missing, k)
 				}
 			}
+			if err := m.from.Cross(ctx, place, found); err != nil {
+				return err
+			}
 			if err := m.step("compared", func() error { return m.from.Unmark(ctx, m.sides[0], place, found) }); err != nil {
 				return err
 			}

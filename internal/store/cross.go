@@ -222,6 +222,33 @@ func (s *Store) Unmark(ctx context.Context, at Side, shard int, ks []string) err
 	return s.mark(ctx, at, shard, "-", ks)
 }
 
+// crossedFor is how long a side knows which notices have moved away from it. An instance that
+// stood still may receive the expired event of a timer that late.
+const crossedFor = time.Hour
+
+// Cross notes that notices of a shard have moved to the other side. An expired event that
+// arrives afterwards is of a timer of theirs, not of one that was never adopted: see Unknown.
+func (s *Store) Cross(ctx context.Context, shard int, ks []string) error {
+	if len(ks) == 0 {
+		return nil
+	}
+	name, members := s.space.Crossed(shard), make([]any, len(ks))
+	for i := range ks {
+		members[i] = ks[i]
+	}
+	_, err := s.c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.SAdd(ctx, name, members...)
+		pipe.PExpire(ctx, name, crossedFor)
+		return nil
+	})
+	return s.wrapped("cross", err)
+}
+
+// Uncross forgets that, when the side is to take calls again.
+func (s *Store) Uncross(ctx context.Context, shard int) error {
+	return s.wrapped("cross", s.c.Unlink(ctx, s.space.Crossed(shard)).Err())
+}
+
 func (s *Store) mark(ctx context.Context, at Side, shard int, op string, ks []string) error {
 	if len(ks) == 0 {
 		return nil

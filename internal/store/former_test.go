@@ -77,7 +77,6 @@ func (s *Store) lies(t *testing.T, srv *redistest.Server, key string) (places []
 // A notice is found, changed, repeated and replaced where it lies, before it has been
 // moved, while it is on its way, and after it has arrived: there is never a second one.
 func TestANoticeIsOneOnEitherSide(t *testing.T) {
-	t.Parallel()
 	const key = "app1:a:b:1"
 	type step func(t *testing.T, s *Store)
 	out := func(t *testing.T, s *Store) {
@@ -147,7 +146,6 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 // An instance that slept through the change neither puts anything into a shard that is
 // no more nor takes it for one; what it claimed there before counts.
 func TestWhoSleptThroughAReshard(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	asleep := New(s.o)
 	const held, fresh = "app1:a:b:held", "app1:a:b:fresh"
@@ -188,7 +186,6 @@ func TestWhoSleptThroughAReshard(t *testing.T) {
 
 // What comes late from before a reshard undoes nothing of it, nor puts a batch in twice.
 func TestWhatComesLateIsPassedOver(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	c := srv.Client()
 	const key = "app1:a:b:1"
@@ -237,7 +234,6 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 // A second reshard before the first is done: what still lies in the oldest shards is
 // found, and goes to the newest.
 func TestTwoReshards(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	var ks []string
 	for i := range 40 {
@@ -287,7 +283,6 @@ func TestTwoReshards(t *testing.T) {
 // Dead letters, settled notices and lapsed claims: the first two go along with their
 // times; a claim that has lapsed stays until it is claimed anew, for its settle counts.
 func TestEachStateGoesAlong(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	ks := map[notice.State]string{notice.Dead: "app1:a:b:dead", notice.Delivered: "app1:a:b:delivered", notice.Cancelled: "app1:a:b:cancelled", notice.Scheduled: "app1:a:b:scheduled"}
 	for state, k := range ks {
@@ -340,7 +335,6 @@ func TestEachStateGoesAlong(t *testing.T) {
 // What is in the way where a notice arrives was written there by whoever knows nothing
 // of reshards: nothing is lost of it.
 func TestWhatIsInTheWay(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	asleep := New(s.o)
 	if err := asleep.Learn(t.Context()); err != nil {
@@ -389,7 +383,6 @@ func TestWhatIsInTheWay(t *testing.T) {
 
 // A page's cursor from before a reshard goes on nowhere.
 func TestCursorsOfBeforeAReshardAreRefused(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	for i := range 5 {
 		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour, Content: body("1")})
@@ -425,7 +418,6 @@ func TestCursorsOfBeforeAReshardAreRefused(t *testing.T) {
 // The version before knows the layout by a digest that has not changed where nothing was
 // resharded, and is refused where something was.
 func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
@@ -454,7 +446,6 @@ func redisZ(score float64, member string) redis.Z { return redis.Z{Score: score,
 // A producer's own script is told which shard a key belongs to, and is refused until
 // nothing lies elsewhere any more.
 func TestProducersFindTheShard(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	c := srv.Client()
 	p := newProducer(t, s)
@@ -501,7 +492,6 @@ func TestProducersFindTheShard(t *testing.T) {
 // A replay's item that comes once more, or too late, takes nothing away: neither of
 // a shard that is none any more nor of what an item before has left where it was.
 func TestAReplayThatComesLateTakesNothingAway(t *testing.T) {
-	t.Parallel()
 	s, _ := historic(t, 1000)
 	const sent, waits = "app1:a:b:sent", "app1:a:b:waits"
 	item := func(key string) ReplayItem {
@@ -543,7 +533,6 @@ func TestAReplayThatComesLateTakesNothingAway(t *testing.T) {
 // While former shards hold something, dead letters and what was pending are put back,
 // and replays go out, as after it: nothing lies in two places.
 func TestPuttingBackAmidAReshard(t *testing.T) {
-	t.Parallel()
 	s, srv := historic(t, 1000)
 	const dead, purged, pending = "app1:a:b:dead", "app1:a:b:purged", "app1:a:b:pending"
 	var letters []Letter
@@ -589,7 +578,6 @@ func TestPuttingBackAmidAReshard(t *testing.T) {
 // A dead letter that has come under a key since is not taken away by a replay of what had
 // ended under that key before.
 func TestAReplayLeavesAnothersDeadLetter(t *testing.T) {
-	t.Parallel()
 	s, _ := historic(t, 1000)
 	const key = "app1:a:b:1"
 	s.put(t, Request{Key: key, Content: body("1")})

@@ -85,7 +85,6 @@ func (s *Store) end(t *testing.T, x Settlement) Settled {
 func body(s string) notice.Content { return notice.Content{Body: []byte(s)} }
 
 func TestDuplicates(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	first := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour, Content: body(`{"a":1}`)})
 	if !first.Created || first.Due.Sub(first.Made.Time()).Truncate(time.Millisecond) != time.Hour {
@@ -114,7 +113,6 @@ func TestDuplicates(t *testing.T) {
 }
 
 func TestTimersAreSetSoThatTheyNeverFireEarly(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	r := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
 	at, err := srv.Client().PExpireTime(t.Context(), "app1:a:b:1").Result()
@@ -128,7 +126,6 @@ func TestTimersAreSetSoThatTheyNeverFireEarly(t *testing.T) {
 }
 
 func TestOneClaimWins(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	s.put(t, Request{Key: "app1:a:b:1"})
 	s.put(t, Request{Key: "app1:a:b:far", Delay: time.Hour})
@@ -153,7 +150,6 @@ func TestOneClaimWins(t *testing.T) {
 }
 
 func TestSettlements(t *testing.T) {
-	t.Parallel()
 	for ending, want := range map[Ending]notice.State{EndDelivered: notice.Delivered, EndDead: notice.Dead, EndRetry: notice.Scheduled,
 		EndDeferred: notice.Scheduled, EndPostponed: notice.Scheduled, EndHanded: notice.Claimed} {
 		t.Run(string(ending), func(t *testing.T) {
@@ -197,7 +193,6 @@ func TestSettlements(t *testing.T) {
 }
 
 func TestDeferringLeavesTheRecord(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	s.put(t, Request{Key: "app1:a:b:1", Content: notice.Content{URL: "http://m/", Body: []byte("x")}})
 	c := s.take(t, "app1:a:b:1", "t1")
@@ -211,7 +206,6 @@ func TestDeferringLeavesTheRecord(t *testing.T) {
 // What was not begun keeps its due time, so that it is as late as it was; it is
 // claimed again when its deferral is over, and no earlier.
 func TestWhatIsGivenBackKeepsItsDueTime(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	for key, whole := range map[string]bool{"app1:a:b:1": false, "app1:a:b:2": true} {
 		s.put(t, Request{Key: key, Content: notice.Content{URL: "http://m/"}})
@@ -232,7 +226,6 @@ func TestWhatIsGivenBackKeepsItsDueTime(t *testing.T) {
 }
 
 func TestASettleAfterTheClaimIsGone(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	s.put(t, Request{Key: "app1:a:b:1"})
 	c := s.take(t, "app1:a:b:1", "t1")
@@ -256,7 +249,6 @@ func TestASettleAfterTheClaimIsGone(t *testing.T) {
 }
 
 func TestALapsedClaimIsCountedAndSweptAtOnce(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	s.put(t, Request{Key: "app1:a:b:1"})
 	for want := range 3 {
@@ -277,7 +269,6 @@ func TestALapsedClaimIsCountedAndSweptAtOnce(t *testing.T) {
 }
 
 func TestSweepHeedsTheGraceAndItsBound(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	var reqs []Request
 	for i := range 20 {
@@ -307,7 +298,6 @@ func TestSweepHeedsTheGraceAndItsBound(t *testing.T) {
 }
 
 func TestAmendments(t *testing.T) {
-	t.Parallel()
 	type row struct {
 		op    Amendment
 		state notice.State
@@ -369,7 +359,6 @@ func TestAmendments(t *testing.T) {
 }
 
 func TestListPagesOverEqualScores(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	due := time.Now().Add(time.Hour)
 	want := map[string]bool{}
@@ -417,7 +406,6 @@ func TestListPagesOverEqualScores(t *testing.T) {
 }
 
 func TestRedriveAll(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	for i := range 10 {
 		k := fmt.Sprintf("app1:a:b:%d", i)
@@ -445,7 +433,6 @@ func TestRedriveAll(t *testing.T) {
 }
 
 func TestTrim(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	s.o.Retain = 3
 	for i := range 10 {
@@ -472,7 +459,6 @@ func TestTrim(t *testing.T) {
 // Several prefixes are trimmed at once, up to a bound in all, and one that cannot be
 // read is no reason for the others to grow.
 func TestTrimSeveral(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	s.o.Retain = 3
 	settled := func(prefix string) string { return s.space.Settled(keys.Partition{Prefix: prefix}) }
@@ -500,7 +486,6 @@ func TestTrimSeveral(t *testing.T) {
 }
 
 func TestRehome(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	for i := range 3 {
 		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Content: body("1")})
@@ -521,7 +506,6 @@ func TestRehome(t *testing.T) {
 }
 
 func TestARestartedRedisHasNoScripts(t *testing.T) {
-	t.Parallel()
 	srv := redistest.Start(t)
 	s := on(t, srv.URL(), "notifier")
 	s.put(t, Request{Key: "app1:a:b:1"})
@@ -536,7 +520,6 @@ func TestARestartedRedisHasNoScripts(t *testing.T) {
 }
 
 func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
-	t.Parallel()
 	srv := redistest.Start(t)
 	s := on(t, srv.URL(), "notifier")
 	s.put(t, Request{Key: "app1:a:b:1"})
@@ -550,7 +533,6 @@ func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
 }
 
 func TestOpenDoesNotRepeatPasswords(t *testing.T) {
-	t.Parallel()
 	for _, c := range [][2]string{{"standalone", "redis://u:hunter2@h:x/0"}, {"sentinel", "redis://u:hunter2@h:1/0"}, {"cluster", "http://u:hunter2@h"},
 		{"moon", "redis://u:hunter2@h/0"}} {
 		if _, err := Open(Address{Mode: c[0], URL: c[1]}); err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -561,7 +543,6 @@ func TestOpenDoesNotRepeatPasswords(t *testing.T) {
 
 // Looks for fewer than a call has won find, one after another, all of it.
 func TestLooksForAFewFindAll(t *testing.T) {
-	t.Parallel()
 	s, srv := open(t)
 	ctx := t.Context()
 	for i := range 30 {
@@ -590,7 +571,6 @@ func TestLooksForAFewFindAll(t *testing.T) {
 }
 
 func TestRecoverFindsWhatALostReplyHasClaimed(t *testing.T) {
-	t.Parallel()
 	s, _ := open(t)
 	for i := range 40 {
 		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%02d", i)})

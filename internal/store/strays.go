@@ -79,11 +79,12 @@ func (s *Store) Evicts(ctx context.Context) (bool, error) {
 	return limited && policy != "noeviction", nil
 }
 
-// Unknown returns those of the keys of one partition that have no record,
-// and those whose notice was settled or died longer than late ago.
+// Unknown returns those of the keys of one partition that have no record and have not moved to
+// the other side of a migration, and those whose notice was settled or died longer than late
+// ago.
 func (s *Store) Unknown(ctx context.Context, p keys.Partition, ks []string, late time.Duration) (none, old []string, _ error) {
 	k := s.keysOf(p)
-	has := make([]*redis.BoolCmd, len(ks))
+	has, crossed := make([]*redis.BoolCmd, len(ks)), make([]*redis.BoolCmd, len(ks))
 	ends := make([][2]*redis.FloatCmd, len(ks))
 	now, err := s.holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result()
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *Store) Unknown(ctx context.Context, p keys.Partition, ks []string, late
 	}
 	_, err = s.c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, key := range ks {
-			has[i] = pipe.HExists(ctx, k[1], key)
+			has[i], crossed[i] = pipe.HExists(ctx, k[1], key), pipe.SIsMember(ctx, s.space.Crossed(p.Shard), key)
 			ends[i] = [2]*redis.FloatCmd{pipe.ZScore(ctx, k[2], key), pipe.ZScore(ctx, k[3], key)}
 		}
 		return nil
@@ -101,6 +102,9 @@ func (s *Store) Unknown(ctx context.Context, p keys.Partition, ks []string, late
 	}
 	before := float64(now.Add(-late).UnixMilli())
 	for i, key := range ks {
+		if !has[i].Val() && crossed[i].Val() {
+			continue
+		}
 		if !has[i].Val() {
 			none = append(none, key)
 			continue

@@ -1,0 +1,55 @@
+package move
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"notifier/internal/store"
+)
+
+// An instance that stood still receives the expired event of a notice that was delivered and
+// has moved since. The notice is not unknown on the side that it has left, so no second one
+// without a body is made. When that side takes calls again, it forgets which have moved.
+func TestMovedNoticesAreNotUnknown(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	a, b, old, fresh := two(t, 3)
+	const delivered, never = "app1:a:b:delivered", "app1:a:b:never"
+	p := old.Space().Partition(prefix, delivered)
+	if _, err := old.Schedule(ctx, p, []store.Request{{Key: delivered}}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := old.ClaimKeys(ctx, p, store.Lease{Token: "t", For: time.Minute}, []string{delivered})
+	if err != nil || len(c.Won) != 1 {
+		t.Fatal(c, err)
+	}
+	if _, err := old.Settle(ctx, p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || !done.Open {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	unknown := func(s *store.Store, key string) bool {
+		t.Helper()
+		none, _, err := s.Unknown(ctx, s.Space().Partition(prefix, key), []string{key}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Contains(none, key)
+	}
+	if unknown(old, delivered) || unknown(fresh, delivered) || !unknown(old, never) {
+		t.Errorf("unknown: on the old side %t, on the new one %t; one that never was: %t", unknown(old, delivered), unknown(fresh, delivered), unknown(old, never))
+	}
+	if done, err := Migrate(ctx, migration(t, b, a)); err != nil || !done.Open {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for place := range old.Space().Places() {
+		if n := a.srv.Client().Exists(ctx, old.Space().Crossed(place)).Val(); n > 0 {
+			t.Errorf("shard %d of the open side knows of notices that have moved", place)
+		}
+	}
+	if unknown(fresh, delivered) {
+		t.Error("the notice is unknown on the side that it has left at last")
+	}
+}
