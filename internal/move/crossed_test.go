@@ -1,10 +1,14 @@
 package move
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
 	"notifier/internal/store"
 )
 
@@ -51,5 +55,45 @@ func TestMovedNoticesAreNotUnknown(t *testing.T) {
 	}
 	if unknown(fresh, delivered) {
 		t.Error("the notice is unknown on the side that it has left at last")
+	}
+}
+
+// A migration to a Redis whose user may not touch timers loses these and nothing else: the
+// notices wait for the sweep.
+func TestMigrateWhereTimersAreRefused(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	a := newSide(t, "")
+	srv := redistest.Start(t)
+	if err := srv.Client().ACLSetUser(ctx, "svc", "on", ">password", "~"+a.ns+":*", "&*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := store.Open(store.Address{URL: "redis://svc:password@" + srv.Addr() + "/0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	b := &side{srv: srv, conn: conn, ns: a.ns}
+	old, fresh := a.store(t, 2), b.store(t, 1)
+	a.alive(t, old)
+	b.alive(t, fresh)
+	for i := range 5 {
+		r := store.Request{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour}
+		if _, err := old.Schedule(ctx, old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || !done.Open || done.Moved != 5 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	p := keys.Partition{Prefix: prefix}
+	list := srv.Client().ZRangeWithScores(ctx, fresh.Space().Shadow(p), 0, -1).Val()
+	if n := srv.Client().HLen(ctx, fresh.Space().Records(p)).Val(); len(list) != 5 || n != 5 {
+		t.Fatalf("%d pending notices, %d records", len(list), n)
+	}
+	for _, z := range list {
+		if z.Score == math.Trunc(z.Score) {
+			t.Errorf("%v waits for a timer", z.Member)
+		}
 	}
 }

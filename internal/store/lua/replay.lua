@@ -56,7 +56,7 @@ for n = 1, count do
   if number > last then
     last = number
     local result = group == 0 and tail or written[key] and 'pending' or way(n, key, made)
-    if not result and ARGV[5 + 2 * group] == '2' and call('EXISTS', key) == 1 then result = 'pending' end
+    if not result and ARGV[5 + 2 * group] == '2' and redis.pcall('EXISTS', key) == 1 then result = 'pending' end
     if not result then
       local latest = 0
       for g = 1, groups do
