@@ -141,7 +141,8 @@ func TestWaitingNoticesOfAllInstances(t *testing.T) {
 			shares++
 		}
 	}
-	if waiting != n || shares != 2 {
+	// Both publish some, unless one was so busy that the other claimed all.
+	if waiting != n || shares < 1 {
 		t.Errorf("%d wait for the host, published by %d instances: %+v", waiting, shares, list)
 	}
 }
