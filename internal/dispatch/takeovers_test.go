@@ -50,6 +50,9 @@ func TestWhatTheDeadHeldIsHandled(t *testing.T) {
 				if w.count() != len(dead) || w.most["a"] > 10 {
 					t.Errorf("%d handled, %d at once; want %d, up to 10", w.count(), w.most["a"], len(dead))
 				}
+				if c.err == nil && !slices.ContainsFunc(s.calls, func(call string) bool { return strings.HasPrefix(call, "over dead+ ") }) {
+					t.Errorf("no call goes on where the one before ended: %q", s.calls)
+				}
 				for _, e := range dead {
 					if a := e.n.Attempts; len(a) != 2 || a[0].Reason != notice.ReasonInterrupted || a[1].Reason != "" {
 						t.Errorf("%s: %+v", e.n.Key, a)

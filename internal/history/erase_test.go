@@ -41,6 +41,13 @@ func TestWhatIsErasedStaysAway(t *testing.T) {
 		if got := strings.Join(all(t, d, Query{Limit: 10}), " "); got != "1/2 3/1" {
 			t.Errorf("left: %s", got)
 		}
+		// So does a notice of an erased host whose key was not erased.
+		if w := write(t, open(t, Options{URL: url}), rows[1:2]); w != (Written{Erased: 1}) {
+			t.Errorf("of an erased host: %+v", w)
+		}
+		if got := strings.Join(all(t, d, Query{Limit: 10}), " "); got != "1/2 3/1" {
+			t.Errorf("left: %s", got)
+		}
 		var digests int
 		if err := d.db.QueryRow("SELECT count(*) FROM history_erased").Scan(&digests); err != nil || digests != 2 {
 			t.Errorf("%d digests, %v", digests, err)
