@@ -36,6 +36,7 @@ type node struct {
 	deaf     bool          // PUBSUB NUMSUB is forbidden
 	commands int
 	slow     time.Duration // so long a subscription takes
+	late     time.Duration // so long the answer to a beat takes
 	thinks   time.Duration // so long it takes to say what instances tell
 }
 
@@ -170,6 +171,9 @@ func (s *seat) Beat(ctx context.Context, b store.Beat) (r store.Roll, err error)
 			}
 		}
 	})
+	var late time.Duration
+	n.do(func() { late = n.late })
+	time.Sleep(late)
 	return r, nil
 }
 
