@@ -318,6 +318,23 @@ func TestOnlyWhatWasReadIsForgotten(t *testing.T) {
 	}
 }
 
+// Above the bound the oldest entries of the outbox are dropped, and counted as lost.
+func TestOutboxCountsWhatItsBoundDrops(t *testing.T) {
+	t.Parallel()
+	s, _ := historic(t, 2)
+	for i := range 5 {
+		key := fmt.Sprintf("app1:a:b:%d", i)
+		s.put(t, Request{Key: key})
+		s.end(t, Settlement{Claim: s.take(t, key, "t"), Ending: EndDelivered})
+	}
+	if left, _, lost, err := s.Backlog(t.Context(), 0); err != nil || left != 2 || lost != 3 {
+		t.Errorf("%d left, %d lost, %v", left, lost, err)
+	}
+	if list, _ := s.endings(t); fmt.Sprint(list) != "[delivered 1 3 delivered 1 4]" {
+		t.Errorf("left: %v", list)
+	}
+}
+
 func TestAHoldLapses(t *testing.T) {
 	t.Parallel()
 	s, srv := historic(t, 10)
