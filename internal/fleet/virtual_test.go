@@ -416,30 +416,6 @@ func TestOneThatWasCountedOutComesBackUnderANewID(t *testing.T) {
 	})
 }
 
-// Others count the takeover from the moment at which Redis got the heartbeat. So an instance
-// may trust its claims from the moment at which it sent that, however late the answer comes.
-func TestTrustCountsFromTheSendingOfAHeartbeat(t *testing.T) {
-	plays(t, 1, func(t *testing.T, n *node, ps []*player) {
-		p := ps[0]
-		at := func() (at int64) { n.do(func() { at = n.signs[p.ID()].At }); return at }
-		n.do(func() { n.late = 2500 * time.Millisecond })
-		for last := at(); at() == last; {
-			time.Sleep(time.Millisecond)
-		}
-		p.seat.set(true) // the answer to this heartbeat is the last that arrives
-		time.Sleep(2900 * time.Millisecond)
-		if p.ClaimID() != p.ID() {
-			t.Error("claims are not trusted within the takeover")
-		}
-		time.Sleep(200 * time.Millisecond)
-		if p.ClaimID() == p.ID() {
-			t.Error("claims are trusted beyond the takeover")
-		}
-		n.do(func() { n.late = 0 })
-		p.seat.set(false)
-	})
-}
-
 // Limits are exceeded for a beat after somebody has come, and never otherwise.
 func TestLimitsHoldWhileInstancesComeAndGo(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
