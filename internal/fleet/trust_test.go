@@ -13,14 +13,14 @@ func TestTrustCountsFromTheSendingOfAHeartbeat(t *testing.T) {
 		at := func() (at int64) { n.do(func() { at = n.signs[p.ID()].At }); return at }
 		n.do(func() { n.late = 2500 * time.Millisecond })
 		for last := at(); at() == last; {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // sleep: virtual
 		}
 		p.seat.set(true) // the answer to this heartbeat is the last that arrives
-		time.Sleep(2900 * time.Millisecond)
+		time.Sleep(2900 * time.Millisecond) // sleep: virtual
 		if p.ClaimID() != p.ID() {
 			t.Error("claims are not trusted within the takeover")
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // sleep: virtual
 		if p.ClaimID() == p.ID() {
 			t.Error("claims are trusted beyond the takeover")
 		}
