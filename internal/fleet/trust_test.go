@@ -15,7 +15,7 @@ func TestTrustCountsFromTheSendingOfAHeartbeat(t *testing.T) {
 		for last := at(); at() == last; {
 			time.Sleep(time.Millisecond) // sleep: virtual
 		}
-		p.seat.set(true) // the answer to this heartbeat is the last that arrives
+		p.seat.set(true)                    // the answer to this heartbeat is the last that arrives
 		time.Sleep(2900 * time.Millisecond) // sleep: virtual
 		if p.ClaimID() != p.ID() {
 			t.Error("claims are not trusted within the takeover")
