@@ -61,10 +61,14 @@ type sample struct {
 }
 
 func (l *Listener) newFlow(c *redis.Client) *flow {
-	f := &flow{l: l, c: c, heard: make(chan struct{}, 1), soon: make(chan struct{}, 1), arrives: true}
+	f := &flow{l: l, c: c, heard: make(chan struct{}, 1), soon: make(chan struct{}, 1)}
+
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	// What holds of all nodes together holds of a new one until it is observed. Where events
+	// do not flow, probes decide, also when the node takes the place of one that went away.
+	f.arrives = l.flowing
 	l.flows[c.Options().Addr] = f
-	l.mu.Unlock()
 	return f
 }
 
@@ -261,7 +265,7 @@ func (l *Listener) report(c *redis.Client, why string, err error) {
 }
 
 // refuse notes that a node refuses the channels, so that nothing waits for
-// events. admit notes that it does not, and reports whether it did before.
+// events. admit notes that it does not: probes decide then whether they arrive.
 func (l *Listener) refuse(f *flow, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,14 +273,12 @@ func (l *Listener) refuse(f *flow, err error) {
 	l.report(f.c, "the user may not subscribe to the channels", err)
 }
 
-func (l *Listener) admit(f *flow) (before bool) {
+func (l *Listener) admit(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, f.refused = f.refused, false
-	if before {
-		f.arrives = false // until probes arrive
+	if f.refused {
+		f.refused, f.arrives = false, false
 	}
-	return before
 }
 
 // forget drops what is known of a node that is no longer followed.

@@ -102,6 +102,18 @@ func TestMissedSampleAndProbeStopEvents(t *testing.T) {
 	}
 }
 
+// The only node goes away while its events do not arrive, and another one takes its place:
+// its probes decide, so events flow again.
+func TestEventsFlowAgainFromANewNode(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
+	f := l.newFlow(srv.Client())
+	l.lost(f)
+	l.forget(f)
+	run(t, l)
+	e.until(t, "the events of the new node", e.last(true))
+}
+
 // In a cluster a node takes only keys of its own slots.
 func TestProbeKeyIsOfTheNode(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))

@@ -102,11 +102,10 @@ func (s *Store) Unknown(ctx context.Context, p keys.Partition, ks []string, late
 	}
 	before := float64(now.Add(-late).UnixMilli())
 	for i, key := range ks {
-		if !has[i].Val() && crossed[i].Val() {
-			continue
-		}
 		if !has[i].Val() {
-			none = append(none, key)
+			if !crossed[i].Val() {
+				none = append(none, key)
+			}
 			continue
 		}
 		for _, z := range ends[i] {
