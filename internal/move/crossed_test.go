@@ -97,3 +97,38 @@ func TestMigrateWhereTimersAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A side that can take no writes any more is a reason to leave it. What it does not note then
+// is only which notices have moved.
+func TestFullSideCanBeLeft(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	srv := redistest.Start(t)
+	conn, err := store.Open(store.Address{URL: srv.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	a := &side{srv: srv, conn: conn, ns: srv.Namespace()}
+	b := newSide(t, a.ns)
+	old, fresh := a.store(t, 2), b.store(t, 1)
+	a.alive(t, old)
+	b.alive(t, fresh)
+	r := store.Request{Key: "app1:a:b:1", Delay: time.Hour}
+	if _, err := old.Schedule(ctx, old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
+		t.Fatal(err)
+	}
+
+	m := newMigrator(migration(t, a, b))
+	m.step = func(name string, do func() error) error {
+		err := do()
+		if name == string(store.SideLeft) && err == nil {
+			err = srv.Client().ConfigSet(ctx, "maxmemory", "1").Err()
+		}
+		return err
+	}
+	done, err := m.migrate(ctx)
+	if err != nil || !done.Open || done.Moved != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+}
