@@ -26,7 +26,7 @@ PARALLEL   ?= 4
 RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ chaos: ## Lets everything go wrong for CHAOS_MINUTES while a ledger counts lost,
 
 load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTES, then three times what fits; RECORD=1 writes docs
 	$(GO) test -tags load -count 1 -timeout 12h -v -run TestLoad ./test/load -load.minutes=$(LOAD_MINUTES) -load.rate=$(LOAD_RATE) -load.pending=$(LOAD_PENDING)
+
+outside: ## Makes clients from openapi.json with two generators, and calls a running service with each
+	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/scaling.md
 	@scripts/distributed.sh

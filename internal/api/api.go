@@ -201,9 +201,10 @@ type call struct {
 	summary string
 	about   string
 	query   []parameter
-	body    any  // the schema's type; nil = the call takes no body
-	ndjson  bool // the body may be NDJSON, and then the answer is
-	answer  any  // the schema's type of the success
+	body    any    // the schema's type; nil = the call takes no body
+	example string // a whole body, of which the document makes a list where ndjson is set
+	ndjson  bool   // the body may be NDJSON, and then the answer is
+	answer  any    // the schema's type of the success
 	// repeated is another type of a 200, nil = none.
 	repeated any
 	ok       []int // statuses of success

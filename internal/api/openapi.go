@@ -46,11 +46,45 @@ func Document(version string) []byte {
 	return append(out, '\n')
 }
 
+// tags group the operations, in the order of the document.
+var tags = []*huma.Tag{
+	{Name: "notices", Description: "Schedule, read and change notices."},
+	{Name: "reports", Description: "Reports of the consumers of a list or stream."},
+	{Name: "routes", Description: "Routes and their numbers."},
+	{Name: "history", Description: "Finalized notices in the history database."},
+	{Name: "replays", Description: "Finalized notices that are sent again."},
+	{Name: "portal-links", Description: "Links to the pages for one merchant."},
+	{Name: "audit", Description: "Calls of operators."},
+	{Name: "service", Description: "The service itself: instances, health, metrics and this document."},
+}
+
+// tag returns the name of the group that an operation belongs to.
+func tag(op *operation) string {
+	switch {
+	case slices.Contains([]string{"ack", "nack", "defer"}, op.id):
+		return "reports"
+	case op.id == "stats":
+		return "routes"
+	case op.segments[0] != "v1" || op.id == "instances":
+		return "service"
+	}
+	return op.segments[1]
+}
+
+// init makes arrays not nullable: an empty list is answered as [], never as null.
+// Generators of clients refuse a type that is an array or null.
+func init() { huma.DefaultArrayNullable = false }
+
 func document(ops []operation, version string) []byte {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info:    &huma.Info{Title: "notifier", Version: version, Description: aboutAPI},
+		Servers: []*huma.Server{
+			{URL: "/", Description: "The service that serves this document."},
+			{URL: "http://127.0.0.1:8080", Description: "A service on this machine with the default NOTIFIER_LISTEN."},
+		},
+		Tags: tags,
 		Components: &huma.Components{
 			Schemas: registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
@@ -79,7 +113,7 @@ func schemaName(t reflect.Type, hint string) string {
 func describe(op *operation, registry huma.Registry) *huma.Operation {
 	h := &huma.Operation{
 		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Description: op.about,
-		Responses: map[string]*huma.Response{},
+		Tags: []string{tag(op)}, Responses: map[string]*huma.Response{},
 	}
 	if op.role != access.Public {
 		h.Security = []map[string][]string{{"token": {op.role.String()}}}
@@ -100,14 +134,7 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 		h.Parameters = append(h.Parameters, &huma.Param{Name: p.name, In: "query", Description: p.about, Schema: schema})
 	}
 	if op.body != nil {
-		schema := registry.Schema(reflect.TypeOf(op.body), true, "")
-		content := map[string]*huma.MediaType{"application/json": {Schema: schema}}
-		if op.ndjson {
-			most := maxBatch
-			content["application/json"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeArray, Items: schema, MaxItems: &most}}
-			content[ndjsonType] = &huma.MediaType{Schema: schema}
-		}
-		h.RequestBody = &huma.RequestBody{Required: true, Content: content}
+		h.RequestBody = &huma.RequestBody{Required: true, Content: bodies(op, registry)}
 	}
 	for _, status := range op.ok {
 		h.Responses[strconv.Itoa(status)] = success(op, status, registry)
@@ -118,6 +145,20 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 		}}
 	}
 	return h
+}
+
+// bodies describes the request body of an operation, with one whole example for each content type.
+func bodies(op *operation, registry huma.Registry) map[string]*huma.MediaType {
+	schema := registry.Schema(reflect.TypeOf(op.body), true, "")
+	example := json.RawMessage(op.example)
+	if !op.ndjson {
+		return map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}
+	}
+	most := maxBatch
+	return map[string]*huma.MediaType{
+		"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: schema, MaxItems: &most}, Example: []json.RawMessage{example}},
+		ndjsonType:         {Schema: schema, Example: example},
+	}
 }
 
 func success(op *operation, status int, registry huma.Registry) *huma.Response {

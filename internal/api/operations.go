@@ -35,14 +35,14 @@ func (a *api) operations() []operation {
 			about: "A JSON array, or NDJSON: one object a line. The answer has one result per item, in order, as an array or as NDJSON " +
 				"like the request. 201 if all were created, 200 if all were kept already, 207 if mixed or if any was refused. " +
 				"An item that is refused stops no other. Nothing is scheduled before the whole request has been read.",
-			body: ScheduleRequest{}, ndjson: true, answer: []BatchResult{}, ok: []int{created, ok, mixed}, fails: writes, serve: a.batch}},
+			body: ScheduleRequest{}, example: exampleSchedule, ndjson: true, answer: []BatchResult{}, ok: []int{created, ok, mixed}, fails: writes, serve: a.batch}},
 		{access.Produce, call{method: "POST", path: "/v1/notices", id: "schedule", summary: "Schedule a notice",
 			about: "201 if it was created. 200 if a notice with the same content is kept under the key: a call may be repeated after a " +
 				"timeout. 409 if its content differs, unless on_duplicate says keep or replace. A delivered notice counts as kept " +
 				"for the retention. If NOTIFIER_RETAIN has trimmed it by then, a repeated call is still recognised for NOTIFIER_REPEAT_WINDOW after the " +
 				"notice was settled, and answered with its key, its id and the state settled. Neither delay nor due means now. A traceparent " +
 				"header is kept and sent with the callback.",
-			body: ScheduleRequest{}, answer: ScheduleAnswer{}, repeated: SettledAnswer{}, ok: []int{created, ok},
+			body: ScheduleRequest{}, example: exampleSchedule, answer: ScheduleAnswer{}, repeated: SettledAnswer{}, ok: []int{created, ok},
 			fails: append([]int{forbidden, conflict}, writes...), serve: a.schedule}},
 		{access.Operate, call{method: "POST", path: "/v1/notices/restore", id: "restore", summary: "Put up to 1,000 notices back",
 			about: "A JSON array, or NDJSON, of notices as GET /v1/notices shows those that are pending or dead, and GET /v1/history or the pages' download those that are dead. " +
@@ -51,7 +51,7 @@ func (a *api) operations() []operation {
 				"/v1/notices/batch: 201 for what was put back; 200 for what is a dead letter already, and for what was pending if the same notice is kept, whatever has " +
 				"become of it, or one of the same content; 409 where something else is kept under the key. A dead letter that was cancelled, as a purge does, gives way to " +
 				"itself. 422 for what cannot be put back as it was: what was delivered, a body or a header that was not kept.",
-			body: RestoreRequest{}, ndjson: true, answer: []BatchResult{}, ok: []int{created, ok, mixed}, fails: writes, serve: a.restore}},
+			body: RestoreRequest{}, example: exampleRestore, ndjson: true, answer: []BatchResult{}, ok: []int{created, ok, mixed}, fails: writes, serve: a.restore}},
 		{access.Read, call{method: "GET", path: "/v1/notices", id: "list", summary: "List notices",
 			about: "A page may be shorter than the limit, even empty, although more follow: go on until there is no cursor. " +
 				"What lies under a prefix that no route has any more is listed too, with that prefix as its route. " + aboutMissing,
@@ -61,7 +61,7 @@ func (a *api) operations() []operation {
 			answer: Notice{}, ok: []int{ok},
 			fails: []int{badRequest, notFound, unprocessable, down}, serve: a.get}},
 		{access.Produce, call{method: "PATCH", path: "/v1/notices/{key}", id: "reschedule", summary: "Give a notice another due time",
-			body: RescheduleRequest{}, answer: RescheduleAnswer{}, ok: []int{ok}, fails: changes, serve: a.reschedule}},
+			body: RescheduleRequest{}, example: exampleReschedule, answer: RescheduleAnswer{}, ok: []int{ok}, fails: changes, serve: a.reschedule}},
 		{access.Produce, call{method: "DELETE", path: "/v1/notices/{key}", id: "cancel", summary: "Cancel a notice",
 			about: "in_flight says whether an attempt was running: it may still reach the receiver, and there is none after it. " +
 				"A dead letter may be cancelled too. Cancelling again is answered with 200 and changed=false; a delivered notice with 409.",
@@ -73,13 +73,13 @@ func (a *api) operations() []operation {
 			answer: ChangeAnswer{}, ok: []int{ok}, fails: plain, serve: a.redrive}},
 		{access.Produce, call{method: "POST", path: "/v1/notices/{key}/ack", id: "ack", summary: "Report a notice from a list or stream as done",
 			about: aboutReports,
-			body:  AckRequest{}, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.ack}},
+			body:  AckRequest{}, example: exampleAck, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.ack}},
 		{access.Produce, call{method: "POST", path: "/v1/notices/{key}/nack", id: "nack", summary: "Report a notice from a list or stream as failed",
 			about: "It goes on with its ladder, or dies at once if permanent is true. " + aboutReports,
-			body:  NackRequest{}, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.nack}},
+			body:  NackRequest{}, example: exampleNack, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.nack}},
 		{access.Produce, call{method: "POST", path: "/v1/notices/{key}/defer", id: "defer", summary: "Put off a notice from a list or stream",
 			about: "It comes again later and uses no attempt. " + aboutReports,
-			body:  DeferRequest{}, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.putOff}},
+			body:  DeferRequest{}, example: exampleDefer, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.putOff}},
 		{access.Read, call{method: "GET", path: "/v1/routes", id: "listRoutes", summary: "List the routes", answer: Routes{}, ok: []int{ok},
 			fails: []int{badRequest, unprocessable, down}, serve: a.listRoutes}},
 		{access.Operate, call{method: "POST", path: "/v1/routes/{name}/redrive", id: "redriveRoute", summary: "Schedule the dead letters of a route again",
@@ -125,7 +125,7 @@ func (a *api) operations() []operation {
 				"pending under the key it is skipped, and counted. 422 if nothing fits, or if nothing of it can be sent again because bodies were hashed or dropped. " +
 				"With dry_run nothing is sent, and the answer is 200. Give an id so that the call may be repeated: 200 and the replay that there is, or 409 if that was asked " +
 				"for in other words. A client with a prefix replays its own keys only.",
-			body: ReplayRequest{}, answer: Replay{}, ok: []int{created, ok},
+			body: ReplayRequest{}, example: exampleReplay, answer: Replay{}, ok: []int{created, ok},
 			fails: []int{badRequest, forbidden, notFound, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeReplay}},
 		{access.Read, call{method: "GET", path: "/v1/replays", id: "replays", summary: "List the replays",
 			about: "With their progress; what was not touched for 30 days is forgotten.", answer: Replays{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.replays}},
@@ -140,7 +140,7 @@ func (a *api) operations() []operation {
 			about: "Whoever opens it sees, and cannot change, the notices under the prefix, and of them, if given, those that go to the host or " +
 				"are for the audience. It may be opened any number of times until it ends. It is no wider than the client that makes it, and " +
 				"ends with that client's token.",
-			body: PortalLinkRequest{}, answer: PortalLink{}, ok: []int{created}, fails: append([]int{forbidden}, writes...), serve: a.portalLink}},
+			body: PortalLinkRequest{}, example: examplePortalLink, answer: PortalLink{}, ok: []int{created}, fails: append([]int{forbidden}, writes...), serve: a.portalLink}},
 		{access.Operate, call{method: "DELETE", path: "/v1/portal-links/{id}", id: "revokePortalLink", summary: "End a link early",
 			about:  "Also for those who have opened it. 404 if it has ended already, or shows more than the client may see.",
 			answer: PortalRevoked{}, ok: []int{ok}, fails: []int{badRequest, notFound, tooLarge, unprocessable, down}, serve: a.revokeLink}},

@@ -64,16 +64,32 @@ func run(t *testing.T, dir string, args ...string) string {
 	return out
 }
 
+// try returns what the command wrote to both of its outputs.
 func try(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
+	out, err := command(t, dir, args...).CombinedOutput()
+	return string(out), err
+}
+
+// listed returns the words that a command of go wrote to its output. Go names on the
+// other one the modules that it downloads, as it does on a new machine.
+func listed(t *testing.T, dir string, args ...string) []string {
+	t.Helper()
+	out, err := command(t, dir, args...).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(args, " "), err)
+	}
+	return strings.Fields(string(out))
+}
+
+func command(t *testing.T, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir = dir
 	// A copy is no checkout: what git says of a folder above it is not about it. On
 	// a new machine the modules that only bench and the fault tests need are not
 	// there yet, so the module proxy stays as it is.
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -buildvcs=false", "GOWORK=off", "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 // The module gets another path, and what is left builds, lists its tests, and
@@ -91,7 +107,7 @@ func TestSetModulePath(t *testing.T) {
 		t.Errorf("the second time: %s", out)
 	}
 	for _, module := range []string{".", "bench"} {
-		for pkg := range strings.FieldsSeq(run(t, filepath.Join(dir, module), "go", "list", "./...")) {
+		for _, pkg := range listed(t, filepath.Join(dir, module), "go", "list", "./...") {
 			if !strings.HasPrefix(pkg, path+"/") {
 				t.Errorf("package %s", pkg)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,7 +24,10 @@ type (
 		Properties  map[string]*docSchema `json:"properties"`
 		Required    []string              `json:"required"`
 	}
-	docContent   map[string]struct{ Schema docSchema }
+	docContent map[string]struct {
+		Schema  docSchema
+		Example json.RawMessage
+	}
 	docOperation struct {
 		Summary     string
 		Description string
@@ -95,7 +99,10 @@ func writeOperation(b *strings.Builder, method, path string, op docOperation) {
 		}
 	}
 	if op.RequestBody != nil {
-		b.WriteString("\nBody: " + op.RequestBody.Content.words() + ".\n")
+		content := op.RequestBody.Content
+		var example bytes.Buffer
+		_ = json.Indent(&example, content["application/json"].Example, "", "  ") // it has been parsed
+		fmt.Fprintf(b, "\nBody: %s. Example:\n\n```json\n%s\n```\n", content.words(), &example)
 	}
 	b.WriteString("\n| status | | answer |\n|---|---|---|\n")
 	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {

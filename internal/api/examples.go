@@ -1,0 +1,25 @@
+package api
+
+// One whole request body for each operation that takes one, for the document.
+const (
+	// exampleID is a webhook-id: that of the notice of exampleRestore.
+	exampleID = "msg_90bae74a9b2a3bbe81c506458c"
+
+	exampleSchedule = `{"key": "app1:orders:paid:4711", "delay": "15s", "url": "https://shop.example/hooks", "body": {"order": 4711, "paid": "12.90"}}`
+
+	exampleReschedule = `{"delay": "1h30m"}`
+
+	exampleRestore = `{"key": "app1:orders:paid:4711", "id": "` + exampleID + `", "state": "dead", "reason": "gone", ` +
+		`"due": "2026-11-20T12:00:00.123Z", "created_at": "2026-11-20T12:00:00.123Z", "settled_at": "2026-11-20T12:00:01.123Z", "attempts_made": 1, ` +
+		`"url": "https://shop.example/hooks", "body": {"order": 4711, "paid": "12.90"}}`
+
+	exampleAck = `{"id": "` + exampleID + `", "attempt": 1, "response": "shipped"}`
+
+	exampleNack = `{"id": "` + exampleID + `", "attempt": 1, "permanent": true, "response": "unknown order"}`
+
+	exampleDefer = `{"id": "` + exampleID + `", "attempt": 1, "after": "30s"}`
+
+	exampleReplay = `{"id": "orders-of-friday", "prefix": "app1:orders", "since": "2026-11-20T00:00:00Z", "until": "2026-11-21T00:00:00Z", "rate": "50/s"}`
+
+	examplePortalLink = `{"prefix": "app1:orders", "audience": "m17", "ttl": "8h"}`
+)
