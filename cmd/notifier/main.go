@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"notifier/internal/app"
 	"notifier/internal/cli"
@@ -37,6 +38,26 @@ func builtVersion() string {
 // GOMEMLIMIT have the last word.
 const gcPercent = 400
 
+// secondSignal is closed by a second signal that comes within delay after the first: it ends
+// the shutdown delay. After that, as without a delay, another signal ends the process at once.
+func secondSignal(delay time.Duration) <-chan struct{} {
+	if delay <= 0 {
+		return nil
+	}
+	signals, second := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer close(second)
+		defer signal.Stop(signals)
+		<-signals
+		select {
+		case <-signals:
+		case <-time.After(delay):
+		}
+	}()
+	return second
+}
+
 func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -47,7 +68,7 @@ func main() {
 	code := cli.Main(ctx, cli.Process{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: builtVersion()},
 		cli.Deps{
 			Serve: func(ctx context.Context, c *config.Config, o cli.ServeOptions) error {
-				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded})
+				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded, Hurry: secondSignal(c.ShutdownDelay)})
 			},
 			Demo: func(ctx context.Context, o cli.DemoOptions) error {
 				return demo.Run(ctx, demo.Options{Out: o.Stdout, Emulated: o.Emulated, Version: o.Version})

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -47,7 +46,7 @@ func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 			"no client is configured, so nobody is let in from other machines; set NOTIFIER_CLIENTS").
 			with("WWW-Authenticate", `Bearer realm="notifier"`)
 	}
-	if !loopbackHost(r.Host) {
+	if !remote.IsLoopback(r.Host) {
 		return caller{}, problem(http.StatusMisdirectedRequest,
 			"without clients only requests to localhost, 127.0.0.1 or [::1] are answered; this one names %q", clip(r.Host, 100))
 	}
@@ -55,17 +54,4 @@ func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 		return caller{}, problem(http.StatusForbidden, "without clients no requests from web pages of other sites are answered")
 	}
 	return caller{access.Local()}, nil
-}
-
-func loopbackHost(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
-		return true
-	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
 }

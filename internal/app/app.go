@@ -40,6 +40,8 @@ type Options struct {
 	Throwaway bool
 	// Listener, if not nil, is served instead of Config.Listen.
 	Listener net.Listener
+	// Hurry, when closed, ends NOTIFIER_SHUTDOWN_DELAY. Nil: nothing ends it early.
+	Hurry <-chan struct{}
 }
 
 // Process is an Engine with its HTTP API and its pages.
@@ -51,9 +53,11 @@ type Process struct {
 	calls   *callback.Handler
 	server  *http.Server
 	listen  net.Listener
-	pages   *ui.Pages    // nil with NOTIFIER_UI=false
-	page    *metricsPage // nil without NOTIFIER_METRICS_LISTEN
-	setup   *setupWatch  // nil for a Redis to throw away
+	pages   *ui.Pages   // nil with NOTIFIER_UI=false
+	page    *sidePage   // the metrics; nil without NOTIFIER_METRICS_LISTEN
+	pprof   *sidePage   // the profiles; nil without NOTIFIER_PPROF_LISTEN
+	setup   *setupWatch // nil for a Redis to throw away
+	leave   leaving
 }
 
 // ErrConfig is what errors of New and Run wrap that better configuration would
@@ -127,10 +131,11 @@ func New(o Options) (*Process, error) {
 			return nil, fmt.Errorf("NOTIFIER_LISTEN: %w", err)
 		}
 	}
-	if p.page, err = listenForMetrics(c.MetricsListen, m.Page()); err != nil {
+	if err = p.listenBeside(m.Page()); err != nil {
 		_ = p.listen.Close()
+		p.page.close()
 		p.disconnect()
-		return nil, fmt.Errorf("NOTIFIER_METRICS_LISTEN: %w", err)
+		return nil, err
 	}
 	clients := make([]access.Client, 0, len(c.Clients))
 	for _, x := range c.Clients {
@@ -156,8 +161,17 @@ func New(o Options) (*Process, error) {
 		p.pages = ui.New(pages)
 		calling = p.pages.Beside(calling)
 	}
-	p.server = api.Server(remote.Proxies(c.TrustedProxies).Handler(calling), c.Listen)
+	p.server = api.Server(p.leave.handler(remote.Proxies(c.TrustedProxies).Handler(calling)), c.Listen)
 	return p, nil
+}
+
+// listenBeside takes the addresses of the metrics and of the profiles.
+func (p *Process) listenBeside(metrics http.Handler) (err error) {
+	if p.page, err = listenBeside("NOTIFIER_METRICS_LISTEN", p.o.Config.MetricsListen, "metrics", metricsOnly(metrics)); err != nil {
+		return err
+	}
+	p.pprof, err = listenBeside("NOTIFIER_PPROF_LISTEN", p.o.Config.PprofListen, "profiles", profiles())
+	return err
 }
 
 // fleetView is the fleet as callbacks see it.
@@ -187,8 +201,11 @@ func (p *Process) Addr() string { return p.listen.Addr().String() }
 // MetricsAddr is where the metrics alone are served; empty if nowhere.
 func (p *Process) MetricsAddr() string { return p.page.addr() }
 
-// Run serves and delivers until ctx ends, then stops in this order: the API
-// takes no new calls and answers those it has, claims end, running handlers
+// PprofAddr is the address of the profiles; empty if they are not served.
+func (p *Process) PprofAddr() string { return p.pprof.addr() }
+
+// Run serves and delivers until ctx ends and the shutdown delay is over, then stops in this
+// order: the API takes no new calls and answers those it has, claims end, running handlers
 // finish and are settled, what was being scheduled is over, the metrics' own
 // address and the connections close.
 // How Redis is set up is examined beside all that. It returns nil after an
@@ -199,6 +216,8 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	p.o.Logger.Info("listening", zap.String("address", p.Addr()), zap.String("version", p.o.Version), zap.String("redis", p.o.Config.Redis.String()),
 		zap.String("metrics", p.MetricsAddr()))
+	ctx, cancelDelay := p.delay(ctx)
+	defer cancelDelay()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := p.server.Serve(p.listen); !errors.Is(err, http.ErrServerClosed) {
@@ -220,10 +239,12 @@ func (p *Process) Run(ctx context.Context) error {
 		g.Go(func() error { return p.pages.Run(ctx) })
 	}
 	g.Go(p.page.serve)
+	g.Go(p.pprof.serve)
 	g.Go(func() error { return p.setup.Run(ctx) })
 	g.Go(func() error {
 		// Until the last handler has ended: how a stop goes is worth a scrape too.
 		defer p.page.close()
+		defer p.pprof.close()
 		return p.Engine.Run(ctx)
 	})
 	err := g.Wait()

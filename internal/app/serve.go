@@ -27,6 +27,8 @@ type ServeOptions struct {
 	Version, Revision string
 	// Embedded: bring a Redis of its own, for development.
 	Embedded bool
+	// Hurry ends NOTIFIER_SHUTDOWN_DELAY: see [Options].
+	Hurry <-chan struct{}
 }
 
 // Serve runs a process until ctx ends.
@@ -56,7 +58,7 @@ func serve(ctx context.Context, c *config.Config, o ServeOptions, logger *zap.Lo
 		c.Redis = config.Redis{URL: s.URL, Mode: config.Standalone}
 		logger.Warn("a Redis for development: nothing outlives this process", zap.String("redis", s.Kind))
 	}
-	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: logger, Throwaway: o.Embedded})
+	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: logger, Throwaway: o.Embedded, Hurry: o.Hurry})
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,8 @@ type Config struct {
 	Listen string
 	// MetricsListen is a second address that serves the metrics alone; empty = none.
 	MetricsListen string
+	// PprofListen is a loopback address that serves profiles; empty = none.
+	PprofListen string
 
 	// TrustedProxies are the networks of proxies whose X-Forwarded headers count.
 	TrustedProxies []netip.Prefix
@@ -48,6 +50,8 @@ type Config struct {
 	RepeatBytes     int64
 	ConfigureRedis  bool
 	ShutdownTimeout time.Duration
+	// ShutdownDelay is the time between the first signal and the start of the shutdown.
+	ShutdownDelay time.Duration
 
 	// Takeover is how long an instance is waited for whose connections are gone;
 	// zero = its claims are never taken over before their lease.
@@ -162,6 +166,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		Instance:        raw.Instance,
 		Listen:          raw.Listen,
 		MetricsListen:   raw.MetricsListen,
+		PprofListen:     raw.PprofListen,
 		Concurrency:     r.integer("CONCURRENCY", raw.Concurrency, 1, 100_000),
 		Grace:           r.duration("GRACE", raw.Grace, time.Millisecond, 10*time.Second),
 		MaxBody:         r.size("MAX_BODY", raw.MaxBody, 1, 16<<20),
@@ -172,6 +177,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		RepeatBytes:     r.size("REPEAT_BYTES", raw.RepeatBytes, 0, 64<<30),
 		ConfigureRedis:  r.boolean("CONFIGURE_REDIS", raw.ConfigureRedis),
 		ShutdownTimeout: r.duration("SHUTDOWN_TIMEOUT", raw.ShutdownTimeout, 0, 10*time.Minute),
+		ShutdownDelay:   r.duration("SHUTDOWN_DELAY", raw.ShutdownDelay, 0, 10*time.Minute),
 		Takeover:        r.takeover(raw.Takeover),
 		Limits:          r.oneOf("LIMITS", raw.Limits, LimitsFleet, LimitsInstance),
 		UI:              r.boolean("UI", raw.UI),

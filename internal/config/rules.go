@@ -101,6 +101,7 @@ func urlOf(mode string, addrs []string) string {
 func (r *reader) across(c *Config) {
 	r.listen(c)
 	r.metricsListen(c)
+	r.pprofListen(c)
 	r.adoption(c)
 	r.perHost(c)
 	r.apiMemory(c)
@@ -185,9 +186,7 @@ func (r *reader) listen(c *Config) {
 		r.wrong("LISTEN", c.Listen, "host:port, such as 127.0.0.1:8080 or :8080")
 		return
 	}
-	addr, err := netip.ParseAddr(h)
-	loopback := h == "localhost" || err == nil && addr.Unmap().IsLoopback()
-	if !loopback && len(c.Clients) == 0 {
+	if !isLoopback(h) && len(c.Clients) == 0 {
 		r.wrong("LISTEN", c.Listen, fmt.Sprintf("clients with tokens (%sCLIENTS) for an address that others reach, or a loopback address", Prefix))
 	}
 }
@@ -205,6 +204,22 @@ func (r *reader) metricsListen(c *Config) {
 	if c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
 		r.wrong("METRICS_LISTEN", c.MetricsListen, "another address than "+Prefix+"LISTEN, which serves /metrics too, to clients without a prefix")
 	}
+}
+
+// pprofListen refuses profiles that other machines could read.
+func (r *reader) pprofListen(c *Config) {
+	if c.PprofListen == "" {
+		return
+	}
+	if host, ok := hostOf(c.PprofListen); !ok || !isLoopback(host) {
+		r.wrong("PPROF_LISTEN", c.PprofListen, "a loopback address with a port, such as 127.0.0.1:6060")
+	}
+}
+
+// isLoopback reports whether only this machine can reach the host.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
 // hostOf is the host of an address to listen on, and whether that is one.

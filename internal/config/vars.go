@@ -22,6 +22,7 @@ type serviceVars struct {
 	Instance        string `env:"INSTANCE"`
 	Listen          string `env:"LISTEN, default=127.0.0.1:8080"`
 	MetricsListen   string `env:"METRICS_LISTEN"`
+	PprofListen     string `env:"PPROF_LISTEN"`
 	TrustedProxies  string `env:"TRUSTED_PROXIES"`
 	Clients         string `env:"CLIENTS"`
 	Routes          string `env:"ROUTES"`
@@ -35,6 +36,7 @@ type serviceVars struct {
 	RepeatBytes     string `env:"REPEAT_BYTES, default=256MiB"`
 	ConfigureRedis  string `env:"CONFIGURE_REDIS, default=true"`
 	ShutdownTimeout string `env:"SHUTDOWN_TIMEOUT, default=25s"`
+	ShutdownDelay   string `env:"SHUTDOWN_DELAY, default=0s"`
 	Takeover        string `env:"TAKEOVER, default=3s"`
 	Limits          string `env:"LIMITS, default=fleet"`
 	UI              string `env:"UI, default=true"`
@@ -106,6 +108,8 @@ var texts = map[string]string{
 	"LISTEN":   "The address of the HTTP API. An address that is not loopback is refused unless clients are configured.",
 	"METRICS_LISTEN": "A further address, such as `:9464`, that serves `/metrics` and nothing else, without a token. Only Prometheus should be able to reach " +
 		"it. Empty: there is none. `/metrics` is on LISTEN in any case, for clients without a prefix.",
+	"PPROF_LISTEN": "A loopback address, such as `127.0.0.1:6060`, that serves Go's profiles at `/debug/pprof/`. Other addresses are refused, because profiles contain " +
+		"memory contents. Empty: there are none.",
 	"TRUSTED_PROXIES": "Networks (CIDR) and addresses of the proxies before LISTEN, comma-separated. For a connection from one of them the client's address is the rightmost " +
 		"`X-Forwarded-For` entry that is not one of them, and `X-Forwarded-Proto` says whether the client uses TLS. Empty: both headers are ignored. " +
 		"The audit, the log and the limit of failed attempts use the address.",
@@ -123,6 +127,8 @@ var texts = map[string]string{
 	"REPEAT_BYTES": "How much of Redis's memory that may take, all shards together, up to 64GiB: about 65 bytes a notice. Beyond it the oldest are forgotten.",
 	"CONFIGURE_REDIS": "Whether the service adds `Ex` (`KEg$x` if a route has ADOPT) to Redis's notify-keyspace-events if it is missing. Flags that " +
 		"are set stay set.",
+	"SHUTDOWN_DELAY": "The time between SIGTERM and the start of the shutdown, at most 10m. Meanwhile `/readyz` answers 503 and every API response closes its connection, so " +
+		"that a load balancer stops sending calls; the instance answers calls and delivers notices as before. A second signal ends the delay.",
 	"SHUTDOWN_TIMEOUT": "How long running handlers may take to finish after SIGTERM, at most 10m.",
 	"TAKEOVER": "After how long an instance counts as dead that gives no sign of life and has no connection to Redis any more, 1s to 1h. `lease`: " +
 		"it never counts as dead, and the notices that it had claimed are claimed again when their leases end.",

@@ -8,6 +8,7 @@ package remote
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -103,4 +104,20 @@ func parse(entry string) (netip.Addr, bool) {
 		a, err = withPort.Addr(), perr
 	}
 	return a.Unmap().WithZone(""), err == nil
+}
+
+// IsLoopback reports whether a Host header names this machine: localhost or a loopback
+// address, with or without a port.
+func IsLoopback(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
+		return true
+	}
+
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
 }
