@@ -25,7 +25,6 @@ type finished struct {
 	held     notice.Held  // of an exchange that began
 	waits    notice.Waits // until the attempt began
 	pushes   bool         // the settle makes the exchange
-	source   notice.Source
 	trigger  trigger
 	slot     bool // it still holds its slot
 }
@@ -49,7 +48,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	if c.AwaitsReport {
 		due = c.Attention // when the report was to come
 	}
-	e := finished{at: begin, lateness: begin.Sub(due), source: j.trigger.source(), trigger: j.trigger, slot: true}
+	e := finished{at: begin, lateness: begin.Sub(due), trigger: j.trigger, slot: true}
 	countLapses(q.r, c, begin)
 	e.attempt = c.NextAttempt()
 	switch {
@@ -107,7 +106,7 @@ func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
 	r := notice.DeferredResult(why, 0, "")
 	q.d.wg.Add(1)
 	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r, attempt: c.NextAttempt(),
-		source: j.trigger.source(), trigger: j.trigger, slot: slot})
+		trigger: j.trigger, slot: slot})
 }
 
 // pushes reports whether the settle makes the exchange, which is a push.
@@ -123,7 +122,7 @@ func (q *routeQueue) observe(e *finished) {
 	waits := e.waits
 	waits.Add(notice.HeldRate, waits.Until.Add(e.result.Waited))
 	e.held = waits.Longest()
-	q.d.o.OnLateness(q.r.Name, e.source, e.held, e.lateness)
+	q.d.o.OnLateness(q.r.Name, e.trigger.source(), e.held, e.lateness)
 }
 
 func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {

@@ -52,8 +52,8 @@ func (e *finished) record(onAttempt func(route string, o notice.Outcome, r notic
 	}
 	fields := make([]zap.Field, 0, 13)
 	fields = append(fields, zap.String("key", e.Claim.Key), zap.String("route", r.Name), zap.Int("attempt", e.attempt),
-		zap.String("outcome", string(e.outcome())), zap.String("source", string(e.source)))
-	if e.source != notice.SourceReport { // it was on time or late when it was handed over
+		zap.String("outcome", string(e.outcome())), zap.String("source", string(e.trigger.source())))
+	if e.trigger != triggerReport { // it was on time or late when it was handed over
 		fields = append(fields, zap.Float64("lateness_ms", float64(e.lateness.Microseconds())/1000))
 	}
 	if e.held != "" {

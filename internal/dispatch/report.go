@@ -158,7 +158,7 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 
 // finished is how the attempt ends that v reports on. f's notice is changed.
 func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finished {
-	e := finished{attempt: v.Attempt, source: notice.SourceReport, result: v.Result}
+	e := finished{attempt: v.Attempt, trigger: triggerReport, result: v.Result}
 	if e.result.Outcome == notice.OutcomeDeferred && e.result.After <= 0 {
 		e.result.After = defaultDeferral
 	}

@@ -3,8 +3,6 @@ package dispatch
 import (
 	"slices"
 	"sync"
-
-	"notifier/internal/notice"
 )
 
 // slots counts what one route may have in hand in this process, and who has
@@ -88,31 +86,6 @@ func (s *slots) kept(events, hintsExpected bool) int {
 // what fell due before.
 func (s *slots) forSweep(kept int) int {
 	return max(s.room()-kept, min(s.room(), max(kept, 1)-s.swept))
-}
-
-// trigger is what causes a claim.
-type trigger uint8
-
-const (
-	triggerSweep trigger = iota // a sweep of overdue notices, or of a dead instance's claims
-	triggerEvent                // the expired event of the notice's timer
-	triggerHint                 // a call of this process or another instance that names the notice
-)
-
-// source is the trigger's label in logs and metrics. Only events are called so.
-func (t trigger) source() notice.Source {
-	if t == triggerEvent {
-		return notice.SourceEvent
-	}
-	return notice.SourceSweep
-}
-
-// swept is how many of n slots are taken by a sweep.
-func (t trigger) swept(n int) int {
-	if t == triggerSweep {
-		return n
-	}
-	return 0
 }
 
 // total is the slots over all routes. It is safe for concurrent use.
