@@ -344,6 +344,8 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
 	list, unknown := e.Instances(fctx) // in a cluster its node may not answer, and the others do
 	cancel()
+	postponed := fleet.Waiting(list)
+
 	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
@@ -353,7 +355,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 		if r == nil {
 			continue // counted as orphaned
 		}
-		waiting := int64(fleet.Waiting(list, c.Prefix))
+		waiting := int64(postponed[c.Prefix])
 		switch {
 		case unknown != nil:
 			waiting = -1

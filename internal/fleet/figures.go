@@ -37,16 +37,19 @@ type RouteFigures struct {
 	metrics.Work
 }
 
-// Waiting is how many due notices of a route wait because instances have postponed them,
-// as these publish it.
-func Waiting(list []Instance, prefix string) (n int) {
+// Waiting is how many due notices wait because instances have postponed them, by the prefix
+// of their route, as the instances publish it. Routes without any are missing.
+func Waiting(list []Instance) map[string]int {
+	waiting := map[string]int{}
 	for _, i := range list {
 		f, _ := i.ReadFigures()
-		for _, w := range f.Routes[prefix].Waiting {
-			n += w
+		for prefix, r := range f.Routes {
+			for _, n := range r.Waiting {
+				waiting[prefix] += n
+			}
 		}
 	}
-	return n
+	return waiting
 }
 
 // HostFigures are those of a destination of a route.

@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"notifier/internal/metrics"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
@@ -43,6 +45,15 @@ func TestFiguresAreCutToWhatMayBeTold(t *testing.T) {
 	}
 	if _, ok := (Instance{}).ReadFigures(); ok {
 		t.Error("an instance that tells nothing has figures")
+	}
+}
+
+func TestWaitingSumsInstancesByRoute(t *testing.T) {
+	one := Figures{Routes: map[string]RouteFigures{"app1": {Waiting: map[notice.Held]int{notice.HeldRate: 2, notice.HeldBusy: 3}}, "app2": {InFlight: 1}}}
+	two := Figures{Routes: map[string]RouteFigures{"app1": {Waiting: map[notice.Held]int{notice.HeldRate: 4}}}}
+	got := Waiting([]Instance{{Figures: one.Encode()}, {Figures: two.Encode()}, {Figures: []byte("no JSON")}, {}})
+	if want := map[string]int{"app1": 9}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
