@@ -16,7 +16,6 @@ import (
 
 	"notifier/bench/peer"
 	"notifier/bench/server"
-	"notifier/internal/dispatch"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
@@ -112,7 +111,7 @@ func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *s
 	}
 	return engine.New(engine.Options{
 		Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table,
-		Handler:  func(*route.Route) dispatch.Handler { return handlerFunc(call) },
+		Handler:  handlerFunc(call),
 		Instance: "bench-" + rand.Text(), Concurrency: max(512, e.handlers), Grace: 50 * time.Millisecond, Retention: 24 * time.Hour, Retain: 100_000,
 		ConfigureRedis: !e.noEvents, Drain: 2 * time.Second, Takeover: 3 * time.Second, Metrics: m, Logger: log,
 	}), conn, nil

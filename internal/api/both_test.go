@@ -92,7 +92,7 @@ func drive(t testing.TB, srv *redistest.Server) (d *driven, stop func()) {
 	}
 	d = &driven{t: t, table: routes(t), conn: conn, space: keys.Space{Namespace: srv.Namespace(), Shards: 1}}
 	d.Engine = engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: d.table,
-		Handler: func(*route.Route) dispatch.Handler { return nil }, Instance: "test", Grace: time.Hour, Metrics: metrics.New(metrics.Options{Routes: d.table.All()}),
+		Handler: nil, Instance: "test", Grace: time.Hour, Metrics: metrics.New(metrics.Options{Routes: d.table.All()}),
 		Retention: time.Hour, Retain: 100_000, ConfigureRedis: true, Drain: time.Second, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -74,7 +74,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		if !e.result.Unsent { // a refusal says nothing of how long calls take
 			q.pace(e.took)
 		}
-		q.d.o.OnHandled(q.r.Name, e.took)
+		q.d.o.Observer.Handler(q.r.Name, e.took)
 	}
 	if q.remembers(&e) {
 		q.postpone(&e)
@@ -122,7 +122,7 @@ func (q *routeQueue) observe(e *finished) {
 	waits := e.waits
 	waits.Add(notice.HeldRate, waits.Until.Add(e.result.Waited))
 	e.held = waits.Longest()
-	q.d.o.OnLateness(q.r.Name, e.trigger.source(), e.held, e.lateness)
+	q.d.o.Observer.Lateness(q.r.Name, e.trigger.source(), e.held, e.lateness)
 }
 
 func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {

@@ -44,6 +44,16 @@ func TestSettlesAreRepeatedAndClaimsWait(t *testing.T) {
 	})
 }
 
+// observed are the attempts of a Dispatcher, and how many were unsettled.
+type observed struct {
+	silent
+	outcomes  map[notice.Outcome]int
+	unsettled int
+}
+
+func (o *observed) Attempt(_ string, out notice.Outcome, _ notice.Reason) { o.outcomes[out]++ }
+func (o *observed) Unsettled(string, int)                                 { o.unsettled++ }
+
 // What is not confirmed is settled again, which confirms it or writes it where a
 // failover has undone it, but not for ever: the replica may be away for good.
 func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
@@ -53,14 +63,12 @@ func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
 			s.put("a", 0, 1)
 			s.short = c.short
 			o := options(s, w, 10, testRoute("a", 1))
-			outcomes := map[notice.Outcome]int{}
-			o.OnAttempt = func(_ string, out notice.Outcome, _ notice.Reason) { outcomes[out]++ }
-			stale := 0
-			o.OnUnsettled = func(string, int) { stale++ }
+			seen := observed{outcomes: map[notice.Outcome]int{}}
+			o.Observer = &seen
 			d := begin(o)
 			after(time.Minute)
-			if s.settles != c.calls || w.calls != 1 || outcomes[notice.OutcomeDelivered] != 1 || len(outcomes) != 1 || stale != 0 {
-				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d told to be unsettled", c.short, s.settles, w.calls, outcomes, stale)
+			if s.settles != c.calls || w.calls != 1 || seen.outcomes[notice.OutcomeDelivered] != 1 || len(seen.outcomes) != 1 || seen.unsettled != 0 {
+				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d told to be unsettled", c.short, s.settles, w.calls, seen.outcomes, seen.unsettled)
 			}
 			quiet(t, d)
 			drain(t, d)

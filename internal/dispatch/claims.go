@@ -17,6 +17,7 @@ const claimTimeout = 5 * time.Second
 
 // call is one claim call.
 type call struct {
+	kind    kind
 	trigger trigger
 	shard   int
 	token   string
@@ -24,16 +25,28 @@ type call struct {
 	keys    []string          // of hints, or of waiters
 	scores  map[string]string // of waiters, by key
 	hosts   map[string]string // of waiters whose handlers may begin, by key
-	want    want              // of a sweep
-	over    takeover          // of a take-over
+	want    want              // of a sweep, as are grace and newest
+	grace   time.Duration
+	newest  bool
+	over    takeover // of a take-over
 	begun   time.Time
 	sent    time.Time // later than begun, if it is made again
 	asked   int       // what it asked for, if it named no keys
 	looks   int       // which look for what an unanswered sweep has won it is; 0 = none
 	found   int       // by this look, as far as slots have allowed
 	again   bool      // it was made before
-	send    func(ctx context.Context, c call) (store.Claimed, error)
 }
+
+// kind says which operation of the Store a call is.
+type kind uint8
+
+const (
+	kindKeys      kind = iota // the notices of hints
+	kindSweep                 // due notices
+	kindTakeover              // the claims of a dead instance
+	kindPostponed             // notices whose hosts have free slots
+	kindRecover               // claims of a call without an answer
+)
 
 // finds reports whether the call may find what one before it has claimed.
 func (c *call) finds() bool { return c.again || c.looks > 0 }
@@ -44,12 +57,20 @@ func (q *routeQueue) partition(shard int) keys.Partition {
 
 func (q *routeQueue) lease(c call) store.Lease { return store.Lease{Token: c.token, For: q.r.Lease()} }
 
-func (q *routeQueue) claimKeys(ctx context.Context, c call) (store.Claimed, error) {
-	return q.d.o.Store.ClaimKeys(ctx, q.partition(c.shard), q.lease(c), c.keys)
-}
-
-func (q *routeQueue) recover(ctx context.Context, c call) (store.Claimed, error) {
-	return q.d.o.Store.Recover(ctx, q.partition(c.shard), q.lease(c), c.n, time.Since(c.begun))
+// send makes the call.
+func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
+	s, p, lease := q.d.o.Store, q.partition(c.shard), q.lease(c)
+	switch c.kind {
+	case kindSweep:
+		return s.Sweep(ctx, p, lease, store.SweepOptions{Grace: c.grace, Limit: c.n, Newest: c.newest})
+	case kindTakeover:
+		return s.TakeOver(ctx, p, lease, store.TakeOverOptions{Holder: c.over.holder, Longest: q.r.Lease(), Limit: c.n, From: c.over.from})
+	case kindPostponed:
+		return s.ClaimPostponed(ctx, p, lease, c.postponed())
+	case kindRecover:
+		return s.Recover(ctx, p, lease, c.n, time.Since(c.begun))
+	}
+	return s.ClaimKeys(ctx, p, lease, c.keys)
 }
 
 // begin takes a call's slots and makes it. The caller holds mu.
@@ -107,7 +128,7 @@ func (q *routeQueue) claim(c call) {
 	if len(q.shards.all()) > 1 {
 		defer time.AfterFunc(slotsHeld, func() { q.lend(c, &f) }).Stop()
 	}
-	claimed, err := c.send(ctx, c)
+	claimed, err := q.send(ctx, c)
 	cancel()
 	// By this process's clock; by that of Redis the lease began later.
 	j := job{queue: q, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), trigger: c.trigger}
@@ -161,11 +182,11 @@ func (q *routeQueue) claim(c call) {
 	if q.r.Adopt && c.trigger != triggerEvent && won > 0 {
 		q.expire(claimed.Won)
 	}
-	q.d.o.OnClaims(c.trigger.source(), notice.ClaimWon, won)
-	q.d.o.OnClaims(c.trigger.source(), notice.ClaimLost, claimed.Lost)
-	q.d.o.OnClaims(c.trigger.source(), notice.ClaimStale, claimed.Stale)
+	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimWon, won)
+	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimLost, claimed.Lost)
+	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimStale, claimed.Stale)
 	if len(claimed.StaleKeys) > 0 && c.scores == nil {
-		q.d.o.OnStale(q.r, claimed.StaleKeys)
+		q.d.o.Strays.Stale(q.r, claimed.StaleKeys)
 	}
 }
 

@@ -74,57 +74,74 @@ const (
 	mostSettleIntervals = 8
 )
 
+// Shards tells in which shard a notice is. [keys.Space] is one.
+type Shards interface {
+	Places() int
+	Shard(key string) int
+}
+
+// Observer counts what happens. Its methods must be quick and safe for concurrent use.
+type Observer interface {
+	AttemptObserver
+	Claim(source notice.Source, result notice.ClaimResult, n int)
+	// Lateness is called when an exchange begins.
+	Lateness(route string, source notice.Source, held notice.Held, late time.Duration)
+	Handler(route string, took time.Duration)
+	// Unsettled is called for n attempts whose settle failed and is retried.
+	Unsettled(route string, n int)
+}
+
+// AttemptObserver counts the ends of attempts and of deferrals.
+type AttemptObserver interface {
+	Attempt(route string, o notice.Outcome, r notice.Reason)
+}
+
+// Strays takes the keys of hints that were no pending notice.
+type Strays interface {
+	Stale(r *route.Route, keys []string)
+}
+
+// silent is an Observer and Strays that does nothing.
+type silent struct{}
+
+func (silent) Claim(notice.Source, notice.ClaimResult, int)               {}
+func (silent) Attempt(string, notice.Outcome, notice.Reason)              {}
+func (silent) Lateness(string, notice.Source, notice.Held, time.Duration) {}
+func (silent) Handler(string, time.Duration)                              {}
+func (silent) Unsettled(string, int)                                      {}
+func (silent) Stale(*route.Route, []string)                               {}
+
 // Options of a Dispatcher.
 type Options struct {
-	Store   Store
-	Routes  []*route.Route
-	Shards  int
-	Shard   func(key string) int
-	Handler func(*route.Route) Handler
+	Store  Store
+	Routes []*route.Route
+	Shards Shards
+	// Handler makes the attempts of all routes. One that is [Hosts] too limits the calls
+	// to each host.
+	Handler Handler
 	Total   int           // slots over all routes
 	Grace   time.Duration // of sweeps
-	// Fleet may be nil: nobody else takes over what this process has claimed.
-	Fleet  Fleet
-	Logger *zap.Logger
-
-	// What happens, for whoever counts it. Each may be nil; all must be quick and
-	// safe for concurrent use.
-
-	OnClaims    func(source notice.Source, result notice.ClaimResult, n int)
-	OnAttempt   func(route string, o notice.Outcome, r notice.Reason)                          // an attempt or a deferral ended
-	OnLateness  func(route string, source notice.Source, held notice.Held, late time.Duration) // an exchange began
-	OnHandled   func(route string, took time.Duration)
-	OnUnsettled func(route string, n int) // attempts whose settle failed and is repeated
 	// SettleWait is how much longer than others a settle may take, because it waits
 	// until it is confirmed.
 	SettleWait time.Duration
-	// OnStale hears the keys of hints that were no pending notice.
-	OnStale func(r *route.Route, keys []string)
+	// Fleet may be nil: no other instance reclaims the claims of this process.
+	Fleet Fleet
+	// Observer and Strays may be nil.
+	Observer Observer
+	Strays   Strays
+	Logger   *zap.Logger
 }
 
-// setDefaults puts a function that does nothing in place of each that is not
-// given.
+// setDefaults puts parts that do nothing in place of those that are not given.
 func (o *Options) setDefaults() {
 	if o.Fleet == nil {
 		o.Fleet = alone(strconv.FormatUint(rand.Uint64(), 36))
 	}
-	if o.OnClaims == nil {
-		o.OnClaims = func(notice.Source, notice.ClaimResult, int) {}
+	if o.Observer == nil {
+		o.Observer = silent{}
 	}
-	if o.OnAttempt == nil {
-		o.OnAttempt = func(string, notice.Outcome, notice.Reason) {}
-	}
-	if o.OnLateness == nil {
-		o.OnLateness = func(string, notice.Source, notice.Held, time.Duration) {}
-	}
-	if o.OnHandled == nil {
-		o.OnHandled = func(string, time.Duration) {}
-	}
-	if o.OnUnsettled == nil {
-		o.OnUnsettled = func(string, int) {}
-	}
-	if o.OnStale == nil {
-		o.OnStale = func(*route.Route, []string) {}
+	if o.Strays == nil {
+		o.Strays = silent{}
 	}
 }
 

@@ -361,11 +361,21 @@ type counts struct {
 
 func newCounts() *counts { return &counts{attempts: map[notice.Outcome]int{}} }
 
-func (c *counts) onAttempt(_ string, o notice.Outcome, _ notice.Reason) {
+// Attempt implements AttemptObserver.
+func (c *counts) Attempt(_ string, o notice.Outcome, _ notice.Reason) {
 	c.mu.Lock()
 	c.attempts[o]++
 	c.mu.Unlock()
 }
+
+// shards are n of them; a key that by does not name is in the first.
+type shards struct {
+	n  int
+	by map[string]int
+}
+
+func (s shards) Places() int          { return s.n }
+func (s shards) Shard(key string) int { return s.by[key] }
 
 func testRoute(prefix string, slots int) *route.Route {
 	return &route.Route{Name: prefix, Prefix: prefix, Target: route.Target{Kind: route.KindLog}, Timeout: 10 * time.Second,
@@ -373,7 +383,7 @@ func testRoute(prefix string, slots int) *route.Route {
 }
 
 func options(s Store, h Handler, total int, routes ...*route.Route) Options {
-	return Options{Store: s, Routes: routes, Shards: 1, Shard: func(string) int { return 0 }, Handler: func(*route.Route) Handler { return h },
+	return Options{Store: s, Routes: routes, Shards: shards{n: 1}, Handler: h,
 		Total: total, Grace: 50 * time.Millisecond,
 		Logger: zap.NewNop()}
 }

@@ -15,8 +15,7 @@ const (
 // is claimed: what is handled and not written down would be handled again if this
 // process died. It is that of one partition: see shardQueue. It is safe for concurrent use.
 type health struct {
-	// onReady is called, without a lock, when claims have rested long enough.
-	onReady func()
+	queue waker // woken, without a lock, when claims have rested long enough
 
 	mu       sync.Mutex
 	backoff  time.Duration // after the last failed claim; 0 = the last one succeeded
@@ -26,7 +25,10 @@ type health struct {
 	woken    chan struct{} // closed by awake
 }
 
-func newHealth(onReady func()) *health { return &health{onReady: onReady, woken: make(chan struct{})} }
+// waker claims what is possible by now. *[routeQueue] is one.
+type waker interface{ wake() }
+
+func newHealth(queue waker) *health { return &health{queue: queue, woken: make(chan struct{})} }
 
 // awake ends a rest at once, as when a node has come back.
 func (h *health) awake() {
@@ -35,7 +37,7 @@ func (h *health) awake() {
 	close(h.woken)
 	h.woken = make(chan struct{})
 	h.mu.Unlock()
-	h.onReady()
+	h.queue.wake()
 }
 
 // wakes is closed by the next awake.
@@ -73,7 +75,7 @@ func (h *health) claimFailed() (first bool) {
 		h.mu.Lock()
 		h.resting = false
 		h.mu.Unlock()
-		h.onReady()
+		h.queue.wake()
 	})
 	return first
 }

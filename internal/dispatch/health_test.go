@@ -6,10 +6,15 @@ import (
 	"time"
 )
 
+// wakes is a queue that calls it.
+type wakes func()
+
+func (w wakes) wake() { w() }
+
 func TestHealthRestsLongerAfterEachFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		woken := make(chan struct{}, 1)
-		h := newHealth(func() { woken <- struct{}{} })
+		h := newHealth(wakes(func() { woken <- struct{}{} }))
 		for i, rest := range []time.Duration{20, 40, 80, 160, 250, 250} {
 			from := time.Now()
 			if first := h.claimFailed(); first != (i == 0) {
@@ -36,7 +41,7 @@ func TestHealthRestsLongerAfterEachFailure(t *testing.T) {
 }
 
 func TestHealthIsNotReadyWhileASettleFails(t *testing.T) {
-	h := newHealth(func() { t.Error("woken") })
+	h := newHealth(wakes(func() { t.Error("woken") }))
 	h.settleFailed()
 	h.settleFailed()
 	h.settleTaken()

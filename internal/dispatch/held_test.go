@@ -14,10 +14,14 @@ import (
 )
 
 // lateness lists the observations of a Dispatcher.
-type lateness []string
+type lateness struct {
+	silent
+	list []string
+}
 
-func (l *lateness) observe(_ string, _ notice.Source, held notice.Held, late time.Duration) {
-	*l = append(*l, fmt.Sprintf("%s %s", held, late.Round(time.Second)))
+// Lateness implements Observer.
+func (l *lateness) Lateness(_ string, _ notice.Source, held notice.Held, late time.Duration) {
+	l.list = append(l.list, fmt.Sprintf("%s %s", held, late.Round(time.Second)))
 }
 
 // One exchange after several postponements is observed once, from the promise; and the
@@ -54,15 +58,15 @@ func TestLatenessIsObservedOncePerExchange(t *testing.T) {
 				s.put("a", 0, 1)
 				s.entries[0].n.Due, s.entries[0].at = time.Now(), time.Now()
 				o, late := options(s, w, 10, testRoute("a", 4)), lateness{}
-				o.OnLateness = late.observe
+				o.Observer = &late
 				d := begin(o)
 				until := time.Now().Add(10 * time.Minute)
 				for calls <= len(c.waits) && time.Now().Before(until) {
 					d.SweepDue(keys.Partition{Prefix: "a"})
 					after(10 * time.Millisecond)
 				}
-				if !slices.Equal(late, lateness{c.want}) {
-					t.Errorf("observed %q, want %q once", late, c.want)
+				if !slices.Equal(late.list, []string{c.want}) {
+					t.Errorf("observed %q, want %q once", late.list, c.want)
 				}
 				for _, e := range s.ended[:len(c.waits)] {
 					if e.Ending != store.EndPostponed {
@@ -86,15 +90,15 @@ func TestLatenessOfAnExchangeCutShort(t *testing.T) {
 			return notice.RetryResult(notice.ReasonTimeout, "")
 		})
 		o := options(s, w, 10, testRoute("a", 4))
-		o.OnLateness = late.observe
+		o.Observer = &late
 		d := begin(o)
 		d.SweepDue(keys.Partition{Prefix: "a"})
 		after(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		d.Drain(ctx, time.Second)
-		if !slices.Equal(late, lateness{"none 0s"}) || s.ended[0].Ending != store.EndPostponed {
-			t.Errorf("observed %q, settled %s; want it observed once and postponed", late, s.ended[0].Ending)
+		if !slices.Equal(late.list, []string{"none 0s"}) || s.ended[0].Ending != store.EndPostponed {
+			t.Errorf("observed %q, settled %s; want it observed once and postponed", late.list, s.ended[0].Ending)
 		}
 	})
 }
@@ -106,7 +110,7 @@ func TestPauseHoldsDueNotices(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, late := newFakeStore(), lateness{}
 			o := options(s, taking(time.Millisecond), 10, testRoute("a", 4))
-			o.OnLateness = late.observe
+			o.Observer = &late
 			d := New(o)
 			if !started {
 				d.SetPaused(none)
@@ -122,8 +126,8 @@ func TestPauseHoldsDueNotices(t *testing.T) {
 			s.entries[0].n.Due, s.entries[0].at = time.Now(), time.Now()
 			d.SweepDue(keys.Partition{Prefix: "a"})
 			after(time.Second)
-			if !slices.Equal(late, lateness{"paused 1m0s", "none 0s"}) {
-				t.Errorf("started during the pause %v: observed %q", started, late)
+			if !slices.Equal(late.list, []string{"paused 1m0s", "none 0s"}) {
+				t.Errorf("started during the pause %v: observed %q", started, late.list)
 			}
 			drain(t, d)
 		})
@@ -135,7 +139,7 @@ func TestFailedClaimsHoldDueNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, late := newFakeStore(), lateness{}
 		o := options(s, taking(time.Millisecond), 10, testRoute("a", 4))
-		o.OnLateness = late.observe
+		o.Observer = &late
 		s.claim = errDown
 		d := begin(o)
 		s.put("a", 0, 1)
@@ -144,8 +148,8 @@ func TestFailedClaimsHoldDueNotices(t *testing.T) {
 		after(10 * time.Second)
 		s.do(func() { s.claim = nil })
 		after(time.Second)
-		if !slices.Equal(late, lateness{"redis 10s"}) {
-			t.Errorf("observed %q", late)
+		if !slices.Equal(late.list, []string{"redis 10s"}) {
+			t.Errorf("observed %q", late.list)
 		}
 		drain(t, d)
 	})

@@ -44,12 +44,15 @@ func (h *hints) leave(left func(key string) bool) {
 
 func (h *hints) expected() bool { return time.Since(h.last) <= hintsExpected }
 
-// take takes up to n hints of one shard and trigger, those of the first; shard is nil
+// take takes up to n hints of one shard and trigger, those of the first; shards is nil
 // where there is one shard only.
-func (h *hints) take(n int, shard func(key string) int) (keys []string, t trigger, of int) {
+func (h *hints) take(n int, shards Shards) (keys []string, t trigger, of int) {
 	first := h.waiting[0]
-	if shard == nil {
-		shard = func(string) int { return 0 }
+	shard := func(key string) int {
+		if shards == nil {
+			return 0
+		}
+		return shards.Shard(key)
 	}
 	of = shard(first.key)
 	keys = make([]string, 0, min(n, len(h.waiting)))

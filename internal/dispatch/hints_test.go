@@ -38,13 +38,13 @@ func TestHintsAreTakenShardByShard(t *testing.T) {
 			t.Errorf("no room for %s", k)
 		}
 	}
-	shard := func(k string) int { return int(k[1] - '0') }
+	of := shards{2, map[string]int{"b1": 1, "d1": 1}}
 	for _, want := range []struct {
 		keys  []string
 		shard int
 	}{{[]string{"a0", "c0"}, 0}, {[]string{"b1", "d1"}, 1}, {[]string{"e0"}, 0}} {
-		if keys, _, of := h.take(2, shard); !slices.Equal(keys, want.keys) || of != want.shard {
-			t.Errorf("%v of shard %d, want %v of %d", keys, of, want.keys, want.shard)
+		if keys, _, shard := h.take(2, of); !slices.Equal(keys, want.keys) || shard != want.shard {
+			t.Errorf("%v of shard %d, want %v of %d", keys, shard, want.keys, want.shard)
 		}
 	}
 	if h.add("f0", triggerEvent, 0) {

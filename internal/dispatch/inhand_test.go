@@ -101,12 +101,12 @@ func TestLatenessCountsFromTheDueTime(t *testing.T) {
 			s.put("a", 0, 1) // due a minute ago
 			s.entries[0].lapses = lapses
 			o := options(s, w, 10, testRoute("a", 4))
-			var late []time.Duration
-			o.OnLateness = func(_ string, _ notice.Source, _ notice.Held, d time.Duration) { late = append(late, d) }
+			var late lateness
+			o.Observer = &late
 			d := begin(o)
 			after(time.Second)
-			if len(late) != 1 || late[0].Round(time.Second) != time.Minute {
-				t.Errorf("after %d lapses: late %v, want a minute", lapses, late)
+			if want := []string{"none 1m0s"}; !slices.Equal(late.list, want) {
+				t.Errorf("after %d lapses: late %v, want %v", lapses, late.list, want)
 			}
 			if n := s.ended[0].Claim.Notice; n.Attempts[0].At.Before(n.Due) {
 				t.Errorf("the first attempt was at %s, before the due time %s", n.Attempts[0].At, n.Due)

@@ -42,10 +42,9 @@ func (e *finished) level(s store.Settled) zapcore.Level {
 
 // record counts the end of an attempt and writes its one line. An attempt that
 // was handed to a consumer has two ends: that, and what came of it.
-func (e *finished) record(onAttempt func(route string, o notice.Outcome, r notice.Reason), logger *zap.Logger, r *route.Route, s store.Settled) {
-	if onAttempt != nil {
-		onAttempt(r.Name, e.outcome(), e.result.Reason)
-	}
+func (e *finished) record(o AttemptObserver, logger *zap.Logger, r *route.Route, s store.Settled) {
+	o.Attempt(r.Name, e.outcome(), e.result.Reason)
+
 	ce := logger.Check(e.level(s), "attempt")
 	if ce == nil {
 		return

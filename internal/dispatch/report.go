@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,11 @@ type ReportStore interface {
 	Reopen(ctx context.Context, f store.Found, t store.Settlement) (store.Change, error)
 }
 
+// Finder reads a notice, wherever it is stored.
+type Finder interface {
+	Find(ctx context.Context, key string) (store.Found, error)
+}
+
 // Reports takes what consumers say of the entries they got from a list or a
 // stream. It is safe for concurrent use.
 //
@@ -30,12 +36,11 @@ type ReportStore interface {
 // that comes again changes nothing and is no error; one that comes too late, or
 // speaks of a notice that another has replaced, changes nothing and says so.
 type Reports struct {
-	Store ReportStore
-	// Find reads a notice, wherever it is kept.
-	Find   func(ctx context.Context, key string) (store.Found, error)
-	Logger *zap.Logger
-	// OnAttempt hears how an attempt ended; it may be nil.
-	OnAttempt func(route string, o notice.Outcome, r notice.Reason)
+	Store   ReportStore
+	Notices Finder
+	Logger  *zap.Logger
+	// Observer counts the ends of attempts; it may be nil.
+	Observer AttemptObserver
 	// Ahead: entries may reach their consumers before the notice says so, as in
 	// a cluster, where a push is a command of its own.
 	Ahead bool
@@ -62,7 +67,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 	wait, reread := time.Millisecond, 5*time.Millisecond
 	until := time.Now().Add(maxPushWait)
 	for range maxRereads {
-		f, err := p.Find(ctx, key)
+		f, err := p.Notices.Find(ctx, key)
 		for err == nil && p.Ahead && pushing(f, v) {
 			if time.Now().After(until) {
 				return store.Change{}, fmt.Errorf("%s: attempt %d is not handed over yet: %w", key, v.Attempt, store.ErrUnavailable)
@@ -73,7 +78,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 			case <-time.After(wait):
 				wait = min(2*wait, 100*time.Millisecond)
 			}
-			f, err = p.Find(ctx, key)
+			f, err = p.Notices.Find(ctx, key)
 		}
 		if err != nil {
 			return store.Change{}, err
@@ -92,7 +97,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 			reread *= 2
 		}
 	}
-	f, err := p.Find(ctx, key)
+	f, err := p.Notices.Find(ctx, key)
 	return store.Change{Found: f, Before: f.State}, err
 }
 
@@ -140,7 +145,7 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 	c, err := p.write(ctx, f, before, e.Settlement)
 	if err != nil {
 		// It may have been written although no answer came; it counts once.
-		now, lost := p.Find(ctx, f.Key)
+		now, lost := p.Notices.Find(ctx, f.Key)
 		if lost != nil || !repeats(now, v) {
 			return store.Change{}, err
 		}
@@ -151,7 +156,7 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 		if c.State == notice.Scheduled {
 			s.Due = c.Due
 		}
-		e.record(p.OnAttempt, p.Logger, r, s)
+		e.record(cmp.Or[AttemptObserver](p.Observer, silent{}), p.Logger, r, s)
 	}
 	return c, nil
 }
@@ -185,7 +190,7 @@ func (p *Reports) write(ctx context.Context, f store.Found, before notice.State,
 	if done[0].Stale {
 		return store.Change{}, nil
 	}
-	after, err := p.Find(ctx, f.Key)
+	after, err := p.Notices.Find(ctx, f.Key)
 	if errors.Is(err, store.ErrNotFound) { // retention is off
 		after, err = store.Found{Notice: f.Notice, State: notice.Delivered, SettledAt: time.Now().UTC()}, nil
 	}

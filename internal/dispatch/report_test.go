@@ -73,7 +73,7 @@ func handed() *fakeReports {
 }
 
 func (d *fakeReports) reports(o *counts) *Reports {
-	return &Reports{Store: d, Find: d.Find, OnAttempt: o.onAttempt, Logger: zap.NewNop()}
+	return &Reports{Store: d, Notices: d, Observer: o, Logger: zap.NewNop()}
 }
 
 // In a cluster an entry is pushed before its notice says so. A consumer that

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/store"
 )
 
 // routeQueue is one route's way through this process: it claims what is due as
@@ -40,11 +38,11 @@ type routeQueue struct {
 }
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
-	q := &routeQueue{d: d, r: r, handler: d.o.Handler(r), stop: make(chan struct{}),
-		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards), inHand: newInHand(), waiting: newWaiting()}
+	q := &routeQueue{d: d, r: r, handler: d.o.Handler, stop: make(chan struct{}),
+		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inHand: newInHand(), waiting: newWaiting()}
 	q.hosts, _ = q.handler.(Hosts)
-	q.share.wake = q.wake
-	q.grow(d.o.Shards)
+	q.share.queue = q
+	q.grow(d.o.Shards.Places())
 	return q
 }
 
@@ -64,7 +62,7 @@ func (q *routeQueue) hint(key string, t trigger) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.hints.last = time.Now()
-	shard := q.d.o.Shard(key)
+	shard := q.d.o.Shards.Shard(key)
 	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, t, q.slots.room()) {
 		// Its event is spent: the next free slot need not wait for the grace.
 		q.backlog.ask(shard, wantDue)
@@ -159,7 +157,7 @@ func (q *routeQueue) release(f freed) {
 	self := false
 	for _, w := range waiting {
 		self = self || w == &q.share
-		w.wake()
+		w.queue.wake()
 	}
 	if !self {
 		q.wake()
@@ -197,7 +195,7 @@ func (q *routeQueue) claimSome() (begun bool) {
 }
 
 func (q *routeQueue) claimHinted() bool {
-	shards := q.d.o.Shard
+	shards := q.d.o.Shards
 	if len(q.shards.all()) == 1 {
 		shards = nil
 	}
@@ -210,7 +208,7 @@ func (q *routeQueue) claimHinted() bool {
 	if got == 0 {
 		return false
 	}
-	q.begin(call{trigger: t, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now(), send: q.claimKeys})
+	q.begin(call{trigger: t, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now()})
 	return true
 }
 
@@ -232,10 +230,8 @@ func (q *routeQueue) claimSwept() bool {
 	if w == wantDue {
 		grace = 0
 	}
-	q.begin(call{trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, begun: time.Now(),
-		send: func(ctx context.Context, c call) (store.Claimed, error) {
-			return q.d.o.Store.Sweep(ctx, q.partition(c.shard), q.lease(c), store.SweepOptions{Grace: grace, Limit: c.n, Newest: newest})
-		}})
+	q.begin(call{kind: kindSweep, trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, grace: grace, newest: newest,
+		begun: time.Now()})
 	return true
 }
 
@@ -249,7 +245,7 @@ func (q *routeQueue) repeatCall(l *shardQueue) bool {
 	c.again = true
 	if c.keys == nil {
 		c.looks++
-		c.send = q.recover
+		c.kind = kindRecover
 	}
 	q.begin(c)
 	return true

@@ -180,7 +180,7 @@ func TestBacklogIsSweptFromBothEndsInEachShard(t *testing.T) {
 			s.put("a", shard, 400)
 		}
 		o := options(s, w, 1000, testRoute("a", 1))
-		o.Shards = 2
+		o.Shards = shards{n: 2}
 		d := begin(o)
 		after(time.Hour)
 		for _, want := range []string{"oldest a/0", "newest a/0", "oldest a/1", "newest a/1"} {
@@ -208,13 +208,12 @@ func TestHintsOfManyShardsAreClaimedShardByShard(t *testing.T) {
 		s.put("a", 1, 10)
 		r := testRoute("a", 64)
 		o := options(s, w, 1000, r)
-		o.Shards = 2
 		shard := map[string]int{}
 		for _, e := range s.entries {
 			shard[e.n.Key] = e.shard
 			e.at = time.Now() // within the grace: only hints find them
 		}
-		o.Shard = func(k string) int { return shard[k] }
+		o.Shards = shards{2, shard}
 		d := begin(o)
 		synctest.Wait()
 		for k := range shard {
@@ -352,13 +351,19 @@ func TestClaimsThatHangEnd(t *testing.T) {
 	})
 }
 
+// strays are the keys that led to no claim.
+type strays []string
+
+// Stale implements Strays.
+func (s *strays) Stale(_ *route.Route, ks []string) { *s = append(*s, ks...) }
+
 func TestStaleHintsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(0)
 		a := testRoute("a", 4)
 		o := options(s, w, 10, a)
-		var told []string
-		o.OnStale = func(_ *route.Route, ks []string) { told = append(told, ks...) }
+		var told strays
+		o.Strays = &told
 		d := begin(o)
 		synctest.Wait()
 		d.Hint(a, "a:m:t:77")

@@ -50,7 +50,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		if !short && !failed {
 			failed = true
 			l.health.settleFailed()
-			q.d.o.OnUnsettled(q.r.Name, len(list))
+			q.d.o.Observer.Unsettled(q.r.Name, len(list))
 		}
 		if !short && time.Since(warned) > warnEvery {
 			warned = time.Now()
@@ -172,7 +172,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		if list[i].pushes && !done[i].Stale {
 			q.observe(&list[i])
 		}
-		list[i].record(q.d.o.OnAttempt, q.d.o.Logger, q.r, done[i])
+		list[i].record(q.d.o.Observer, q.d.o.Logger, q.r, done[i])
 		q.d.wg.Done()
 	}
 }

@@ -36,7 +36,7 @@ func TestSettlesOfASteadyLoadGather(t *testing.T) {
 				r := testRoute("a", 16)
 				r.Target.Kind = c.kind
 				o := options(s, endingApart(), 16, r)
-				o.Shards = c.shards
+				o.Shards = shards{n: c.shards}
 				d := begin(o)
 				d.SetParts(c.parts)
 				time.Sleep(8*time.Millisecond + mostSettleIntervals*settleInterval)

@@ -40,8 +40,8 @@ func (l *shardQueues) all() []*shardQueue {
 func (l *shardQueues) at(shard int) *shardQueue { return l.all()[shard] }
 
 func newShardQueue(q *routeQueue, shard int) *shardQueue {
-	l := &shardQueue{shard: shard, health: newHealth(q.wake), paused: true}
-	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, q.d.o.Shards)},
+	l := &shardQueue{shard: shard, health: newHealth(q), paused: true}
+	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, q.d.o.Shards.Places())},
 		func(e []finished) { q.settle(l, e) })
 	return l
 }
@@ -95,7 +95,7 @@ func (q *routeQueue) openShards() (some bool) {
 		return some
 	}
 	q.hints.leave(func(key string) bool {
-		l := q.shards.at(q.d.o.Shard(key))
+		l := q.shards.at(q.d.o.Shards.Shard(key))
 		leave := l.paused || some && !l.open
 		if leave {
 			q.backlog.ask(l.shard, wantDue)

@@ -18,7 +18,7 @@ import (
 // channel is closed.
 func twoShards(s *fakeStore, h Handler, slots int) (Options, chan struct{}) {
 	o := options(s, h, 100, testRoute("a", slots))
-	o.Shards = 2
+	o.Shards = shards{n: 2}
 	s.slow, s.hangs = make(chan struct{}), 2
 	return o, s.slow
 }
@@ -124,7 +124,7 @@ func TestASettleThatFailsHoldsUpItsShardAlone(t *testing.T) {
 		f := &oneSettles{fakeStore: s, shard: 1}
 		w := newWork(func(context.Context, *notice.Notice) notice.Result { return notice.DeliveredResult(200) })
 		o := options(f, w, 100, testRoute("a", 8))
-		o.Shards = 2
+		o.Shards = shards{n: 2}
 		s.put("a", 1, 1)
 		d := begin(o)
 		after(time.Second)

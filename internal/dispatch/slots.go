@@ -95,11 +95,11 @@ type total struct {
 	waiting []*share
 }
 
-// share is what one route holds of the total. Wake is called, without a lock,
+// share is what one route holds of the total. Its queue is woken, without a lock,
 // when the route got fewer slots than it asked for and some have come free.
 type share struct {
-	held int // guarded by the total's mutex
-	wake func()
+	held  int // guarded by the total's mutex
+	queue waker
 }
 
 func (t *total) room() int {

@@ -1,11 +1,8 @@
 package dispatch
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"notifier/internal/store"
 )
 
 // maxTakeovers bounds how many take-overs of one route are remembered; what is
@@ -43,10 +40,6 @@ func (q *routeQueue) claimTaken(i int) bool {
 	}
 	t := q.takeovers[i]
 	q.takeovers = slices.Delete(q.takeovers, i, i+1)
-	q.begin(call{trigger: triggerSweep, shard: t.shard, token: q.d.token(), n: n, asked: n, over: t, begun: time.Now(),
-		send: func(ctx context.Context, c call) (store.Claimed, error) {
-			return q.d.o.Store.TakeOver(ctx, q.partition(c.shard), q.lease(c),
-				store.TakeOverOptions{Holder: t.holder, Longest: q.r.Lease(), Limit: c.n, From: t.from})
-		}})
+	q.begin(call{kind: kindTakeover, trigger: triggerSweep, shard: t.shard, token: q.d.token(), n: n, asked: n, over: t, begun: time.Now()})
 	return true
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -182,7 +181,7 @@ func (q *routeQueue) claimWaiting() bool {
 	if got == 0 {
 		return false
 	}
-	c := call{trigger: triggerSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(), send: q.claimPostponed,
+	c := call{kind: kindPostponed, trigger: triggerSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(),
 		scores: map[string]string{}, hosts: map[string]string{}}
 	for _, x := range list[:got] {
 		q.postponed.remove(x.until, notice.HeldBusy, x.host)
@@ -193,12 +192,13 @@ func (q *routeQueue) claimWaiting() bool {
 	return true
 }
 
-func (q *routeQueue) claimPostponed(ctx context.Context, c call) (store.Claimed, error) {
+// postponed are the notices of a kindPostponed call.
+func (c *call) postponed() []store.Postponed {
 	list := make([]store.Postponed, len(c.keys))
 	for i, k := range c.keys {
 		list[i] = store.Postponed{Key: k, Score: c.scores[k]}
 	}
-	return q.d.o.Store.ClaimPostponed(ctx, q.partition(c.shard), q.lease(c), list)
+	return list
 }
 
 // arrived notes that the handler of a claim begins, or that none will.

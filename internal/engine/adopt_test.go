@@ -475,7 +475,7 @@ func TestPlainTimersInTheEmulation(t *testing.T) {
 	}
 	g := newGot(10)
 	e := New(Options{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return g }, Instance: "i", Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Hour,
+		Handler: g, Instance: "i", Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Hour,
 		Retain: 1000, ConfigureRedis: true, Drain: 5 * time.Second, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -83,7 +83,7 @@ func benchKept(b *testing.B, srv *redistest.Server, h dispatch.Handler, r *route
 		b.Fatal(err)
 	}
 	e := New(Options{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: max(k.shards, 1)}, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return h }, Instance: "bench", Concurrency: 512, Grace: 50 * time.Millisecond,
+		Handler: h, Instance: "bench", Concurrency: 512, Grace: 50 * time.Millisecond,
 		Retention: time.Hour, Retain: 100000, ConfigureRedis: true, Drain: 10 * time.Second, History: k.history,
 		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())

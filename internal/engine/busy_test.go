@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/callback"
-	"notifier/internal/dispatch"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
@@ -63,7 +62,7 @@ func TestBusyHostIsCalledWithoutPauses(t *testing.T) {
 	}
 	m := metrics.New(metrics.Options{Routes: table.All()})
 	e := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return h }, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
+		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
 		Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Metrics: m, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

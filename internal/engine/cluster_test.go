@@ -37,7 +37,7 @@ func oneNode(t *testing.T) (*redistest.Server, *redis.ClusterClient) {
 	return srv, c
 }
 
-func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*store.Conn) func(*route.Route) dispatch.Handler, routes ...*route.Route) *world {
+func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*store.Conn) dispatch.Handler, routes ...*route.Route) *world {
 	t.Helper()
 	table, err := route.NewTable(routes)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestQueuesInACluster(t *testing.T) {
 	srv, c := oneNode(t)
 	reported := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	reported.Timeout = time.Minute // no report comes too late, however slow the machine is
-	w := startCluster(t, srv, 4, func(conn *store.Conn) func(*route.Route) dispatch.Handler {
+	w := startCluster(t, srv, 4, func(conn *store.Conn) dispatch.Handler {
 		return Handlers(conn, keys.Space{Namespace: "notifier"}, nil, zap.NewNop())
 	},
 		reported,
@@ -133,8 +133,8 @@ func TestPlainTimersInACluster(t *testing.T) {
 	if err := c.Set(ctx, before, "was there", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w := startCluster(t, srv, 4, func(*store.Conn) func(*route.Route) dispatch.Handler {
-		return func(*route.Route) dispatch.Handler { return g }
+	w := startCluster(t, srv, 4, func(*store.Conn) dispatch.Handler {
+		return g
 	}, r)
 	// expire sets timers of such a life, and says how many came without their body: a timer
 	// that is over before this machine has come to read it is one of those.

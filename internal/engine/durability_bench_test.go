@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/dispatch"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
@@ -86,7 +85,7 @@ func durableEngine(b *testing.B, srv *redistest.Server, w store.Confirm) *Engine
 		b.Fatal(err)
 	}
 	e := New(Options{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table, Confirm: w,
-		Handler: func(*route.Route) dispatch.Handler { return &quick{} }, Instance: "bench", Concurrency: 512, Grace: 50 * time.Millisecond,
+		Handler: &quick{}, Instance: "bench", Concurrency: 512, Grace: 50 * time.Millisecond,
 		Retention: time.Hour, Retain: 100000, Drain: 10 * time.Second, Logger: zap.NewNop()})
 	if err := e.Begin(b.Context()); err != nil {
 		b.Fatal(fmt.Errorf("begin: %w", err))

@@ -39,9 +39,8 @@ type Options struct {
 	Conn   *store.Conn
 	Space  keys.Space
 	Routes *route.Table
-	// Handler is what makes a route's attempts; how long one may take, says
-	// [dispatch.Handler].
-	Handler     func(*route.Route) dispatch.Handler
+	// Handler makes the attempts of all routes.
+	Handler     dispatch.Handler
 	Instance    string
 	Version     string
 	Concurrency int
@@ -205,18 +204,10 @@ func (e *Engine) build(space keys.Space) error {
 	if err := e.newFleet(); err != nil {
 		return err
 	}
-	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space.Places(), Shard: space.Shard,
-		Handler: o.Handler, Total: o.Concurrency, Fleet: e.Fleet(), Grace: o.Grace,
-		OnClaims: o.Metrics.Claim, OnAttempt: o.Metrics.Attempt, OnLateness: o.Metrics.Lateness, OnHandled: o.Metrics.Handler,
-		OnUnsettled: o.Metrics.Unsettled, SettleWait: o.ConfirmSettle.Wait(), Logger: o.Logger,
-		OnStale: func(r *route.Route, ks []string) {
-			e.adopter.Stale(r, ks)
-			if o.Retention > 0 { // else what was delivered is found as little as what never was
-				e.unadopted.stale(r, ks)
-			}
-		}})
-	e.unadopted = newUnadopted(e.Find, o.Logger)
-	e.reports = &dispatch.Reports{Store: e.store, Find: e.Find, OnAttempt: o.Metrics.Attempt, Logger: o.Logger,
+	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
+		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.Fleet(), Observer: o.Metrics, Strays: strays{e}, Logger: o.Logger})
+	e.unadopted = newUnadopted(e, o.Logger)
+	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Logger: o.Logger,
 		Ahead: o.Conn.Masters != nil}
 	limit := time.Duration(0)
 	if o.Conn.Nodes != nil {

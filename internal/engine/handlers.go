@@ -33,21 +33,41 @@ func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) 
 	return notice.DeliveredResult(0)
 }
 
-// Handlers chooses who handles a route's notices.
-func Handlers(conn *store.Conn, space keys.Space, calls *callback.Handler, logger *zap.Logger) func(*route.Route) dispatch.Handler {
-	return func(r *route.Route) dispatch.Handler {
-		switch r.Target.Kind {
-		case route.KindLog:
-			return logHandler{logger}
-		case route.KindList, route.KindStream:
-			h := &queue.Handler{}
-			if conn.Masters != nil {
-				h.Push = func(ctx context.Context, p *notice.Push, keep time.Duration) error {
-					return store.Push(ctx, conn, space, p, keep)
-				}
-			}
-			return h
-		}
-		return calls
+// handlers makes each attempt as the target of its route requires. What callbacks say of
+// hosts is promoted: it makes the whole a [dispatch.Hosts].
+type handlers struct {
+	*callback.Handler
+	log   logHandler
+	queue *queue.Handler
+}
+
+// Handlers is the handler of all routes.
+func Handlers(conn *store.Conn, space keys.Space, calls *callback.Handler, logger *zap.Logger) dispatch.Handler {
+	h := handlers{Handler: calls, log: logHandler{logger}, queue: &queue.Handler{}}
+	if conn.Masters != nil {
+		h.queue.Pusher = pusher{conn, space}
 	}
+	return h
+}
+
+// Handle implements dispatch.Handler.
+func (h handlers) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
+	switch r.Target.Kind {
+	case route.KindLog:
+		return h.log.Handle(ctx, r, n)
+	case route.KindList, route.KindStream:
+		return h.queue.Handle(ctx, r, n)
+	}
+	return h.Handler.Handle(ctx, r, n)
+}
+
+// pusher pushes to lists and streams of a cluster.
+type pusher struct {
+	conn  *store.Conn
+	space keys.Space
+}
+
+// Push implements queue.Pusher.
+func (p pusher) Push(ctx context.Context, push *notice.Push, keep time.Duration) error {
+	return store.Push(ctx, p.conn, p.space, push, keep)
 }

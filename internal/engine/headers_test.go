@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/callback"
-	"notifier/internal/dispatch"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
@@ -58,7 +57,7 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 		h := callback.New(callback.Options{})
 		defer h.Close()
 		m := metrics.New(metrics.Options{Routes: table.All()})
-		e := engine.New(engine.Options{Conn: conn, Space: space, Routes: table, Handler: func(*route.Route) dispatch.Handler { return h }, Instance: t.Name(),
+		e := engine.New(engine.Options{Conn: conn, Space: space, Routes: table, Handler: h, Instance: t.Name(),
 			Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Metrics: m, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

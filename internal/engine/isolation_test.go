@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/callback"
-	"notifier/internal/dispatch"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -84,7 +83,7 @@ func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 		t.Fatal(err)
 	}
 	e := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return h }, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
+		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
 		Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -9,7 +9,6 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
-	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
@@ -20,8 +19,8 @@ func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
 	t.Parallel()
 	srv, c := oneNode(t)
 	s := newSink(3)
-	w := startCluster(t, srv, 1, func(*store.Conn) func(*route.Route) dispatch.Handler {
-		return func(*route.Route) dispatch.Handler { return s }
+	w := startCluster(t, srv, 1, func(*store.Conn) dispatch.Handler {
+		return s
 	}, testRoute("r", "app1"))
 	ctx := t.Context()
 	put := func(key string) {

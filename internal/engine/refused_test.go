@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 	logged "go.uber.org/zap/zaptest/observer"
 
-	"notifier/internal/dispatch"
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
@@ -39,7 +38,7 @@ func TestWhatRedisRefusesIsNamed(t *testing.T) {
 	}
 	core, logs := logged.New(zap.ErrorLevel)
 	e := New(Options{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return newSink(1) }, Instance: "i", Concurrency: 8, ConfigureRedis: true, Logger: zap.New(core)})
+		Handler: newSink(1), Instance: "i", Concurrency: 8, ConfigureRedis: true, Logger: zap.New(core)})
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

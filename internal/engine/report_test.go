@@ -186,16 +186,15 @@ func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := 0
-	reports := dispatch.Reports{Store: s, Logger: zap.NewNop(),
-		Find: func(ctx context.Context, key string) (store.Found, error) {
-			f, err := s.Find(ctx, now, key)
-			if moved == 0 {
-				if moved, _, err = s.Rehome(ctx, space.Partition(old, key), now, []string{key}); err != nil || moved != 1 {
-					t.Errorf("%d moved, %v", moved, err)
-				}
+	reports := dispatch.Reports{Store: s, Notices: found(func(ctx context.Context, key string) (store.Found, error) {
+		f, err := s.Find(ctx, now, key)
+		if moved == 0 {
+			if moved, _, err = s.Rehome(ctx, space.Partition(old, key), now, []string{key}); err != nil || moved != 1 {
+				t.Errorf("%d moved, %v", moved, err)
 			}
-			return f, err
-		}}
+		}
+		return f, err
+	}), Logger: zap.NewNop()}
 	r := queueRoute("l", now, route.Target{Kind: route.KindList, Key: "jobs"}, "")
 	change, err := reports.Take(ctx, r, key, notice.Report{ID: c.ID(), Attempt: 1,
 		Result: notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonRejected}})
@@ -203,6 +202,11 @@ func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
 		t.Errorf("%+v, %v", change, err)
 	}
 }
+
+// found is a dispatch.Finder that calls it.
+type found func(ctx context.Context, key string) (store.Found, error)
+
+func (f found) Find(ctx context.Context, key string) (store.Found, error) { return f(ctx, key) }
 
 func TestPuttingOffIsBounded(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/dispatch"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -20,8 +21,8 @@ const unadoptedEvery = 10 * time.Second
 // them waits for a callback that does not come. Each route's are told once, so
 // that it holds as many entries as there are routes.
 type unadopted struct {
-	find   func(ctx context.Context, key string) (store.Found, error)
-	logger *zap.Logger
+	notices dispatch.Finder
+	logger  *zap.Logger
 
 	look chan timer // one that waits to be looked up
 
@@ -36,8 +37,8 @@ type timer struct {
 	key   string
 }
 
-func newUnadopted(find func(ctx context.Context, key string) (store.Found, error), logger *zap.Logger) *unadopted {
-	return &unadopted{find: find, logger: logger, look: make(chan timer, 1), told: map[string]bool{}, next: map[string]time.Time{}}
+func newUnadopted(notices dispatch.Finder, logger *zap.Logger) *unadopted {
+	return &unadopted{notices: notices, logger: logger, look: make(chan timer, 1), told: map[string]bool{}, next: map[string]time.Time{}}
 }
 
 // stale hears of expired timers that led to no claim. It does not block: of many
@@ -59,6 +60,17 @@ func (u *unadopted) stale(r *route.Route, ks []string) {
 	}
 }
 
+// strays hands the keys of timers that led to no claim to those whom they concern.
+type strays struct{ e *Engine }
+
+// Stale implements dispatch.Strays.
+func (s strays) Stale(r *route.Route, ks []string) {
+	s.e.adopter.Stale(r, ks)
+	if s.e.o.Retention > 0 { // otherwise a delivered notice cannot be told from one that never was
+		s.e.unadopted.stale(r, ks)
+	}
+}
+
 // Run looks up what it hears of until ctx ends, and returns nil.
 func (u *unadopted) Run(ctx context.Context) error {
 	for {
@@ -67,7 +79,7 @@ func (u *unadopted) Run(ctx context.Context) error {
 			return nil
 		case t := <-u.look:
 			// What was delivered, moved or cancelled meanwhile is found.
-			if _, err := u.find(ctx, t.key); !errors.Is(err, store.ErrNotFound) {
+			if _, err := u.notices.Find(ctx, t.key); !errors.Is(err, store.ErrNotFound) {
 				continue
 			}
 			u.mu.Lock()

@@ -10,14 +10,20 @@ import (
 	"notifier/internal/route"
 )
 
-// Handler makes the entries. Push, if not nil, is called to push at once, for
-// targets that lie in another slot.
-type Handler struct {
-	// Push is store.Push in a cluster, nil otherwise. It leaves a marker for as long
-	// as keep, by which the same push does nothing when it is made again.
-	Push func(ctx context.Context, p *notice.Push, keep time.Duration) error
+// Pusher pushes an entry at once.
+type Pusher interface {
+	// Push leaves a marker for as long as keep, by which the same push does nothing when
+	// it is made again.
+	Push(ctx context.Context, p *notice.Push, keep time.Duration) error
+}
 
-	answered signal // a push had an answer
+// Handler makes the entries.
+type Handler struct {
+	// Pusher pushes at once, as a cluster needs it, whose lists and streams are in other
+	// slots than the notices; nil = the settle pushes.
+	Pusher Pusher
+
+	answered sync.Map // *signal by the key of a list or stream: a push had an answer
 }
 
 // Handle makes the entry of one attempt.
@@ -29,7 +35,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 		p.Entry = []string{string(Envelope(n))}
 	}
 	res := notice.Result{Outcome: notice.OutcomeDelivered, Push: p}
-	if h.Push != nil {
+	if h.Pusher != nil {
 		p.Mark, p.InPlaceOf = n.PushMark()
 		if r.Ack.Kind == route.AckReport {
 			p.InPlaceOf = nil // a report on those would not be one on this attempt
@@ -62,12 +68,15 @@ func markers(r *route.Route) time.Duration { return 2*r.Lease() + 30*time.Second
 // push makes the push until Redis answers, for as long as the attempt may take.
 // ErrUnanswered says that it has not; another error, that the entry is not there.
 func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) error {
+	one, _ := h.answered.LoadOrStore(p.Key, &signal{})
+	answered := one.(*signal)
 	var lost error // an earlier push without an answer: the entry may be there
+
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, maxBackoff) {
-		err := h.Push(ctx, p, keep)
+		err := h.Pusher.Push(ctx, p, keep)
 		switch {
 		case err == nil:
-			h.answered.send()
+			answered.send()
 			return nil
 		case errors.Is(err, notice.ErrUnanswered):
 			lost = err
@@ -77,7 +86,7 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 		select {
 		case <-ctx.Done():
 			return lost
-		case <-h.answered.next():
+		case <-answered.next():
 		case <-time.After(wait):
 		}
 	}

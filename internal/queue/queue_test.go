@@ -57,18 +57,25 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// pushes is a Pusher that calls it.
+type pushes func(ctx context.Context, p *notice.Push, keep time.Duration) error
+
+func (f pushes) Push(ctx context.Context, p *notice.Push, keep time.Duration) error {
+	return f(ctx, p, keep)
+}
+
 func TestPushesAtOnceIntoAnotherSlot(t *testing.T) {
 	r := &route.Route{Target: route.Target{Kind: route.KindStream, Key: "s", MaxLen: 7}}
 	n := sample("x", "")
 	var pushed []notice.Push
 	var answer error
-	h := Handler{Push: func(_ context.Context, p *notice.Push, keep time.Duration) error {
+	h := Handler{Pusher: pushes(func(_ context.Context, p *notice.Push, keep time.Duration) error {
 		if keep <= 2*r.Lease() {
 			t.Errorf("the marker stays for %s, and a lease is %s", keep, r.Lease())
 		}
 		pushed = append(pushed, *p)
 		return answer
-	}}
+	})}
 	res := h.Handle(context.Background(), r, n)
 	if res.Outcome != notice.OutcomeDelivered || res.Push == nil || len(res.Push.Entry) != 0 {
 		t.Fatalf("%+v: want a delivery whose push the settle need not make", res)
@@ -103,14 +110,14 @@ func TestPushWithoutAnAnswerUsesNoAttempt(t *testing.T) {
 		} {
 			var marks []string
 			var last time.Time
-			h := Handler{Push: func(_ context.Context, p *notice.Push, _ time.Duration) error {
+			h := Handler{Pusher: pushes(func(_ context.Context, p *notice.Push, _ time.Duration) error {
 				if waited := time.Since(last); len(marks) > 0 && waited > 200*time.Millisecond {
 					t.Errorf("%v: %s between two pushes", c.answers, waited)
 				}
 				last = time.Now()
 				marks = append(marks, p.Mark)
 				return c.answers[min(len(marks), len(c.answers))-1]
-			}}
+			})}
 			res := h.Handle(t.Context(), r, n)
 			if res.Outcome != c.want || res.Outcome == notice.OutcomeDeferred && (res.After <= 0 || res.After > 250*time.Millisecond) {
 				t.Errorf("%v: %+v", c.answers, res)
@@ -125,17 +132,17 @@ func TestPushWithoutAnAnswerUsesNoAttempt(t *testing.T) {
 // The first push that has an answer after an outage brings all others with it.
 func TestPushesFollowTheFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const pushes = 64
+		const most = 64
 		r := &route.Route{Timeout: 10 * time.Second, Target: route.Target{Kind: route.KindList, Key: "l"}}
 		back := time.Now().Add(4 * time.Second)
-		h := Handler{Push: func(context.Context, *notice.Push, time.Duration) error {
+		h := Handler{Pusher: pushes(func(context.Context, *notice.Push, time.Duration) error {
 			if time.Now().Before(back) {
 				return notice.ErrUnanswered
 			}
 			return nil
-		}}
+		})}
 		var all sync.WaitGroup
-		for i := range pushes {
+		for i := range most {
 			time.Sleep(5 * time.Millisecond) // sleep: virtual, so that they do not wait in step
 			all.Go(func() {
 				n := sample("x", "")

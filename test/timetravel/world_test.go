@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
-	"notifier/internal/dispatch"
 	"notifier/internal/embedded"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
@@ -154,7 +153,7 @@ func (w *world) start(t *testing.T) *instance {
 		t.Fatal(err)
 	}
 	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: space, Routes: table,
-		Handler: func(*route.Route) dispatch.Handler { return handler{w, i.name} }, Instance: i.name, Concurrency: perJourney,
+		Handler: handler{w, i.name}, Instance: i.name, Concurrency: perJourney,
 		Grace: 50 * time.Millisecond, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: w.retention, Retain: 100000,
 		ConfigureRedis: true, Takeover: w.takeover, Drain: 25 * time.Second, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())

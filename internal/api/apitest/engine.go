@@ -289,7 +289,7 @@ func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store
 	if r == nil {
 		return store.Change{}, store.ErrUnrouted
 	}
-	reports := dispatch.Reports{Store: reportStore{e}, Find: e.Find, Logger: zap.NewNop()}
+	reports := dispatch.Reports{Store: reportStore{e}, Notices: e, Logger: zap.NewNop()}
 	return reports.Take(ctx, r, key, v)
 }
 
