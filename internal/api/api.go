@@ -30,8 +30,8 @@ type Options struct {
 	MaxBody int64
 	// Meter limits the requests of each client. Nil: one of this handler's own.
 	Meter *access.Meter
-	// Count counts an answered call. Nil: nobody does.
-	Count func(client, operation string, status int)
+	// Observer counts calls. Nil: none.
+	Observer Observer
 	// Memory bounds the bytes of request bodies in flight. 0 means DefaultMemory.
 	Memory int64
 	// History finds what has ended; nil = there is no history.
@@ -91,7 +91,7 @@ type api struct {
 	maxBatch  int64
 	memory    *memory
 	meter     *access.Meter
-	count     func(client, operation string, status int)
+	observer  Observer
 	keys      *keyring.Ring
 	metrics   http.Handler
 	log       *zap.Logger
@@ -126,10 +126,13 @@ func New(o Options) http.Handler {
 	}
 	a.trail = audit.NewTrail(o.Engine, a.log)
 	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine})
-	if a.meter, a.count = o.Meter, o.Count; a.meter == nil {
+	if a.meter = o.Meter; a.meter == nil {
 		a.meter = access.NewMeter(o.Clients)
 	}
-	a.memory = newMemory(o.Memory, len(o.Clients))
+	if a.observer = o.Observer; a.observer == nil {
+		a.observer = unobserved{}
+	}
+	a.memory = newMemory(o.Memory, len(o.Clients), a.observer)
 	a.maxBatch = min(max(maxBatchBytes, a.itemLimit()), a.memory.perClient)
 	a.tree = a.operations()
 	a.document = document(a.tree, o.Version)

@@ -130,12 +130,27 @@ func TestReadingAnItemStopsAtItsTwentiethFault(t *testing.T) {
 	}
 }
 
+// counted are answered calls, by client, operation and status, and the bytes in flight.
+type counted map[string]int
+
+func (c counted) Call(client, operation string, status int, took time.Duration) {
+	c[fmt.Sprint(client, " ", operation, " ", status)]++
+	if took > 0 {
+		c["took time"]++
+	}
+}
+
+func (c counted) BytesInFlight(delta int64) {
+	c["bytes"] += int(delta)
+	c["most bytes"] = max(c["most bytes"], c["bytes"])
+}
+
 func TestClientsAreHeldToTheirRate(t *testing.T) {
 	t.Parallel()
-	calls := map[string]int{}
+	calls := counted{}
 	b := newBench(t, func(o *api.Options) {
 		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 3}, {Name: "other", Token: "token-of-other", Role: access.Produce}}
-		o.Count = func(client, operation string, status int) { calls[fmt.Sprint(client, " ", operation, " ", status)]++ }
+		o.Observer = calls
 	})
 	slow, other := b.as("token-of-slow"), b.as("token-of-other")
 	for range 3 {
@@ -149,7 +164,7 @@ func TestClientsAreHeldToTheirRate(t *testing.T) {
 	}
 	other.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201)
 	b.do("GET", "/v1/routes", "").is(401)
-	for what, want := range map[string]int{"slow listRoutes 200": 3, "slow listRoutes 429": 20, "slow schedule 429": 1, "other schedule 201": 1, " listRoutes 401": 1} {
+	for what, want := range map[string]int{"took time": 26, "bytes": 0, "most bytes": len(`{"key":"app1:jobs:t:1"}`), "slow listRoutes 200": 3, "slow listRoutes 429": 20, "slow schedule 429": 1, "other schedule 201": 1, " listRoutes 401": 1} {
 		if calls[what] != want {
 			t.Errorf("%q counted %d times, want %d: %v", what, calls[what], want, calls)
 		}

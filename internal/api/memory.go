@@ -19,17 +19,18 @@ type memory struct {
 	perClient int64 // the most that one client may hold
 	reserved  int64 // held for each client
 	common    int64 // for what clients hold beyond what is reserved for them
+	observer  Observer
 
 	mu     sync.Mutex
-	held   map[string]int64 // by client
+	held   map[string]int64 // by client; their sum is observed
 	beyond int64            // of common
 }
 
-func newMemory(total int64, clients int) *memory {
+func newMemory(total int64, clients int, observer Observer) *memory {
 	if total <= 0 {
 		total = DefaultMemory
 	}
-	return &memory{perClient: total / 4, reserved: total / 2 / int64(max(clients, 1)), common: total / 2, held: map[string]int64{}}
+	return &memory{perClient: total / 4, reserved: total / 2 / int64(max(clients, 1)), common: total / 2, observer: observer, held: map[string]int64{}}
 }
 
 // take reports whether the client may hold n more bytes. They are to be given back.
@@ -43,6 +44,7 @@ func (m *memory) take(client string, n int64) bool {
 	}
 	m.held[client] = before + n
 	m.beyond += more
+	m.observer.BytesInFlight(n)
 	return true
 }
 
@@ -54,6 +56,7 @@ func (m *memory) giveBack(client string, n int64) {
 	if m.held[client] = before - n; before == n {
 		delete(m.held, client)
 	}
+	m.observer.BytesInFlight(-n)
 }
 
 // noMemory is the answer to a body for which there is no memory.

@@ -11,7 +11,7 @@ import (
 func TestMemoryHoldsAShareForEachClient(t *testing.T) {
 	t.Parallel()
 	const total, clients = 1 << 20, 10
-	m := newMemory(total, clients)
+	m := newMemory(total, clients, unobserved{})
 	d := rand.New(rand.NewPCG(1, 20261123))
 	held := map[string][]int64{}
 	sum := map[string]int64{}

@@ -39,9 +39,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				problem(http.StatusInternalServerError, "this is a defect of the service; its log has the cause under request id %s", id).write(rec)
 			}
 		}
-		if a.count != nil {
-			a.count(call.Name, call.id(), rec.status)
-		}
+		a.observer.Call(call.Name, call.id(), rec.status, time.Since(began))
 		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
 			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", clip(r.URL.EscapedPath(), 300)),
 				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", remote.Of(r).Address), zap.String("operation", call.id())}

@@ -146,7 +146,7 @@ func New(o Options) (*Process, error) {
 	if len(c.Key) > 0 {
 		ring = keyring.Fixed(c.Key)
 	}
-	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory, Count: m.Call, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
+	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory, Observer: m, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
 		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: loopback(p.listen.Addr())})
 	if c.UI {
 		host, _, _ := net.SplitHostPort(c.Listen)

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -22,6 +21,7 @@ const other = "other"
 
 var (
 	latenessBuckets = []float64{.0005, .001, .002, .003, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}
+	callBuckets     = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	handlerBuckets  = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
@@ -69,6 +69,8 @@ type Metrics struct {
 	tokens    *prometheus.CounterVec
 	setup     *prometheus.GaugeVec
 	calls     *prometheus.CounterVec
+	callTimes *prometheus.HistogramVec
+	inFlight  prometheus.Gauge
 
 	historyRows     prometheus.Counter
 	historyFailures *prometheus.CounterVec
@@ -129,6 +131,10 @@ func New(o Options) *Metrics {
 		tokens: counter("notifier_authentication_failures_total", "Requests with a token that no client has, by where: api or pages.", "via"),
 		redis:  counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for; what is rare appears with its first error.", "op"),
 		calls:  counter("notifier_http_requests_total", "API calls answered, by client, operation and status; client is empty without a token that a client has.", "client", "operation", "status"),
+		callTimes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_http_request_seconds", Buckets: callBuckets,
+			Help: "Duration of API calls, from the request's headers to the end of the response, by operation."}, []string{"operation"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_http_bytes_in_flight",
+			Help: "Bytes of API request bodies in flight, which NOTIFIER_API_MEMORY limits."}),
 		setup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "notifier_redis_misconfigured",
 			Help: "Whether notifier doctor would call this check of how Redis is set up an error; absent until it was looked at."}, []string{"check"}),
 	}
@@ -138,7 +144,7 @@ func New(o Options) *Metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, &m.fleet,
+	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet,
 		build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
 	if o.History {
@@ -361,13 +367,4 @@ func oneOf[T ~string](set []T, v T) string {
 		return string(v)
 	}
 	return other
-}
-
-// Call counts an API call that was answered. operation is empty if the path or the
-// method is none of the API's.
-func (m *Metrics) Call(client, operation string, status int) {
-	if m == nil {
-		return
-	}
-	m.calls.WithLabelValues(client, cmp.Or(operation, "none"), strconv.Itoa(status)).Inc()
 }
