@@ -1,8 +1,7 @@
 package webhook
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -16,6 +15,26 @@ import (
 // Tolerance is how far a timestamp may be off, both ways, unless
 // [Verifier.Tolerance] says otherwise.
 const Tolerance = 5 * time.Minute
+
+// Scheme is a way to sign.
+type Scheme string
+
+// The schemes, as the sender's _SIGN names them.
+const (
+	Standard        Scheme = "standard"
+	StandardEd25519 Scheme = "standard-ed25519"
+	Stripe          Scheme = "stripe"
+	GitHub          Scheme = "github"
+	WechatPay       Scheme = "wechatpay"
+	Alipay          Scheme = "alipay"
+	JWS             Scheme = "jws"
+)
+
+// headers are the usual names of the schemes' headers.
+var headers = map[Scheme]string{Standard: "Webhook-Signature", StandardEd25519: "Webhook-Signature", Stripe: "Notifier-Signature",
+	GitHub: "X-Hub-Signature-256", WechatPay: "Wechatpay", Alipay: "", JWS: "Webhook-Jws"}
+
+func (s Scheme) hmac() bool { return s == Standard || s == Stripe || s == GitHub }
 
 // The errors of this package. None of them, and nothing that wraps them, holds a
 // secret or the signature that would have been right, so that they may be logged
@@ -32,9 +51,16 @@ var (
 	// ErrSignature: no signature fits any secret. The body was changed, or read
 	// another way than byte for byte, or the secret is another one.
 	ErrSignature = errors.New("webhook: no signature fits")
-	// ErrSecret: a secret cannot be used. It is the receiver's configuration that
-	// is wrong, not the request: answer 500 and look into it.
+	// ErrSecret: a secret, a key or another option cannot be used. It is the receiver's
+	// configuration that is wrong, not the request: answer 500 and look into it.
 	ErrSecret = errors.New("webhook: a secret cannot be used")
+	// ErrKey: the public key that the request names was not found, or the key set cannot
+	// be fetched. Answer 500, so that the sender tries again.
+	ErrKey = errors.New("webhook: the public key was not found")
+	// ErrHost: the callback was signed for another host. Somebody passed it on.
+	ErrHost = errors.New("webhook: the callback is for another host")
+	// ErrBody: the body is not a form that Alipay's scheme signs.
+	ErrBody = errors.New("webhook: the body is not a signed form")
 )
 
 // Verify reports with nil that a request with these headers and this body was
@@ -53,7 +79,28 @@ func Verify(h http.Header, body []byte, secrets ...string) error {
 	return v.Verify(h, body)
 }
 
-// Verifier verifies requests against the secrets it was made with. It may be used
+// Options of [NewVerifier].
+type Options struct {
+	// Scheme is how the sender signs. Empty means [Standard].
+	Scheme Scheme
+	// Secrets are for Standard, Stripe and GitHub, each as [Verify] takes it.
+	Secrets []string
+	// Keys are public keys for the other schemes: PEM (PUBLIC KEY or CERTIFICATE, one or
+	// more), or whpk_ and base64 for Ed25519. KeySet, if not nil, is used in their place.
+	Keys   []string
+	KeySet *KeySet
+	// Header is the signature's header if the sender gave it another name; of WechatPay
+	// the part before -Signature. Empty means the usual one.
+	Header string
+	// Host is this receiver's host as in its url, without port. JWS needs it: its key signs
+	// for all receivers, and the host shows that a callback was meant for this one.
+	Host string
+	// Tolerance and Now are fields of the [Verifier].
+	Tolerance time.Duration
+	Now       func() time.Time
+}
+
+// Verifier verifies requests against the secrets or keys it was made with. It may be used
 // by many goroutines at once, as long as nobody sets its fields.
 type Verifier struct {
 	// Tolerance is how far a timestamp may be off, both ways. 0 means [Tolerance];
@@ -63,26 +110,74 @@ type Verifier struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
-	keys [][]byte
+	scheme  Scheme
+	secrets []secret
+	keys    []publicKey
+	set     *KeySet
+	header  string
+	host    string
 }
 
-// New reads the secrets, each as [Verify] takes it. Its error wraps [ErrSecret];
-// no secret at all is one too.
-func New(secrets ...string) (*Verifier, error) {
-	v := &Verifier{}
-	for _, list := range secrets {
+// Result says what a valid signature covers.
+type Result struct {
+	Scheme Scheme
+	// ID is the webhook-id, if the scheme signs it; empty otherwise.
+	ID string
+	// At is when the sender signed; zero if TimeUnchecked.
+	At time.Time
+	// TimeUnchecked: the scheme signs no time, or Tolerance is negative. An old request
+	// that is sent again is valid. Deduplicate by the body.
+	TimeUnchecked bool
+	// KeyID names the public key, if the request does; empty otherwise.
+	KeyID string
+}
+
+// New makes a Verifier for [Standard] from secrets, each as [Verify] takes it. Its error
+// wraps [ErrSecret]; no secret at all is one too.
+func New(secrets ...string) (*Verifier, error) { return NewVerifier(Options{Secrets: secrets}) }
+
+// NewVerifier makes a Verifier for one scheme. Its error wraps [ErrSecret].
+func NewVerifier(o Options) (*Verifier, error) {
+	v := &Verifier{Tolerance: o.Tolerance, Now: o.Now, scheme: o.Scheme, set: o.KeySet, header: o.Header, host: hostOf(o.Host)}
+	if v.scheme == "" {
+		v.scheme = Standard
+	}
+	usual, known := headers[v.scheme]
+	if !known {
+		return nil, fmt.Errorf("%w: there is no scheme %q", ErrSecret, v.scheme)
+	}
+	if v.header == "" {
+		v.header = usual
+	}
+	if v.scheme.hmac() {
+		return v, v.readSecrets(o.Secrets)
+	}
+	if v.scheme == JWS && v.host == "" {
+		return nil, fmt.Errorf("%w: the scheme jws needs Host, this receiver's own", ErrSecret)
+	}
+	return v, v.readKeys(o.Keys)
+}
+
+// secret is a key of the HMAC schemes: as bytes, and as it was written.
+type secret struct {
+	key  []byte
+	text string
+}
+
+func (v *Verifier) readSecrets(lists []string) error {
+	for _, list := range lists {
 		for s := range strings.SplitSeq(list, ",") {
 			key, wrong := parse(s)
 			if wrong != "" {
-				return nil, fmt.Errorf("%w: number %d %s; want whsec_ and 24 to 64 bytes in base64", ErrSecret, len(v.keys)+1, wrong)
+				return fmt.Errorf("%w: number %d %s; want whsec_ and 24 to 64 bytes in base64", ErrSecret, len(v.secrets)+1, wrong)
 			}
-			v.keys = append(v.keys, key)
+			v.secrets = append(v.secrets, secret{key, strings.TrimSpace(s)})
 		}
 	}
-	if len(v.keys) == 0 {
-		return nil, fmt.Errorf("%w: none is given", ErrSecret)
+	if len(v.secrets) == 0 {
+		return fmt.Errorf("%w: none is given", ErrSecret)
 	}
-	return v, nil
+	return nil
 }
 
 // parse returns a secret's bytes, or what is wrong with it. What the decoder says
@@ -103,35 +198,42 @@ func parse(s string) (key []byte, wrong string) {
 	return key, ""
 }
 
-// Verify is [Verify] with the secrets of New.
+// Verify is [Verifier.Check] without a context, for those who need no Result.
 func (v *Verifier) Verify(h http.Header, body []byte) error {
-	if len(v.keys) == 0 {
-		return fmt.Errorf("%w: the Verifier was not made by New", ErrSecret)
-	}
-	id, err := one(h, "Webhook-Id")
+	_, err := v.Check(context.Background(), h, body)
+	return err
+}
+
+// Check verifies a request's headers and body. body is what [Payload] returns. ctx bounds
+// the fetch of a [KeySet]. The error wraps one of this package's, which says what failed.
+func (v *Verifier) Check(ctx context.Context, h http.Header, body []byte) (Result, error) {
+	r, err := v.check(ctx, h, body)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	stamp, err := one(h, "Webhook-Timestamp")
-	if err != nil {
-		return err
+	r.Scheme = v.scheme
+	if r.At.IsZero() || v.Tolerance < 0 {
+		r.TimeUnchecked = true
 	}
-	given := strings.Join(h.Values("Webhook-Signature"), " ")
-	if given == "" {
-		return fmt.Errorf("%w: webhook-signature is missing", ErrHeader)
+	return r, nil
+}
+
+func (v *Verifier) check(ctx context.Context, h http.Header, body []byte) (Result, error) {
+	switch v.scheme {
+	case Standard, StandardEd25519:
+		return v.standard(ctx, h, body)
+	case Stripe:
+		return v.stripe(h, body)
+	case GitHub:
+		return v.github(h, body)
+	case WechatPay:
+		return v.wechatPay(ctx, h, body)
+	case Alipay:
+		return v.alipay(ctx, body)
+	case JWS:
+		return v.jws(ctx, h, body)
 	}
-	// Signed is the text, so only one spelling of a number is taken.
-	seconds, err := strconv.ParseInt(stamp, 10, 64)
-	if err != nil || strconv.FormatInt(seconds, 10) != stamp {
-		return fmt.Errorf("%w: webhook-timestamp is no number of seconds", ErrHeader)
-	}
-	if err := v.fresh(time.Unix(seconds, 0)); err != nil {
-		return err
-	}
-	if !v.fits(id, stamp, given, body) {
-		return ErrSignature
-	}
-	return nil
+	return Result{}, fmt.Errorf("%w: the Verifier was not made by New", ErrSecret)
 }
 
 func one(h http.Header, name string) (string, error) {
@@ -162,35 +264,6 @@ func (v *Verifier) fresh(at time.Time) error {
 	return nil
 }
 
-// fits reports whether one of the signatures is that of one of the secrets. All
-// are computed and compared whatever comes of it, so that the time this takes
-// tells nothing of which was right, and hmac.Equal tells nothing of how much of
-// one was.
-func (v *Verifier) fits(id, stamp, given string, body []byte) bool {
-	const most = 32 // a header full of signatures must not cost as many hashes
-	found := false
-	for _, key := range v.keys {
-		want := []byte(signature(key, id, stamp, body))
-		n := 0
-		for s := range strings.FieldsSeq(given) {
-			if n++; n > most {
-				break
-			}
-			if hmac.Equal([]byte(s), want) {
-				found = true
-			}
-		}
-	}
-	return found
-}
-
-func signature(key []byte, id, stamp string, body []byte) string {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(id + "." + stamp + "."))
-	mac.Write(body)
-	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-}
-
 // Payload reads the bytes that are signed: the request's body, at most so many
 // bytes of it, or of a GET its query, where the fields of the body stand. A longer
 // body is an [http.MaxBytesError].
@@ -213,9 +286,9 @@ func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...string
 		return err
 	}
 	stamp := strconv.FormatInt(at.Unix(), 10)
-	all := make([]string, len(v.keys))
-	for i, key := range v.keys {
-		all[i] = signature(key, id, stamp, body)
+	all := make([]string, len(v.secrets))
+	for i, s := range v.secrets {
+		all[i] = "v1," + base64.StdEncoding.EncodeToString(sum(s.key, id+"."+stamp+".", body))
 	}
 	h.Set("Webhook-Id", id)
 	h.Set("Webhook-Timestamp", stamp)

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/api/apitest"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +30,7 @@ func routes(t testing.TB) *route.Table {
 	jobs := base("jobs", "app1:jobs", route.KindList)
 	jobs.Target.Key, jobs.Ack.Kind, jobs.Timeout = "todo", route.AckReport, time.Minute
 	orders := base("orders", "app1:orders", route.KindNotice)
-	orders.Secrets = []route.Secret{route.Secret("a secret of twenty-four b")}
+	orders.Secrets = []sign.Secret{sign.SecretOf([]byte("a secret of twenty-four b"))}
 	table, err := route.NewTable([]*route.Route{
 		orders, base("fixed", "app1:fixed", route.KindFixed), jobs, base("other", "app2", route.KindLog),
 	})

@@ -8,6 +8,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 var (
@@ -19,11 +20,11 @@ var (
 
 // ReceiverSecret answers GET /v1/routes/{name}/secret.
 type ReceiverSecret struct {
-	Route    string        `json:"route" doc:"The route's name."`
-	SignPer  route.SignPer `json:"sign_per" doc:"host, audience or host,route."`
-	Host     string        `json:"host,omitempty" doc:"As the key is derived for it: lower case, punycode, without final dot."`
-	Audience string        `json:"audience,omitempty"`
-	Secrets  []string      `json:"secrets" doc:"The keys to hand to this receiver, as whsec_ and base64: one for each of the route's secrets, so more than one while those are changed; the newest first."`
+	Route    string   `json:"route" doc:"The route's name."`
+	SignPer  sign.Per `json:"sign_per" doc:"host, audience or host,route."`
+	Host     string   `json:"host,omitempty" doc:"As the key is derived for it: lower case, punycode, without final dot."`
+	Audience string   `json:"audience,omitempty"`
+	Secrets  []string `json:"secrets" doc:"The keys to hand to this receiver, as whsec_ and base64: one for each of the route's secrets, so more than one while those are changed; the newest first."`
 }
 
 // secret serves GET /v1/routes/{name}/secret. Who has one of these keys can
@@ -55,20 +56,20 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 		return nil, problem(http.StatusConflict, "the target of route %s is %s, whose notices are not signed", rt.Name, rt.Target.Kind)
 	case len(rt.Secrets) == 0:
 		return nil, problem(http.StatusConflict, "route %s has no secret, so its callbacks are not signed", rt.Name)
-	case out.SignPer == route.SignPerRoute:
+	case out.SignPer == sign.PerRoute:
 		return nil, problem(http.StatusConflict, "route %s signs with its own secrets, which are in the configuration; "+
 			"keys of single receivers there are with SIGN_PER host or audience", rt.Name)
 	}
 	var f faults
-	derive := func(s route.Secret) route.Secret { return s.ForAudience(audience) }
-	if out.SignPer == route.SignPerAudience {
+	derive := func(s sign.Secret) sign.Secret { return s.ForAudience(audience) }
+	if out.SignPer == sign.PerAudience {
 		out.Audience = audience
 		wants(&f, paramAudience, audience, host == "" && notice.CheckAudience(audience) == nil, fmt.Sprintf("route %s signs for each audience: want audience=, "+
 			"1 to 128 letters, digits, '_', '.', '~' or '-', and no host", rt.Name))
 	} else {
 		var err error
 		out.Host, err = notice.Host(host)
-		derive = func(s route.Secret) route.Secret { return s.ForHost(out.Host) }
+		derive = func(s sign.Secret) sign.Secret { return s.ForHost(out.Host) }
 		wants(&f, paramHost, host, audience == "" && err == nil, fmt.Sprintf("route %s signs for each host: want host=, such as shop.example, without scheme, "+
 			"port and path, and no audience", rt.Name))
 	}

@@ -12,6 +12,7 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/api/apitest"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 const (
@@ -26,8 +27,8 @@ const (
 func signing(t *testing.T, change ...func(*api.Options)) *bench {
 	t.Helper()
 	var all []*route.Route
-	for name, per := range map[string]route.SignPer{"plain": route.SignPerRoute, "shops": "", "platform": route.SignPerAudience, "both": route.SignPerHostRoute} {
-		secrets, err := route.ParseSecrets(routeSecret + "," + anotherSecret)
+	for name, per := range map[string]sign.Per{"plain": sign.PerRoute, "shops": "", "platform": sign.PerAudience, "both": sign.PerHostRoute} {
+		secrets, err := sign.ParseSecrets(routeSecret + "," + anotherSecret)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+
+	"notifier/internal/sign"
 )
 
 // field is one header of a request.
@@ -23,6 +25,7 @@ type call struct {
 	agent  string
 	fields []field // by name, one of each
 	body   []byte
+	texts  []sign.Text // that were signed, if they are to be shown
 }
 
 // set puts a header in its place, over one of the same name.

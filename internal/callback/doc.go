@@ -69,7 +69,7 @@
 // connection is looked at before it is used, and closed when it was idle for 4 s,
 // or for what the receiver's Keep-Alive header says, less a second.
 //
-// Signatures. Where each notice brings its url, a route has many receivers, and
+// Signatures. Package sign makes them. Where each notice brings its url, a route has many receivers, and
 // what one of them can verify with it can forge with: so each verifies with a key
 // of its own, derived from the route's secrets over its host or the audience that
 // the notice names (package route). For the same reason a route's headers go only

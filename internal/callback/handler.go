@@ -15,6 +15,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 // Options of a Handler. The zero value works.
@@ -99,7 +100,8 @@ type routeState struct {
 	fixed     destination // of a fixed target
 	guard     *guard      // nil for a fixed target
 	transport *transportPool
-	signer    *signer
+	signing   *sign.Settings
+	chain     *sign.Chain
 	limits    *limits
 	secrets   scrubber
 	userAgent string
@@ -133,10 +135,13 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 }
 
 func (h *Handler) newState(r *route.Route) (*routeState, error) {
-	s := &routeState{route: r, signer: newSigner(r), userAgent: h.opts.UserAgent, now: h.opts.Now, log: h.opts.Logger.With(zap.String("route", r.Name))}
+	s := &routeState{route: r, signing: r.Signing(), userAgent: h.opts.UserAgent, now: h.opts.Now, log: h.opts.Logger.With(zap.String("route", r.Name))}
+	var err error
+	if s.chain, err = sign.New(s.signing); err != nil {
+		return nil, err
+	}
 	switch r.Target.Kind {
 	case route.KindFixed:
-		var err error
 		if s.fixed, err = destinationOf(r.Target.URL); err != nil {
 			return nil, err
 		}
@@ -166,7 +171,6 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 		key.guarded, key.allow = true, s.guard.key()
 	}
 	if s.transport = h.transports[key]; s.transport == nil {
-		var err error
 		if s.transport, err = h.newTransport(r, s.guard); err != nil {
 			return nil, err
 		}
@@ -227,8 +231,8 @@ func (s *routeState) check(n *notice.Notice) (destination, error) {
 	if err != nil {
 		return destination{}, err
 	}
-	if text := s.route.LacksAudience(&n.Content); text != "" {
-		return to, fmt.Errorf("%w: its audience %s", errInvalid, text)
+	if text := s.route.Invalid(&n.Content); text != "" {
+		return to, fmt.Errorf("%w: %s", errInvalid, text)
 	}
 	if s.guard != nil {
 		if err := s.route.CheckTarget(to.url, to.host); err != nil {
@@ -282,7 +286,7 @@ func (s *routeState) logBlocked(key string, err error) {
 func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destination, tr *tracker, seen *Exchange) *facts {
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed}
 	end := s.deadline(ctx, tr.began)
-	c, err := s.call(n, to, s.now())
+	c, err := s.call(n, to, s.now(), seen != nil)
 	if err == nil {
 		if seen != nil {
 			seen.request(s, n, c)

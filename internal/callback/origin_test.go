@@ -59,10 +59,10 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 		}
 		r := fixedRoute("notice")
 		r.Headers, r.HeadersTo, r.Timeout = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}, list, time.Second
-		s := &routeState{route: r, guard: &guard{r}, signer: newSigner(r), now: time.Now}
+		s := &routeState{route: r, guard: &guard{r}, signing: r.Signing(), chain: chainOf(t, r), now: time.Now}
 		n := testNotice("x")
 		n.URL = address
-		c, err := s.call(n, to, made)
+		c, err := s.call(n, to, made, false)
 		if err != nil {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 // Exchange is one callback with all that was said, fit to be shown: secrets are
@@ -21,6 +22,7 @@ type Exchange struct {
 	URL             string          `json:"url,omitempty"`
 	RequestHeaders  []notice.Header `json:"request_headers,omitempty"` // by name
 	RequestBody     string          `json:"request_body,omitempty"`
+	Signed          []Signed        `json:"signed,omitempty"`
 	Remote          string          `json:"remote,omitempty"` // the address that was connected to
 	TLS             string          `json:"tls,omitempty"`
 	Proto           string          `json:"proto,omitempty"`
@@ -36,6 +38,12 @@ type Exchange struct {
 
 	answered http.Header
 	steps    int // of the ladder
+}
+
+// Signed is a text that a scheme signed, with control characters escaped.
+type Signed struct {
+	Scheme sign.Scheme `json:"scheme"`
+	Text   string      `json:"text"`
 }
 
 // MarshalJSON spells the result in the API's words.
@@ -130,7 +138,10 @@ func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
 	x.Method, x.URL = c.method, redact(c.url())
 	x.RequestHeaders = s.shown(n, c.header())
 	if c.method != http.MethodGet {
-		x.RequestBody = printable(n.Body)
+		x.RequestBody = printable(c.body)
+	}
+	for _, t := range c.texts {
+		x.Signed = append(x.Signed, Signed{t.Scheme, escaped(t.Bytes)})
 	}
 }
 
@@ -147,7 +158,7 @@ func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 	for name, vs := range h {
 		for _, v := range vs {
 			switch {
-			case name == "Webhook-Signature":
+			case s.signing.Reserves(name):
 			case notice.SecretName(name):
 				v = dots
 			case name == "Location":
@@ -172,6 +183,9 @@ func (x Exchange) String() string {
 	}
 	if x.RequestBody != "" {
 		line(">\n> %s", strings.ReplaceAll(x.RequestBody, "\n", "\n> "))
+	}
+	for _, t := range x.Signed {
+		line("* %s signed %q", t.Scheme, t.Text)
 	}
 	if x.Remote != "" {
 		line("* connected to %s %s", x.Remote, x.TLS)

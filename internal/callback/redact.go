@@ -144,6 +144,11 @@ func printable(b []byte) string {
 			}
 		}
 	}
+	return notice.Kept(escaped(b))
+}
+
+// escaped is printable without a limit.
+func escaped(b []byte) string {
 	text := utf8.Valid(b)
 	out := make([]byte, 0, len(b))
 	for len(b) > 0 {
@@ -161,7 +166,7 @@ func printable(b []byte) string {
 		}
 		b = b[n:]
 	}
-	return notice.Kept(string(out))
+	return string(out)
 }
 
 const hexDigits = "0123456789abcdef"

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/secrettest"
+	"notifier/internal/sign"
 )
 
 func TestRedactURL(t *testing.T) {
@@ -136,7 +137,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		texts = append(texts, e.Message, fmt.Sprint(e.ContextMap()))
 	}
 	secrettest.Check(t, all, texts...)
-	if _, err := route.ParseSecrets(secret + ",whsec_" + strings.Repeat("h", 7)); err == nil {
+	if _, err := sign.ParseSecrets(secret + ",whsec_" + strings.Repeat("h", 7)); err == nil {
 		t.Error(errors.New("a bad secret was taken"))
 	} else {
 		secrettest.Check(t, []string{secret}, err.Error())

@@ -16,6 +16,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 // errInvalid is what errors about a notice that cannot be sent as it is wrap.
@@ -54,30 +55,41 @@ func methodOf(r *route.Route, n *notice.Notice) string {
 }
 
 // call builds the request of one attempt. at is the attempt's own time: a signature
-// made once would be refused as too old after five minutes.
-func (s *routeState) call(n *notice.Notice, to destination, at time.Time) (*call, error) {
+// made once would be refused as too old after five minutes. With explain, the call keeps the
+// signed texts.
+func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explain bool) (*call, error) {
 	c := &call{method: methodOf(s.route, n), to: to, agent: s.userAgent, body: n.Body}
-	typ, signed := n.EffectiveType(), n.Body
+	typ := n.EffectiveType()
+	m := sign.Message{ID: n.ID(), At: at, Body: n.Body, Type: typ, Host: to.host, Audience: n.Audience, Explain: explain}
 	if c.method == http.MethodGet {
 		query, err := asQuery(n.Body, typ)
 		if err != nil {
 			return nil, err
 		}
 		c.query = joinQuery(to.call.RawQuery, query)
-		signed, c.body, typ = []byte(c.query), nil, ""
+		m.Body, typ = []byte(c.query), ""
 	}
+	signed, err := s.chain.Sign(&m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its body cannot be signed: %w", errInvalid, err)
+	}
+	if c.texts = signed.Texts; c.method == http.MethodGet {
+		c.body = nil
+	} else {
+		c.body = signed.Body
+	}
+
 	c.fields = make([]field, 0, 12+len(s.route.Headers)+len(n.Headers))
 	if s.guard == nil || s.route.HeadersTo.Match(to.at) {
-		c.setHeaders(s.route.Headers)
+		c.setHeaders(s.route.Headers, s.signing)
 	}
-	c.setHeaders(n.Headers)
+	c.setHeaders(n.Headers, s.signing)
 	if to.call.User != nil && !c.has("Authorization") {
 		c.set("Authorization", basicAuth(to.call.User))
 	}
 	if typ != "" {
 		c.set("Content-Type", typ)
 	}
-	id := n.ID()
 	c.set("Notifier-Attempt", strconv.Itoa(n.NextAttempt()))
 	if n.Lost {
 		c.set("Notifier-Body", "lost")
@@ -90,9 +102,9 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time) (*call
 	if n.Traceparent != "" {
 		c.set("Traceparent", n.Traceparent)
 	}
-	c.set("Webhook-Id", id)
-	if sig := s.signer.sign(message{id: id, at: at, body: signed, host: to.host, audience: n.Audience}); sig != "" {
-		c.set("Webhook-Signature", sig)
+	c.set("Webhook-Id", m.ID)
+	for _, f := range signed.Fields {
+		c.set(f.Name, f.Value)
 	}
 	c.set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	for _, f := range c.fields { // configuration and store were checked; this is the last gate against injection
@@ -106,12 +118,13 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time) (*call
 	return c, nil
 }
 
-// setHeaders adds what configuration or notice ask for. Reserved names were
-// refused where they came in; here they are passed over once more.
-func (c *call) setHeaders(hs []notice.Header) {
+// setHeaders adds the headers of a route or notice. Reserved names are refused when a notice
+// is scheduled. Here they are dropped: a notice may have been stored without that check, or
+// before the route's signature had the name.
+func (c *call) setHeaders(hs []notice.Header, signing *sign.Settings) {
 	for _, x := range hs {
 		switch name := textproto.CanonicalMIMEHeaderKey(x.Name); {
-		case notice.Reserved(x.Name):
+		case notice.Reserved(x.Name), signing.Reserves(x.Name):
 		case name == "Idempotency-Key" || name == "X-Idempotency-Key":
 			// By their usual spelling net/http knows a request that it may repeat by
 			// itself, even one that the receiver has read whole.

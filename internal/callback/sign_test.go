@@ -1,7 +1,11 @@
 package callback
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/netip"
@@ -12,30 +16,30 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"notifier/client/webhook"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 const vectorSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-func secrets(t testing.TB, s string) []route.Secret {
+func secrets(t testing.TB, s string) []sign.Secret {
 	t.Helper()
-	out, err := route.ParseSecrets(s)
+	out, err := sign.ParseSecrets(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func TestPublishedVector(t *testing.T) {
-	t.Parallel()
-	s := newSigner(&route.Route{Secrets: secrets(t, vectorSecret)})
-	for range 2 { // the second time with a pooled hash
-		got := s.sign(message{id: "msg_p5jXN8AQM9LWM0D4loKWxJek", at: time.Unix(1614265330, 0), body: []byte(`{"test": 2432232314}`)})
-		if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+func chainOf(t testing.TB, r *route.Route) *sign.Chain {
+	t.Helper()
+	chain, err := sign.New(r.Signing())
+	if err != nil {
+		t.Fatal(err)
 	}
+	return chain
 }
 
 // TestLadderUnderRotation: a receiver written with the official library accepts
@@ -139,17 +143,17 @@ func TestNoReceiverCanForgeForAnother(t *testing.T) {
 	port := base[strings.LastIndexByte(base, ':'):]
 	const body = `{"paid":true}`
 	for _, c := range []struct {
-		per      route.SignPer
+		per      sign.Per
 		audience string
 		good     []string
 		bad      []string
 	}{
 		{"", "", []string{keys[0].ForHost("shop.example").Reveal(), keys[1].ForHost("shop.example").Reveal()},
 			[]string{vectorSecret, keys[0].ForHost("evil.example").Reveal(), keys[0].ForAudience("shop.example").Reveal()}},
-		{route.SignPerHostRoute, "", []string{keys[0].ForHost("shop.example").Reveal(), vectorSecret, other}, []string{keys[0].ForHost("evil.example").Reveal()}},
-		{route.SignPerAudience, "m17", []string{keys[0].ForAudience("m17").Reveal(), keys[1].ForAudience("m17").Reveal()},
+		{sign.PerHostRoute, "", []string{keys[0].ForHost("shop.example").Reveal(), vectorSecret, other}, []string{keys[0].ForHost("evil.example").Reveal()}},
+		{sign.PerAudience, "m17", []string{keys[0].ForAudience("m17").Reveal(), keys[1].ForAudience("m17").Reveal()},
 			[]string{vectorSecret, keys[0].ForAudience("m18").Reveal(), keys[0].ForHost("shop.example").Reveal()}},
-		{route.SignPerRoute, "", []string{vectorSecret, other}, []string{keys[0].ForHost("shop.example").Reveal()}},
+		{sign.PerRoute, "", []string{vectorSecret, other}, []string{keys[0].ForHost("shop.example").Reveal()}},
 	} {
 		r := noticeRoute("*.example")
 		r.Secrets, r.SignPer = keys, c.per
@@ -171,7 +175,7 @@ func TestNoReceiverCanForgeForAnother(t *testing.T) {
 	n := testNotice(body)
 	n.URL = base
 	r := noticeRoute("127.0.0.1")
-	r.SignPer, r.Secrets = route.SignPerAudience, keys
+	r.SignPer, r.Secrets = sign.PerAudience, keys
 	res := h.Handle(background(t), r, n)
 	expect(t, res, notice.OutcomeDead, notice.ReasonInvalid) // as deploy/schedule.lua may have scheduled it
 	if !strings.Contains(res.Response, "audience is missing") {
@@ -200,15 +204,91 @@ func TestHeadersGoOnlyWhereTheyShould(t *testing.T) {
 	}
 }
 
-func BenchmarkSign(b *testing.B) {
-	body := make([]byte, 200)
-	for _, per := range []route.SignPer{route.SignPerRoute, route.SignPerHost} {
-		b.Run(string(per), func(b *testing.B) {
-			s := newSigner(&route.Route{Secrets: secrets(b, vectorSecret), SignPer: per})
-			b.ReportAllocs()
-			for range b.N {
-				_ = s.sign(message{id: "msg_p5jXN8AQM9LWM0D4loKWxJek", at: made, body: body, host: "shop.example"})
+const ed25519Key = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+
+var rsaKey = sync.OnceValue(func() string {
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
+})
+
+// allSchemes is a route to base that signs with every scheme.
+func allSchemes(t testing.TB, base string) *route.Route {
+	t.Helper()
+	r := fixedRoute(base)
+	r.Sign, r.Secrets = sign.Schemes, secrets(t, vectorSecret)
+	var err error
+	if r.SignKeys, err = sign.ParseKeys(rsaKey()+ed25519Key, []string{"PUB_1"}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func formNotice(body string) *notice.Notice {
+	n := testNotice(body)
+	n.ContentType = "application/x-www-form-urlencoded"
+	return n
+}
+
+// A callback carries the signature of each scheme, and they sign the bytes that arrive.
+func TestCallbackCarriesEverySignature(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		base, got := capture(t)
+		r := allSchemes(t, base)
+		n := formNotice("order=4711&note=a+b")
+		n.Headers = []notice.Header{{Name: "wechatpay_serial", Value: "forged"}, {Name: "Webhook-Jws", Value: "forged"}, {Name: "X-Other", Value: "kept"}}
+		expect(t, newHandler(t, Options{}).Handle(background(t), r, n), notice.OutcomeDelivered, "")
+		req := <-got
+		if req.Header.Get("X-Other") != "kept" || req.Header.Get("wechatpay_serial") != "" || len(req.Header["Webhook-Jws"]) != 1 {
+			t.Errorf("%v", req.Header)
+		}
+		keys := []string{r.SignKeys[0].PublicPEM() + r.SignKeys[1].PublicPEM()}
+		for _, scheme := range sign.Schemes {
+			v, err := webhook.NewVerifier(webhook.Options{Scheme: webhook.Scheme(scheme), Secrets: []string{vectorSecret}, Keys: keys, Host: "127.0.0.1"})
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
+			if err := v.Verify(req.Header, []byte(req.body)); err != nil {
+				t.Errorf("%s: %v", scheme, err)
+			}
+		}
+	})
+}
+
+// deploy/schedule.lua and a restore check nothing of the schemes: such a notice is not sent.
+func TestUnsignableNoticeIsDead(t *testing.T) {
+	t.Parallel()
+	base, got := capture(t)
+	h, r := newHandler(t, Options{}), allSchemes(t, base)
+	for body, want := range map[string]string{"a=1&a=2": "more than once", "sign=x": "field sign", "a=": "no value"} {
+		res := h.Handle(background(t), r, formNotice(body))
+		expect(t, res, notice.OutcomeDead, notice.ReasonInvalid)
+		if !strings.Contains(res.Response, want) {
+			t.Errorf("%s: %s", body, res.Response)
+		}
+	}
+	expect(t, h.Handle(background(t), r, testNotice(`{"a":1}`)), notice.OutcomeDead, notice.ReasonInvalid)
+	select {
+	case req := <-got:
+		t.Errorf("called: %s", req.body)
+	default:
+	}
+}
+
+func TestProbeShowsTheSignedTexts(t *testing.T) {
+	t.Parallel()
+	base, _ := capture(t)
+	x := newHandler(t, Options{}).Probe(background(t), allSchemes(t, base), formNotice("b=2&a=1"))
+	text := x.String()
+	for _, want := range []string{`* alipay signed "a=1&b=2"`, `* github signed "b=2&a=1&sign_type=RSA2&sign=`, "> wechatpay-serial: PUB_1\n", "> webhook-jws: ey", `* jws signed "ey`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if len(x.Signed) != len(sign.Schemes) {
+		t.Errorf("%v\n%s", x.Signed, text)
 	}
 }

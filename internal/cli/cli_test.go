@@ -25,6 +25,7 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +45,7 @@ func newTestCLI(t *testing.T, change ...func(*api.Options)) *testCLI {
 	table, err := route.NewTable([]*route.Route{
 		{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList, Key: "todo"}, Ladder: notice.DefaultLadder},
 		{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
-			Secrets: []route.Secret{route.Secret("one secret of twenty-four"), route.Secret("two secret of twenty-four")}},
+			Secrets: []sign.Secret{sign.SecretOf([]byte("one secret of twenty-four")), sign.SecretOf([]byte("two secret of twenty-four"))}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -399,8 +400,8 @@ func received(t *testing.T, args ...string) (address string, end func() string) 
 func TestSecretPrintsAReceiversKeys(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
-	want := route.Secret("one secret of twenty-four").ForHost("shop.example").Reveal() + "\n" +
-		route.Secret("two secret of twenty-four").ForHost("shop.example").Reveal() + "\n"
+	want := sign.SecretOf([]byte("one secret of twenty-four")).ForHost("shop.example").Reveal() + "\n" +
+		sign.SecretOf([]byte("two secret of twenty-four")).ForHost("shop.example").Reveal() + "\n"
 	if out, _ := d.run(0, "secret", "orders", "--host", "Shop.example"); out != want {
 		t.Errorf("%q, want %q", out, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 func (a *command) sendTest() *cobra.Command {
@@ -44,7 +45,7 @@ the service would make of the answer.`,
 				return usage("the target of route %s is notice; want --to with the address", r.Name)
 			case r.Target.Kind == route.KindFixed && to != "":
 				return usage("route %s has an address of its own; --to is for targets that are notice", r.Name)
-			case r.Signs() == route.SignPerAudience && audience == "":
+			case r.Signs() == sign.PerAudience && audience == "":
 				return usage("route %s signs for each audience; want --audience with a name", r.Name)
 			case notice.CheckAudience(audience) != nil:
 				return usage("--audience: want 1 to %d letters, digits, '_', '.', '~' or '-'", notice.MaxAudience)

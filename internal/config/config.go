@@ -124,7 +124,13 @@ func (r Redis) GoString() string { return r.String() }
 func (r Redis) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // Secret is a value that prints as dots.
-type Secret = route.Secret
+type Secret []byte
+
+func (Secret) String() string   { return "•••" }
+func (Secret) GoString() string { return "•••" }
+
+// MarshalText keeps a secret out of JSON and logs.
+func (Secret) MarshalText() ([]byte, error) { return []byte("•••"), nil }
 
 // Client is one that may call the HTTP API.
 type Client struct {
@@ -375,11 +381,7 @@ func describe(rt *route.Route, whose string) string {
 	if http(rt.Target.Kind) {
 		fmt.Fprintf(&b, ", acknowledged by %s within %s, %d at a time here and %d to a host%s", rt.Ack, notice.Short(rt.Timeout),
 			rt.Concurrency, rt.HostConcurrency, whose)
-		if len(rt.Secrets) == 0 {
-			b.WriteString(", unsigned")
-		} else {
-			fmt.Fprintf(&b, ", signed per %s", rt.Signs())
-		}
+		b.WriteString(", " + rt.SignedText())
 		if !rt.HeadersTo.Empty() {
 			fmt.Fprintf(&b, ", headers to %s", rt.HeadersTo)
 		}

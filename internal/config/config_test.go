@@ -19,6 +19,7 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 // secret is 24 bytes in base64; hidden is what must never be printed.
@@ -164,7 +165,7 @@ func TestValues(t *testing.T) {
 		{[]string{"ROUTE_ORDERS_CONCURRENCY=4"}, func(c *Config) bool { return first(c).Concurrency == 4 && first(c).HostConcurrency == 4 }},
 		{[]string{"ROUTE_ORDERS_RATE=120/m"}, func(c *Config) bool { return first(c).Rate == 2 }},
 		{[]string{"ROUTE_ORDERS_SECRET=" + secret + ", " + secret}, func(c *Config) bool {
-			return len(first(c).Secrets) == 2 && string(first(c).Secrets[0]) == "secretsecretsecretsecret"
+			return len(first(c).Secrets) == 2 && string(first(c).Secrets[0].Bytes()) == "secretsecretsecretsecret"
 		}},
 		{[]string{"ROUTE_ORDERS_HEADERS=authorization=Bearer x=y,x-env=prod"}, func(c *Config) bool {
 			return slices.Equal(first(c).Headers, []notice.Header{{Name: "authorization", Value: "Bearer x=y"}, {Name: "x-env", Value: "prod"}})
@@ -174,10 +175,10 @@ func TestValues(t *testing.T) {
 		}},
 		{[]string{"ROUTE_ORDERS_PROXY=socks5h://u:p@proxy:1080"}, func(c *Config) bool { return first(c).Proxy.URL().Scheme == "socks5h" }},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_HTTPS_ONLY=0", "ROUTE_ORDERS_METHOD=post"}, func(c *Config) bool { return !first(c).HTTPSOnly }},
-		{nil, func(c *Config) bool { return first(c).Signs() == route.SignPerRoute }},
-		{[]string{"ROUTE_ORDERS_TARGET=notice"}, func(c *Config) bool { return first(c).Signs() == route.SignPerHost }},
+		{nil, func(c *Config) bool { return first(c).Signs() == sign.PerRoute }},
+		{[]string{"ROUTE_ORDERS_TARGET=notice"}, func(c *Config) bool { return first(c).Signs() == sign.PerHost }},
 		{[]string{"ROUTE_ORDERS_SIGN_PER=host, route", "ROUTE_ORDERS_SECRET=" + secret}, func(c *Config) bool {
-			return first(c).Signs() == route.SignPerHostRoute
+			return first(c).Signs() == sign.PerHostRoute
 		}},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=Shop.example, HTTP://*.shop.example:8080,[::1]:*"}, func(c *Config) bool {
 			to := first(c).HeadersTo

@@ -251,6 +251,7 @@ func (rr *routeReader) calls() {
 	}
 	if rt.Target.Kind != "" && !http(rt.Target.Kind) {
 		for name, set := range map[string]bool{"RATE": raw.Rate != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
+			"SIGN": raw.Sign != "", "SIGN_KEY": raw.SignKey != "", "SIGN_KEY_ID": raw.SignKeyID != "", "SIGN_HEADER": raw.SignHeader != "",
 			"SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
 			"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
 			"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": rt.Method != "POST",
@@ -262,11 +263,6 @@ func (rr *routeReader) calls() {
 		return
 	}
 	var err error
-	if raw.Secret != "" {
-		if rt.Secrets, err = route.ParseSecrets(raw.Secret); err != nil {
-			rr.bad("SECRET", "", "(not shown) "+err.Error())
-		}
-	}
 	rr.signing()
 	rr.headers()
 	if raw.Allow != "" {
@@ -287,22 +283,6 @@ func (rr *routeReader) calls() {
 	rr.certificates()
 }
 
-// signing reads whose keys sign.
-func (rr *routeReader) signing() {
-	raw, rt := &rr.raw, rr.rt
-	if raw.SignPer == "" {
-		return
-	}
-	var err error
-	if rt.SignPer, err = route.ParseSignPer(raw.SignPer); err != nil {
-		rr.bad("SIGN_PER", raw.SignPer, err.Error())
-	} else if rt.Adopt && rt.SignPer == route.SignPerAudience {
-		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+"ADOPT: a plain timer names no audience. Want route or host")
-	} else if raw.Secret == "" && !rr.errs.of(rr.prefix+"SECRET") && !rr.errs.of(rr.prefix+"SECRET_FILE") {
-		rr.bad("SIGN_PER", raw.SignPer, "nothing is signed without "+rr.prefix+"SECRET; give a secret, or remove it")
-	}
-}
-
 // headers reads what headers a route's requests have, and which hosts get them:
 // on a route whose notices bring their urls, a producer chooses who is called,
 // and an Authorization is not for whomever it chooses.
@@ -312,6 +292,11 @@ func (rr *routeReader) headers() {
 	if raw.Headers != "" {
 		if rt.Headers, err = parseHeaders(raw.Headers); err != nil {
 			rr.bad("HEADERS", "", "(not shown) "+err.Error())
+		}
+		for _, h := range rt.Headers {
+			if rt.Signing().Reserves(h.Name) {
+				rr.bad("HEADERS", "", h.Name+" is written by "+rr.prefix+"SIGN; remove it, or give the signature's header another name in "+rr.prefix+"SIGN_HEADER")
+			}
 		}
 	}
 	if raw.HeadersTo != "" {

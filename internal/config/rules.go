@@ -105,6 +105,7 @@ func (r *reader) across(c *Config) {
 	r.adoption(c)
 	r.perHost(c)
 	r.apiMemory(c)
+	r.signKeyIDs(c.Routes)
 	byPrefix := map[string]string{}
 	for _, rt := range c.Routes {
 		if rt.Prefix == "" {

@@ -74,6 +74,10 @@ type routeVars struct {
 	HostConcurrency string `env:"HOST_CONCURRENCY" shown:"16, or CONCURRENCY if that is less"`
 	Rate            string `env:"RATE"`
 	Secret          string `env:"SECRET" secret:"file"`
+	Sign            string `env:"SIGN" shown:"standard, if SECRET is set"`
+	SignKey         string `env:"SIGN_KEY" secret:"file"`
+	SignKeyID       string `env:"SIGN_KEY_ID"`
+	SignHeader      string `env:"SIGN_HEADER"`
 	SignPer         string `env:"SIGN_PER" shown:"route"`
 	Headers         string `env:"HEADERS" secret:"file"`
 	HeadersTo       string `env:"HEADERS_TO"`
@@ -178,7 +182,14 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_RATE":             "How many attempts may start in a second, minute or hour: `100/s`, `600/m`, `5000/h`; of all instances together unless LIMITS is `instance`. Empty: there is no limit.",
 	"ROUTE_<NAME>_SECRET":           "The signing secret: `whsec_` and 24 to 64 bytes in base64. While it is being replaced, two or more, comma-separated: each makes a signature.",
 	"ROUTE_<NAME>_HEADERS":          "Headers that each request gets: `Name=value,…`. On the target `notice`, only requests to HEADERS_TO get them.",
-	"ROUTE_<NAME>_SIGN_PER": "Which keys sign: `route` (the secrets themselves), `host` (a key derived from them for each host that is called), `audience` (a key derived for each audience that notices " +
+	"ROUTE_<NAME>_SIGN": "How callbacks are signed, one or more, comma-separated: `standard`, `standard-ed25519`, `stripe`, `github`, `wechatpay`, `alipay`, `jws`. " +
+		"`standard`, `stripe` and `github` need SECRET, the others SIGN_KEY. See [callbacks.md](callbacks.md#signatures).",
+	"ROUTE_<NAME>_SIGN_KEY": "Private keys in PEM (PKCS#8 or PKCS#1), one after the other: RSA of at least 2048 bits, Ed25519 or P-256; or `whsk_` and base64 for Ed25519. A certificate of an RSA " +
+		"key may stand beside it. The public keys of all of them are published at `/.well-known/jwks.json`; the first that fits a scheme signs.",
+	"ROUTE_<NAME>_SIGN_KEY_ID": "The serial numbers by which `wechatpay` names the RSA keys, one for each in their order, comma-separated. Empty: those of the certificates in SIGN_KEY.",
+	"ROUTE_<NAME>_SIGN_HEADER": "Names of the signatures' headers: `stripe:Acme-Signature,github:X-Acme-256,wechatpay:Acme,jws:Acme-Jws`. `wechatpay:Acme` gives `Acme-Timestamp`, `-Nonce`, `-Signature` and " +
+		"`-Serial`. Neither HEADERS nor notices may have headers of these names; `-` and `_` are the same.",
+	"ROUTE_<NAME>_SIGN_PER": "Which keys sign with `standard`, `stripe` and `github`: `route` (the secrets themselves), `host` (a key derived from them for each host that is called), `audience` (a key derived for each audience that notices " +
 		"name), or `host,route` (both signatures, for changing over from `route`). `notifier secret` prints the derived keys to give to a receiver. Default for the target `notice`: `host`.",
 	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS, comma-separated: `[http://|https://]host[:port|:*]`, where host is a name, `*.shop.example` (all names " +
 		"below it), an address or `*` (all hosts). Without scheme and port: https on port 443. A notice for such a host by another scheme or port is refused with 422. " +

@@ -19,6 +19,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 	"notifier/internal/store"
 )
 
@@ -134,13 +135,13 @@ func start(at addresses, version string) (*app.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret := route.Secret("a secret of the demonstration 32")
+	secret := sign.SecretOf([]byte("a secret of the demonstration 32"))
 	c := &config.Config{Redis: config.Redis{URL: at.redis, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Instance: "demo",
 		Listen: listen.Addr().String(), Concurrency: 64, Grace: 50 * time.Millisecond, MaxBody: 1 << 16, Retention: time.Hour, Retain: 1000,
 		ConfigureRedis: true, ShutdownTimeout: 5 * time.Second,
 		History: config.History{URL: config.Secret(at.history), Bodies: string(history.BodiesKeep), Backlog: 1000},
 		Routes: []*route.Route{{Name: "demo", Prefix: "demo", Target: to, Ladder: ladder,
-			Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 16, HostConcurrency: 16, Secrets: []route.Secret{secret}}}}
+			Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 16, HostConcurrency: 16, Secrets: []sign.Secret{secret}}}}
 	return app.New(app.Options{Config: c, Version: version, Logger: zap.NewNop(), Listener: listen, Throwaway: true})
 }
 

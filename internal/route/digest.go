@@ -24,7 +24,7 @@ import (
 func (r *Route) Digest() string {
 	var key []byte
 	for _, s := range r.Secrets {
-		key = append(key, s...)
+		key = append(key, s.Bytes()...)
 		key = append(key, 0)
 	}
 	d := digest{hmac.New(sha256.New, key)}
@@ -42,6 +42,13 @@ func (r *Route) Digest() string {
 	d.number("rate", r.Rate)
 	d.number("secrets", float64(len(r.Secrets)))
 	d.add("signs", string(r.Signs()))
+	for _, scheme := range r.Sign {
+		d.add("sign", string(scheme))
+	}
+	for _, k := range r.SignKeys {
+		d.add("sign key", k.ID)
+	}
+	d.add("sign header", r.SignHeaders.String())
 	d.add("headers to", r.HeadersTo.String())
 	d.add("allow", r.Allow.String())
 	d.flag("https only", r.HTTPSOnly)

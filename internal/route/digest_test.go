@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/sign"
 )
 
 func configured() *Route {
@@ -13,7 +14,7 @@ func configured() *Route {
 	p, _ := ParseProxy("http://user:old@proxy.example:3128")
 	return &Route{Name: "orders", Prefix: "app:orders", Target: Target{Kind: KindFixed, URL: u}, Ladder: notice.DefaultLadder,
 		Timeout: 10 * time.Second, Ack: Ack{Kind: Ack2xx}, Concurrency: 64, HostConcurrency: 16, Rate: 100, Proxy: p,
-		Secrets: []Secret{Secret("one secret of twenty-four")}, Headers: []notice.Header{{Name: "Authorization", Value: "old"}}}
+		Secrets: []sign.Secret{sign.SecretOf([]byte("one secret of twenty-four"))}, Headers: []notice.Header{{Name: "Authorization", Value: "old"}}}
 }
 
 // TestDigestTellsWhatDiffers: every setting that changes what is delivered, to
@@ -38,12 +39,12 @@ func TestDigestTellsWhatDiffers(t *testing.T) {
 		"host":          func(r *Route) { r.HostConcurrency = 8 },
 		"rate":          func(r *Route) { r.Rate = 50 },
 		"jitter":        func(r *Route) { r.Jitter = 0.1 },
-		"secret":        func(r *Route) { r.Secrets = []Secret{Secret("two secret of twenty-four")} },
-		"second secret": func(r *Route) { r.Secrets = append(r.Secrets, Secret("two secret of twenty-four")) },
+		"secret":        func(r *Route) { r.Secrets = []sign.Secret{sign.SecretOf([]byte("two secret of twenty-four"))} },
+		"second secret": func(r *Route) { r.Secrets = append(r.Secrets, sign.SecretOf([]byte("two secret of twenty-four"))) },
 		"header":        func(r *Route) { r.Headers = []notice.Header{{Name: "Authorization", Value: "new"}} },
 		"adopt":         func(r *Route) { r.Adopt = true },
 		"https only":    func(r *Route) { r.HTTPSOnly = true },
-		"sign per":      func(r *Route) { r.SignPer = SignPerHost },
+		"sign per":      func(r *Route) { r.SignPer = sign.PerHost },
 		"method":        func(r *Route) { r.Method = "PUT" },
 	} {
 		r := configured()
@@ -54,7 +55,7 @@ func TestDigestTellsWhatDiffers(t *testing.T) {
 	}
 	r := configured()
 	r.Concurrency = 8
-	r.SignPer = SignPerRoute // what an empty one means here
+	r.SignPer = sign.PerRoute // what an empty one means here
 	if r.Digest() != whole {
 		t.Error("CONCURRENCY, or the default spelt out, has another digest")
 	}

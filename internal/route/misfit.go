@@ -3,9 +3,12 @@ package route
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 
 	"notifier/internal/notice"
+	"notifier/internal/sign"
 )
 
 // Misfit is a field of a notice that its route does not take as it is.
@@ -19,10 +22,51 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 	if text := r.urlMisfit(c); text != "" {
 		out = append(out, Misfit{"url", text})
 	}
-	if text := r.LacksAudience(c); text != "" {
+	if text := r.lacksAudience(c); text != "" {
 		out = append(out, Misfit{"audience", text})
 	}
+	signing := r.Signing()
+	for _, h := range c.Headers {
+		if signing.Reserves(h.Name) {
+			out = append(out, Misfit{"headers", fmt.Sprintf("%.80s is reserved: route %s signs with it", h.Name, r.Name)})
+		}
+	}
+	if m := r.formMisfit(c); m != nil {
+		out = append(out, *m)
+	}
 	return out
+}
+
+// Invalid returns why the route can never send the content, although it was scheduled. Empty
+// means that it can.
+func (r *Route) Invalid(c *notice.Content) string {
+	if text := r.lacksAudience(c); text != "" {
+		return "its audience " + text
+	}
+	if m := r.formMisfit(c); m != nil {
+		return "its " + m.Field + " " + m.Text
+	}
+	return ""
+}
+
+// formMisfit says why the content cannot be signed with the scheme alipay, if that is one of
+// the route's.
+func (r *Route) formMisfit(c *notice.Content) *Misfit {
+	if !slices.Contains(r.Sign, sign.Alipay) {
+		return nil
+	}
+	text := "; route " + r.Name + " signs with alipay"
+	if c.Method == http.MethodGet {
+		return &Misfit{"method", "is GET, which has no form" + text}
+	}
+	var form *sign.FormError
+	if !errors.As(sign.CheckForm(c.Body, c.EffectiveType()), &form) {
+		return nil
+	}
+	if form.Type {
+		return &Misfit{"content_type", form.Error() + text}
+	}
+	return &Misfit{"body", form.Error() + text}
 }
 
 func (r *Route) urlMisfit(c *notice.Content) string {
@@ -55,10 +99,10 @@ func (r *Route) urlMisfit(c *notice.Content) string {
 	return ""
 }
 
-// LacksAudience says what is wrong if the route signs for each audience and the
+// lacksAudience says what is wrong if the route signs for each audience and the
 // notice names none; it is empty if nothing is.
-func (r *Route) LacksAudience(c *notice.Content) string {
-	if r.Signs() == SignPerAudience && c.Audience == "" {
+func (r *Route) lacksAudience(c *notice.Content) string {
+	if r.Signs() == sign.PerAudience && c.Audience == "" {
 		return fmt.Sprintf("is missing: route %s signs for each audience, so each notice names whom it is for", r.Name)
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/sign"
 )
 
 // Kind is what a route's target is.
@@ -153,18 +154,22 @@ type Route struct {
 	Concurrency     int
 	HostConcurrency int
 	Rate            float64 // a second; 0 = unlimited
-	Secrets         []Secret
-	SignPer         SignPer // empty = what Signs says
-	Headers         []notice.Header
-	HeadersTo       Origins // of KindNotice: the origins that get Headers
-	Allow           Allow   // what a notice target may reach although private
-	HTTPSOnly       bool
-	Adopt           bool
-	CAFile          string
-	CertFile        string
-	KeyFile         string
-	Proxy           *Proxy // of outbound calls; nil = none
-	Method          string // empty = POST
+	// Sign are the schemes that sign, empty = what Signing says. Secrets and SignKeys are their keys.
+	Sign        []sign.Scheme
+	Secrets     []sign.Secret
+	SignPer     sign.Per // empty = what Signs says
+	SignKeys    []*sign.Key
+	SignHeaders sign.Headers
+	Headers     []notice.Header
+	HeadersTo   Origins // of KindNotice: the origins that get Headers
+	Allow       Allow   // what a notice target may reach although private
+	HTTPSOnly   bool
+	Adopt       bool
+	CAFile      string
+	CertFile    string
+	KeyFile     string
+	Proxy       *Proxy // of outbound calls; nil = none
+	Method      string // empty = POST
 }
 
 // Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a

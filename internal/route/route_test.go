@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"notifier/internal/sign"
 )
 
 func TestMatchTakesTheLongest(t *testing.T) {
@@ -68,7 +70,7 @@ func TestParseTarget(t *testing.T) {
 }
 
 func TestSecretDoesNotPrint(t *testing.T) {
-	r := Route{Secrets: []Secret{Secret("hunter2")}}
+	r := Route{Secrets: []sign.Secret{sign.SecretOf([]byte("hunter2"))}}
 	j, _ := json.Marshal(r)
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v %s", r, r, r, r.Secrets[0]), string(j)} {
 		if strings.Contains(s, "hunter2") || strings.Contains(s, "104 117") || strings.Contains(s, "aHVudGVyMg") {

@@ -23,6 +23,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/session"
+	"notifier/internal/sign"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 )
@@ -38,7 +39,7 @@ func routes(t testing.TB) *route.Table {
 			Timeout: 10 * time.Second, Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
 	}
 	orders, fixed := base("orders", "app1:orders", route.KindNotice), base("fixed", "app1:fixed", route.KindFixed)
-	orders.Secrets = []route.Secret{route.Secret("a secret of twenty-four b")}
+	orders.Secrets = []sign.Secret{sign.SecretOf([]byte("a secret of twenty-four b"))}
 	u, err := url.Parse(fixedTarget)
 	if err != nil {
 		t.Fatal(err)

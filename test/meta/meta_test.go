@@ -34,6 +34,7 @@ var layers = map[string]int{
 	"internal/audit":    18,
 	"internal/session":  18,
 	"internal/notice":   20,
+	"internal/sign":     25,
 	"internal/route":    30,
 
 	"internal/metrics":  35,

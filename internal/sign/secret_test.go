@@ -1,4 +1,4 @@
-package route
+package sign
 
 import (
 	"encoding/base64"

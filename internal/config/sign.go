@@ -1,0 +1,170 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/sign"
+)
+
+// signing reads how the callbacks of a route are signed.
+func (rr *routeReader) signing() {
+	raw, rt := &rr.raw, rr.rt
+	var err error
+	if raw.Secret != "" {
+		if rt.Secrets, err = sign.ParseSecrets(raw.Secret); err != nil {
+			rr.bad("SECRET", "", "(not shown) "+err.Error())
+		}
+	}
+	if raw.Sign != "" {
+		if rt.Sign, err = sign.ParseSchemes(raw.Sign); err != nil {
+			rr.bad("SIGN", raw.Sign, err.Error())
+		}
+	}
+	rr.signKeys()
+	rr.signHeader()
+	if raw.Sign == "" || rt.Sign != nil {
+		rr.schemes()
+		rr.signPer()
+	}
+}
+
+func (rr *routeReader) signKeys() {
+	raw, rt := &rr.raw, rr.rt
+	var ids []string
+	if raw.SignKeyID != "" {
+		for id := range strings.SplitSeq(raw.SignKeyID, ",") {
+			ids = append(ids, strings.TrimSpace(id))
+		}
+	}
+	if raw.SignKey == "" {
+		if ids != nil && !rr.wrongOrFile("SIGN_KEY") {
+			rr.bad("SIGN_KEY_ID", raw.SignKeyID, "there is no "+rr.prefix+"SIGN_KEY that it could name; give the keys, or remove it")
+		}
+		return
+	}
+
+	var err error
+	var wrongIDs *sign.IDsError
+	switch rt.SignKeys, err = sign.ParseKeys(raw.SignKey, ids); {
+	case errors.As(err, &wrongIDs):
+		rr.bad("SIGN_KEY_ID", raw.SignKeyID, err.Error())
+	case err != nil:
+		rr.bad("SIGN_KEY", "", "(not shown) "+err.Error())
+	}
+	if err != nil {
+		rt.SignKeys = nil
+	}
+}
+
+// wrongOrFile reports whether a variable that may be in a file has an error already.
+func (rr *routeReader) wrongOrFile(name string) bool {
+	return rr.errs.of(rr.prefix+name) || rr.errs.of(rr.prefix+name+"_FILE")
+}
+
+func (rr *routeReader) signHeader() {
+	raw, rt := &rr.raw, rr.rt
+	if raw.SignHeader == "" {
+		return
+	}
+	var err error
+	if rt.SignHeaders, err = sign.ParseHeaders(raw.SignHeader, notice.Reserved); err != nil {
+		rr.bad("SIGN_HEADER", raw.SignHeader, err.Error())
+	}
+}
+
+// schemes checks that each scheme has its key, and fits the rest of the route.
+func (rr *routeReader) schemes() {
+	raw, rt := &rr.raw, rr.rt
+	settings := rt.Signing()
+	for scheme := range rt.SignHeaders {
+		if !settings.Has(scheme) {
+			rr.bad("SIGN_HEADER", raw.SignHeader, string(scheme)+" is not one of the schemes in "+rr.prefix+"SIGN; add it there, or remove it here")
+		}
+	}
+	if clash := rt.SignHeaders.Clash(settings.Schemes); clash != "" {
+		rr.bad("SIGN_HEADER", raw.SignHeader, "two schemes would write the header "+clash+"; want different names")
+	}
+	for _, scheme := range settings.Schemes {
+		rr.schemeKey(settings, scheme)
+	}
+	if len(rt.Secrets) > 0 && !settings.HMAC() {
+		rr.bad("SECRET", "", "(not shown) is used by none of the schemes in "+rr.prefix+"SIGN; add standard, stripe or github there, or remove it")
+	}
+	if !settings.Has(sign.Alipay) {
+		return
+	}
+	if rt.Adopt {
+		rr.bad("ADOPT", raw.Adopt, "does not go with "+rr.prefix+"SIGN=alipay: a plain timer's value has no content type, and alipay signs forms. Want false")
+	}
+	if rt.Method == "GET" {
+		rr.bad("METHOD", raw.Method, "does not go with "+rr.prefix+"SIGN=alipay, which signs a form in the body; want POST or PUT")
+	}
+}
+
+// schemeKey reports a key that a scheme lacks.
+func (rr *routeReader) schemeKey(s *sign.Settings, scheme sign.Scheme) {
+	one := *s
+	one.Schemes = []sign.Scheme{scheme}
+	_, err := sign.New(&one)
+	var need *sign.NeedError
+	if !errors.As(err, &need) {
+		return
+	}
+	name := "SIGN_KEY"
+	switch {
+	case need.Secret:
+		name = "SECRET"
+	case need.Serial:
+		name = "SIGN_KEY_ID"
+	}
+	if rr.wrongOrFile(name) || !need.Secret && (rr.wrongOrFile("SIGN_KEY") || rr.errs.of(rr.prefix+"SIGN_KEY_ID")) {
+		return
+	}
+	text := "is missing: " + need.Error()
+	if need.Serial {
+		text += ". Want it here, or the key's certificate in " + rr.prefix + "SIGN_KEY"
+	}
+	rr.bad(name, "", text)
+}
+
+// signPer reads whose keys sign with the HMAC schemes.
+func (rr *routeReader) signPer() {
+	raw, rt := &rr.raw, rr.rt
+	if raw.SignPer == "" {
+		return
+	}
+	var err error
+	settings := rt.Signing()
+	switch rt.SignPer, err = sign.ParsePer(raw.SignPer); {
+	case err != nil:
+		rr.bad("SIGN_PER", raw.SignPer, err.Error())
+	case rt.Adopt && rt.SignPer == sign.PerAudience:
+		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+"ADOPT: a plain timer names no audience. Want route or host")
+	case rt.SignPer == sign.PerHostRoute && settings.Has(sign.GitHub):
+		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+"SIGN=github, whose header has room for one signature. Want route, host or audience")
+	case slices.ContainsFunc(settings.Schemes, sign.Scheme.HMAC), rr.wrongOrFile("SECRET"):
+	case raw.Secret == "" && len(rt.Sign) == 0:
+		rr.bad("SIGN_PER", raw.SignPer, "nothing is signed without "+rr.prefix+"SECRET; give a secret, or remove it")
+	default:
+		rr.bad("SIGN_PER", raw.SignPer, "is for the schemes standard, stripe and github, and "+rr.prefix+"SIGN has none of them. Remove it")
+	}
+}
+
+// signKeyIDs checks that no two routes publish different keys under one id.
+func (r *reader) signKeyIDs(routes []*route.Route) {
+	type owner struct{ name, public string }
+	seen := map[string]owner{}
+	for _, rt := range routes {
+		for _, k := range rt.SignKeys {
+			other, twice := seen[k.ID]
+			if twice && other.public != k.PublicPEM() {
+				r.add(routePrefix(rt.Name)+"SIGN_KEY_ID", k.ID, "is the id of another key of route "+other.name+"; all keys are published in one set. Want different ids")
+			}
+			seen[k.ID] = owner{rt.Name, k.PublicPEM()}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"notifier/internal/notice"
+	"notifier/internal/sign"
+)
+
+const ed25519Key = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+
+var rsaKey = sync.OnceValue(func() string {
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
+})
+
+func signing(settings map[string]string) (*Config, error) {
+	env := base()
+	for k, v := range settings {
+		if k == "ROUTES" {
+			env["NOTIFIER_ROUTES"] = v
+		} else if strings.HasPrefix(k, "OTHER_") {
+			env["NOTIFIER_ROUTE_"+k] = v
+		} else {
+			env["NOTIFIER_ROUTE_ORDERS_"+k] = v
+		}
+	}
+	return load(env)
+}
+
+func TestSigning(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"nothing":   {nil, "unsigned"},
+		"by secret": {map[string]string{"SECRET": secret}, "signed per route"},
+		"all": {map[string]string{"SECRET": secret, "SIGN": "standard, Standard-Ed25519,stripe,github,wechatpay,alipay,jws", "SIGN_KEY": rsaKey() + ed25519Key,
+			"SIGN_KEY_ID": "PUB_1", "SIGN_HEADER": "github:X-Acme-256"}, "signed by standard, standard-ed25519, stripe, github, wechatpay, alipay, jws, per route"},
+		"asymmetric":          {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key}, "signed by jws"},
+		"keys are published":  {map[string]string{"SIGN_KEY": ed25519Key}, "unsigned"},
+		"more keys than used": {map[string]string{"SIGN_KEY": ed25519Key + "," + "whsk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "SIGN": "jws"}, "signed by jws"},
+	} {
+		got, err := signing(c.env)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if text := got.Routes[0].SignedText(); text != c.want {
+			t.Errorf("%s: %s, want %s", name, text, c.want)
+		}
+		if !strings.Contains(strings.Join(Describe(got), "\n"), c.want) {
+			t.Errorf("%s: %v", name, Describe(got))
+		}
+	}
+}
+
+func TestWrongSigning(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env      map[string]string
+		variable string
+		want     string
+	}{
+		"scheme":          {map[string]string{"SIGN": "md5"}, "SIGN", "want one or more of standard"},
+		"no secret":       {map[string]string{"SIGN": "stripe"}, "SECRET", "is missing: the scheme stripe needs a secret"},
+		"no key":          {map[string]string{"SIGN": "jws"}, "SIGN_KEY", "is missing: the scheme jws needs an Ed25519 or P-256 key"},
+		"other key":       {map[string]string{"SIGN": "alipay", "SIGN_KEY": ed25519Key}, "SIGN_KEY", "needs an RSA key"},
+		"no serial":       {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey()}, "SIGN_KEY_ID", "certificate in NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
+		"ids":             {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "a,b"}, "SIGN_KEY_ID", "2 ids for 1 RSA keys"},
+		"ids alone":       {map[string]string{"SIGN_KEY_ID": "a"}, "SIGN_KEY_ID", "no NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
+		"key":             {map[string]string{"SIGN": "jws", "SIGN_KEY": "whsk_" + hidden}, "SIGN_KEY", "(not shown) key 1"},
+		"key file":        {map[string]string{"SIGN": "jws", "SIGN_KEY_FILE": "/run/missing"}, "SIGN_KEY_FILE", "can be read"},
+		"unused secret":   {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SECRET": secret}, "SECRET", "none of the schemes"},
+		"per":             {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SIGN_PER": "host"}, "SIGN_PER", "Remove it"},
+		"one signature":   {map[string]string{"SIGN": "github", "SECRET": secret, "SIGN_PER": "host,route"}, "SIGN_PER", "room for one"},
+		"header":          {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "stripe:Content-Type"}, "SIGN_HEADER", "want another name"},
+		"header unused":   {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "github:X-A"}, "SIGN_HEADER", "github is not one of"},
+		"header twice":    {map[string]string{"SIGN": "stripe,github", "SECRET": secret, "SIGN_HEADER": "github:X-A,stripe:x-a"}, "SIGN_HEADER", "the header X-A"},
+		"header reserved": {map[string]string{"SIGN": "github", "SECRET": secret, "HEADERS": "x_hub_signature_256=1"}, "HEADERS", "x_hub_signature_256 is written by"},
+		"alipay by GET":   {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "METHOD": "GET"}, "METHOD", "want POST or PUT"},
+		"alipay adopts":   {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "ADOPT": "true"}, "ADOPT", "Want false"},
+		"list":            {map[string]string{"SIGN": "jws", "TARGET": "list:x"}, "SIGN", "is for HTTP targets"},
+		"stream":          {map[string]string{"SIGN_KEY": ed25519Key, "TARGET": "stream:x"}, "SIGN_KEY", "is for HTTP targets"},
+		"log":             {map[string]string{"SIGN_HEADER": "stripe:X", "TARGET": "log"}, "SIGN_HEADER", "is for HTTP targets"},
+		"same id": {map[string]string{"ROUTES": "orders,other", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "9", "OTHER_PREFIX": "other", "OTHER_TARGET": "https://m.example",
+			"OTHER_SIGN_KEY": secondKey(t), "OTHER_SIGN_KEY_ID": "9"}, "OTHER_SIGN_KEY_ID", "another key of route orders"},
+	} {
+		_, err := signing(c.env)
+		var errs Errors
+		variable := "NOTIFIER_ROUTE_ORDERS_" + c.variable
+		if strings.HasPrefix(c.variable, "OTHER") {
+			variable = "NOTIFIER_ROUTE_" + c.variable
+		}
+		if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Variable != variable || !strings.Contains(errs[0].Want, c.want) || strings.Contains(err.Error(), hidden) {
+			t.Errorf("%s: %v, want %s with %q", name, err, variable, c.want)
+		}
+	}
+}
+
+func secondKey(t *testing.T) string {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
+}
+
+// What is reserved for a route's signatures, and what its schemes cannot sign, is refused when
+// a notice is scheduled.
+func TestSigningRefusesNotices(t *testing.T) {
+	t.Parallel()
+	c, err := signing(map[string]string{"SIGN": "stripe,wechatpay,alipay", "SECRET": secret, "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "PUB_1", "SIGN_HEADER": "stripe:Acme-Sig"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := notice.Content{ContentType: "application/x-www-form-urlencoded", Body: []byte("a=1")}
+	for want, change := range map[string]func(*notice.Content){
+		"":             func(*notice.Content) {},
+		"headers":      func(c *notice.Content) { c.Headers = []notice.Header{{Name: "ACME_sig", Value: "x"}} },
+		"body":         func(c *notice.Content) { c.Body = []byte("a=1&a=2") },
+		"content_type": func(c *notice.Content) { c.ContentType = "" },
+		"method":       func(c *notice.Content) { c.Method = "GET" },
+	} {
+		content := form
+		change(&content)
+		wrong := c.Routes[0].Misfits(&content)
+		if want == "" && wrong != nil || want != "" && (len(wrong) != 1 || wrong[0].Field != want) {
+			t.Errorf("%s: %v", want, wrong)
+		}
+	}
+	other, err := signing(map[string]string{"SIGN": "standard", "SECRET": secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other.Routes[0].Digest() == c.Routes[0].Digest() || other.Routes[0].Signing().Schemes[0] != sign.Standard {
+		t.Error("the digest does not show how a route signs")
+	}
+}

@@ -1,0 +1,61 @@
+package sign
+
+import "strings"
+
+// Recipe says how a receiver verifies a scheme. It contains no key.
+type Recipe struct {
+	Scheme    Scheme
+	Headers   []string // that the scheme writes; lower case
+	Algorithm string
+	// Signed describes the text that is signed, with the names of headers in braces.
+	Signed string
+	// Warning is what the scheme does not protect from; empty if nothing.
+	Warning string
+}
+
+// The warnings.
+const (
+	noTime    = "No time is signed: an old callback that is sent again is valid. Deduplicate by the body."
+	oneKey    = "One key signs for all receivers: the body must name the receiver, and the receiver must check it."
+	checkHost = "One key signs for all receivers: check that host in the protected header is your own."
+)
+
+// Recipes lists the recipes of the schemes in use, in their order.
+func (s *Settings) Recipes() []Recipe {
+	out := make([]Recipe, 0, len(s.Schemes))
+	for _, scheme := range s.Schemes {
+		r := Recipe{Scheme: scheme}
+		for _, name := range s.Headers.Of(scheme) {
+			r.Headers = append(r.Headers, strings.ToLower(name))
+		}
+		r.fill(s)
+		out = append(out, r)
+	}
+	return out
+}
+
+func (r *Recipe) fill(s *Settings) {
+	const hmacSHA256 = "HMAC-SHA256"
+	switch r.Scheme {
+	case Standard:
+		r.Algorithm, r.Signed = hmacSHA256+", base64, after v1,", "{webhook-id}.{webhook-timestamp}.body"
+	case StandardEd25519:
+		r.Algorithm, r.Signed = "Ed25519, base64, after v1a,", "{webhook-id}.{webhook-timestamp}.body"
+	case Stripe:
+		r.Algorithm, r.Signed = hmacSHA256+", hex, after v1=; the key is the secret's text", "t.body, where t is the time in the header"
+	case GitHub:
+		r.Algorithm, r.Signed, r.Warning = hmacSHA256+", hex, after sha256=; the key is the secret's text", "body", noTime
+	case WechatPay:
+		r.Algorithm, r.Warning = "RSASSA-PKCS1-v1_5 with SHA-256, base64", oneKey
+		r.Signed = "{" + r.Headers[0] + "}\\n{" + r.Headers[1] + "}\\nbody\\n"
+	case Alipay:
+		r.Algorithm, r.Warning = "RSASSA-PKCS1-v1_5 with SHA-256, base64, in the field sign", noTime+" "+oneKey
+		r.Signed = "the form's fields but sign and sign_type, decoded, sorted by name, as name=value joined with &"
+	case JWS:
+		r.Algorithm, r.Warning = "detached JWS, EdDSA", checkHost
+		if k := s.Key(JWS); k != nil {
+			r.Algorithm = "detached JWS, " + algorithm(k.Type)
+		}
+		r.Signed = "the protected header in base64url, a dot, body"
+	}
+}
