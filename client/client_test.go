@@ -18,7 +18,7 @@ import (
 	"notifier/internal/api/apitest"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -162,7 +162,7 @@ func TestRepeats(t *testing.T) {
 		t.Errorf("ack: %v after %d calls", err, calls.Load())
 	}
 	calls.Store(0)
-	e.Fail(store.ErrFull)
+	e.Fail(wire.ErrFull)
 	if _, err := c.Schedule(t.Context(), client.Request{Key: "app1:jobs:t:2"}); !client.IsStatus(err, 507) || calls.Load() != 1 {
 		t.Errorf("%v after %d calls", err, calls.Load())
 	}

@@ -22,6 +22,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // inProcess is this project in process: producer and worker call the engine as
@@ -32,11 +33,11 @@ type inProcess struct {
 	handlers int
 	noEvents bool
 	rdb      *redis.Client // for the figures only
-	conn     *store.Conn
+	conn     *wire.Conn
 	producer *engine.Engine
 	worker   *engine.Engine
 	metrics  *metrics.Metrics // of the worker
-	workConn *store.Conn
+	workConn *wire.Conn
 	workers  *workers
 }
 
@@ -90,7 +91,7 @@ func (h handlerFunc) Handle(ctx context.Context, _ *route.Route, n *notice.Notic
 	return notice.DeliveredResult(http.StatusOK)
 }
 
-func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *store.Conn, error) {
+func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *wire.Conn, error) {
 	table, err := route.NewTable([]*route.Route{{
 		Name: "bench", Prefix: ourPrefix, Target: route.Target{Kind: route.KindLog}, Ladder: notice.DefaultLadder,
 		Timeout: ourTimeout,
@@ -99,7 +100,7 @@ func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *s
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the route: %w", err)
 	}
-	conn, err := store.Open(store.Address{URL: "redis://" + e.addr + "/0"})
+	conn, err := wire.Open(wire.Address{URL: "redis://" + e.addr + "/0"})
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to Redis: %w", err)
 	}
@@ -202,7 +203,7 @@ func (e *inProcess) Addr() string { return e.addr }
 func (e *inProcess) Stop() error {
 	e.workers.stop()
 	var errs []error
-	for _, c := range []*store.Conn{e.conn, e.workConn} {
+	for _, c := range []*wire.Conn{e.conn, e.workConn} {
 		if c != nil {
 			errs = append(errs, c.Close())
 		}

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // place is a partition and its route.
@@ -86,7 +87,7 @@ func (a *Adopter) followPlaces(ctx context.Context, places map[place][]string, e
 	failed = map[string]error{}
 	for p, ks := range places {
 		for part := range slices.Chunk(ks, batch) {
-			if !errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+			if !errors.Is(err, wire.ErrUnavailable) && ctx.Err() == nil {
 				one := a.followPartition(ctx, p, part, events)
 				if one == nil {
 					continue

@@ -16,6 +16,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // twoNodes is a store in a cluster of two nodes: keys whose names say so, and shard 1,
@@ -66,7 +67,7 @@ func (s *twoNodes) Peek(ctx context.Context, p keys.Partition, ks []string, _ in
 	s.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
-		return time.Time{}, nil, 0, fmt.Errorf("peek: %w: %w", store.ErrUnavailable, ctx.Err())
+		return time.Time{}, nil, 0, fmt.Errorf("peek: %w: %w", wire.ErrUnavailable, ctx.Err())
 	}
 	return time.Now(), seen, len(ks), nil
 }
@@ -138,7 +139,7 @@ func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
 			await(put(round), 3*callLimitApart)
 		}
 		why := a.FollowEach(ctx, []string{"app1:at-b:x:1", "app1:at-a:x:2"})
-		if err := why["app1:at-b:x:1"]; !errors.Is(err, store.ErrUnavailable) {
+		if err := why["app1:at-b:x:1"]; !errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%v: of a timer at b", why)
 		}
 		s.hang(false)
@@ -170,7 +171,7 @@ func (s *twoNodes) PeekTimers(ctx context.Context, ks []string, _ int64) (seen [
 	defer s.mu.Unlock()
 	for _, k := range ks {
 		if s.hangs && s.node(ctx, k) == "b" {
-			return nil, store.ErrUnavailable
+			return nil, wire.ErrUnavailable
 		}
 		v, there := s.timers[k]
 		w := store.Seen{Key: k, Length: store.NoKey}

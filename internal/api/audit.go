@@ -14,6 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/remote"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 var auditParams = []parameter{paramAuditPrefix, paramAuditSince, paramAuditUntil, paramLimit, paramCursor}
@@ -93,7 +94,7 @@ func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 	switch {
 	case err == nil:
 		e.Result = audit.Done
-	case gone(err), errors.Is(err, store.ErrNotBegun):
+	case gone(err), errors.Is(err, wire.ErrNotBegun):
 		return
 	default:
 		e.Result, e.Detail = audit.Failed, err.Error()

@@ -15,7 +15,7 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/notice"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // entries reads the audit, all pages, the oldest first.
@@ -129,12 +129,12 @@ func TestWhatMayHaveBeenDoneIsAudited(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	b := newBench(t, withClients, func(o *api.Options) { o.Logger = zap.New(core) }).as("token-of-all")
 	b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","delay":"1h"}`).is(201)
-	b.engine.Fail(store.Wrap("amend", errors.New("read: connection reset by peer")))
+	b.engine.Fail(wire.Wrap("amend", errors.New("read: connection reset by peer")))
 	b.do("DELETE", "/v1/notices/app1:jobs:t:a", "").is(503)
 	b.do("POST", "/v1/routes/jobs/pause", "").is(503)
 	b.do("POST", "/v1/routes/jobs/redrive", "").is(503)
 	b.do("POST", "/v1/routes/jobs/redrive?dry_run=true", "").is(503)
-	b.engine.Fail(store.ErrNotBegun)
+	b.engine.Fail(wire.ErrNotBegun)
 	b.do("DELETE", "/v1/notices/app1:jobs:t:a", "").is(503)
 	var got []string
 	for _, l := range logs.FilterMessage("operator action").All() {
@@ -153,7 +153,7 @@ func TestWhatMayHaveBeenDoneIsAudited(t *testing.T) {
 // unaudited is an engine whose audit takes nothing.
 type unaudited struct{ subject }
 
-func (unaudited) Audit(context.Context, audit.Entry) error { return store.ErrFull }
+func (unaudited) Audit(context.Context, audit.Entry) error { return wire.ErrFull }
 
 func TestACallDoesNotFailForItsEntry(t *testing.T) {
 	t.Parallel()

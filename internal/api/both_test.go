@@ -21,6 +21,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // subject is an engine that a test can move notices on with.
@@ -74,7 +75,7 @@ type driven struct {
 	*engine.Engine
 	t     testing.TB
 	table *route.Table
-	conn  *store.Conn
+	conn  *wire.Conn
 	space keys.Space
 
 	mu      sync.Mutex
@@ -86,7 +87,7 @@ type driven struct {
 
 func drive(t testing.TB, srv *redistest.Server) (d *driven, stop func()) {
 	t.Helper()
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func (d *driven) Resume(ctx context.Context, prefix string) error {
 	return d.turn(func() error { return d.Engine.Resume(ctx, prefix) })
 }
 
-func (d *driven) Counts(ctx context.Context) (list []store.Counts, missing []store.Lost, err error) {
+func (d *driven) Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error) {
 	list, err = attempt(d, func() (list []store.Counts, err error) {
 		list, missing, err = d.Engine.Counts(ctx)
 		return list, err

@@ -15,6 +15,7 @@ import (
 	"notifier/internal/api/apitest"
 	"notifier/internal/keyring"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // pages is an API with five notices in each of two scopes and pages of two.
@@ -141,7 +142,7 @@ func (h *halting) RedriveAll(_ context.Context, q store.Query, _ bool) (store.Re
 	case 1:
 		return store.Redriven{Matched: 1, Redriven: 1, Cursor: "inner"}, nil
 	case 2:
-		return store.Redriven{}, store.ErrUnavailable
+		return store.Redriven{}, wire.ErrUnavailable
 	}
 	return store.Redriven{Matched: 1}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // The document in the repository is the one that is served, for those who generate
@@ -82,7 +83,7 @@ func provoke() map[string]map[int]call {
 		return func(e subject) { e.Move("app1:jobs:t:1", to, notice.ReasonTimeout) }
 	}
 	dead := move(notice.Dead)
-	full := func(e subject) { e.Fail(store.ErrFull) }
+	full := func(e subject) { e.Fail(wire.ErrFull) }
 	huge := strings.Repeat(" ", 40<<20)
 	const absent, letters = "/v1/notices/app1:jobs:t:absent", "/v1/notices/restore"
 	m := map[string]map[int]call{
@@ -172,7 +173,7 @@ func shared(status int, good call) (call, bool) {
 	case 415:
 		good.header = []string{"Content-Type", "text/plain"}
 	case 503:
-		good.prepare = then(good.prepare, func(e subject) { e.Fail(store.ErrUnavailable) })
+		good.prepare = then(good.prepare, func(e subject) { e.Fail(wire.ErrUnavailable) })
 	default:
 		return good, false
 	}

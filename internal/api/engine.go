@@ -9,6 +9,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/session"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Engine is the service behind the API: the roles below, which each handler
@@ -91,7 +92,7 @@ type Operator interface {
 // Counter counts: Counts what Redis holds, Stats what this process has done.
 type Counter interface {
 	// Counts is without the nodes of a cluster that are missing.
-	Counts(ctx context.Context) (list []store.Counts, missing []store.Lost, err error)
+	Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error)
 	Stats() []RouteStats
 }
 

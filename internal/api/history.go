@@ -18,6 +18,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Historian finds what has ended.
@@ -184,7 +185,7 @@ func (a *api) historyProblem(err error) error {
 		return store.ErrCursor
 	case errors.Is(err, history.ErrSlow):
 		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
-	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrUnavailable):
+	case errors.Is(err, context.Canceled), errors.Is(err, wire.ErrUnavailable):
 		return err
 	}
 	a.log.Warn("the history was asked and did not answer", zap.Error(err))

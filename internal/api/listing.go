@@ -16,6 +16,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // parameter is one query parameter.
@@ -290,7 +291,7 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), stepBudget)
 	defer cancel()
-	var missing []store.Lost
+	var missing []wire.Lost
 	for {
 		// The step itself is not cut short: half a step could not be reported.
 		step, err := a.operator.RedriveAll(r.Context(), q, out.DryRun)
@@ -302,7 +303,7 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 		}
 		out.Matched += step.Matched
 		out.Redriven += step.Redriven
-		missing = store.Together(missing, step.Missing)
+		missing = wire.Together(missing, step.Missing)
 		out.Missing = at.missing(missing)
 		if err == nil {
 			q.Cursor = step.Cursor

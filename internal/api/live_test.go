@@ -20,7 +20,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // live is the API over the real engine and a real Redis.
@@ -52,7 +52,7 @@ func (l *live) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notic
 func newLive(t *testing.T, change ...func(*api.Options)) *live {
 	t.Helper()
 	srv, table := redistest.Shared(t), routes(t)
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

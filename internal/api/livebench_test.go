@@ -17,14 +17,14 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/redistest"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // BenchmarkLiveBatch is schedule over HTTP in batches of 500 by 8 callers, with
 // a real Redis; one operation is one notice.
 func BenchmarkLiveBatch(b *testing.B) {
 	srv, table := redistest.Shared(b), routes(b)
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,8 +2,7 @@ package api
 
 import (
 	"cmp"
-
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Missing is what an answer lacks.
@@ -12,7 +11,7 @@ type Missing struct {
 }
 
 // missing are the nodes as the caller may know them.
-func (c caller) missing(lost []store.Lost) Missing {
+func (c caller) missing(lost []wire.Lost) Missing {
 	if len(lost) == 0 {
 		return Missing{}
 	}

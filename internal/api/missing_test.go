@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"notifier/internal/api/apitest"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // An answer that is without the shards of a node says so: by its address to who sees
@@ -36,7 +36,7 @@ func TestAnswersSayWhatIsMissing(t *testing.T) {
 func TestAProblemNamesTheNodeThatIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients)
-	b.engine.Fail(fmt.Errorf("audit: %w", &store.NodeError{Node: "10.0.0.3:6379", Err: store.ErrUnavailable}))
+	b.engine.Fail(fmt.Errorf("audit: %w", &wire.NodeError{Node: "10.0.0.3:6379", Err: wire.ErrUnavailable}))
 	b.as("token-of-all").do("GET", "/v1/audit", "").is(503).says("Redis node 10.0.0.3:6379: ")
 	if a := b.as("token-of-one").do("GET", "/v1/audit", "").is(503); strings.Contains(a.raw, "10.0.0") {
 		t.Errorf("a client with a prefix is told where Redis is: %s", a.raw)

@@ -11,6 +11,7 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // handed stands for a claimed notice that a consumer has.
@@ -240,7 +241,7 @@ func TestRoutesAndStats(t *testing.T) {
 // leftover has notices under a prefix that no route has.
 type leftover struct{ api.Engine }
 
-func (l leftover) Counts(ctx context.Context) ([]store.Counts, []store.Lost, error) {
+func (l leftover) Counts(ctx context.Context) ([]store.Counts, []wire.Lost, error) {
 	all, missing, err := l.Engine.Counts(ctx)
 	return append(all, store.Counts{Prefix: "app2:gone", Pending: 3}), missing, err
 }

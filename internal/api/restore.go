@@ -10,6 +10,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // RestoreRequest is a notice that was pending, as the listing shows it, or a dead
@@ -85,7 +86,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 			p := problem(http.StatusConflict, "another notice is kept under this key, or this one is no dead letter any more: it is %s", x.State)
 			p.State = string(x.State)
 			x.Err = p
-		case x.Created && (x.Err == nil || errors.Is(x.Err, store.ErrUnconfirmed)):
+		case x.Created && (x.Err == nil || errors.Is(x.Err, wire.ErrUnconfirmed)):
 			back++
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/remote"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // ServeHTTP answers one request.
@@ -54,7 +54,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	if err := a.answer(rec, r, call); err != nil {
 		p := a.failure(r.Context(), err)
-		if at := store.NodeOf(err); at != "" && call.Prefix == "" && errors.Is(err, store.ErrUnavailable) {
+		if at := wire.NodeOf(err); at != "" && call.Prefix == "" && errors.Is(err, wire.ErrUnavailable) {
 			p.Detail = "Redis node " + at + ": " + p.Detail
 		}
 		p.write(rec)

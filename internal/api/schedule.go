@@ -14,11 +14,12 @@ import (
 	"notifier/internal/keyring"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Explain is what a caller is told of the engine's known errors; nil for others.
 func Explain(err error) *Problem {
-	var clock store.ClockError
+	var clock wire.ClockError
 	switch {
 	case errors.As(err, &clock):
 		return problem(http.StatusServiceUnavailable, "Redis's clock says %s: whoever runs the service sets the clock of the machine that Redis "+
@@ -27,30 +28,30 @@ func Explain(err error) *Problem {
 		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After", "1")
 	case errors.Is(err, store.ErrNotFound):
 		return problem(http.StatusNotFound, "no such notice is kept")
-	case errors.Is(err, store.ErrUnconfirmed):
+	case errors.Is(err, wire.ErrUnconfirmed):
 		return problem(http.StatusServiceUnavailable, "it is stored, but not confirmed to be as durable as this service is set to answer for; "+
 			"repeat the call: what is stored already is not done twice").as(unconfirmed).with("Retry-After", "1")
-	case errors.Is(err, store.ErrNotSynced):
+	case errors.Is(err, wire.ErrNotSynced):
 		return problem(http.StatusServiceUnavailable, "the Redis that answers does not sync to its disk before it answers, which this service is set to answer for; "+
 			"nothing was written. Repeat the call").as(unconfirmed).with("Retry-After", "5")
-	case errors.Is(err, store.ErrFull):
+	case errors.Is(err, wire.ErrFull):
 		return problem(http.StatusInsufficientStorage, "Redis has reached its maxmemory and takes no new notice; nothing was written").
 			with("Retry-After", "30")
 	case errors.Is(err, store.ErrLayout):
 		return problem(http.StatusServiceUnavailable, "the Redis that answers holds data that were written with other settings; "+
 			"nothing is read or written there. /readyz and the log say what differs").with("Retry-After", "5")
-	case errors.Is(err, store.ErrNotBegun):
+	case errors.Is(err, wire.ErrNotBegun):
 		return problem(http.StatusServiceUnavailable, "this instance does not know yet whether the data in Redis are of its layout, "+
 			"because Redis has not answered since it started; nothing was written. Repeat the call").with("Retry-After", "1")
-	case errors.Is(err, store.ErrMoved):
+	case errors.Is(err, wire.ErrMoved):
 		return problem(http.StatusServiceUnavailable, "notices are being moved to another Redis, and this call is not for this one any more, or not yet; "+
 			"nothing was changed. Repeat the call, there if whoever runs the service says that it is open").as(moved).with("Retry-After", "2")
-	case errors.Is(err, store.ErrUnavailable):
+	case errors.Is(err, wire.ErrUnavailable):
 		return problem(http.StatusServiceUnavailable, "Redis cannot be reached at the moment; repeat the call. "+
 			"Scheduling again is safe: what is kept already is not scheduled twice").with("Retry-After", "1")
-	case errors.Is(err, store.ErrLogin), errors.Is(err, store.ErrRights):
+	case errors.Is(err, wire.ErrLogin), errors.Is(err, wire.ErrRights):
 		what := "the user or the password that this service has"
-		if errors.Is(err, store.ErrRights) {
+		if errors.Is(err, wire.ErrRights) {
 			what = "this service's user a right that it needs"
 		}
 		return problem(http.StatusServiceUnavailable, "Redis refuses %s. Whoever runs the service finds the remedy in its log and by "+

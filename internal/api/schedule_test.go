@@ -12,6 +12,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 const one = `{"key":"app1:orders:paid:1","url":"https://shop.example/hook","delay":"15s","body":{"paid":true}}`
@@ -437,8 +438,8 @@ func TestBatchLimits(t *testing.T) {
 func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for err, want := range map[error]int{store.ErrUnavailable: 503, store.ErrLogin: 503, store.ErrRights: 503, store.ErrForeign: 503, store.ErrFull: 507,
-		fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", store.ErrUnavailable): 503} {
+	for err, want := range map[error]int{wire.ErrUnavailable: 503, wire.ErrLogin: 503, wire.ErrRights: 503, store.ErrForeign: 503, wire.ErrFull: 507,
+		fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", wire.ErrUnavailable): 503} {
 		b.engine.Fail(err)
 		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"GET", "/v1/notices/app2:a:b:c"}, {"DELETE", "/v1/notices/app2:a:b:c"},
 			{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"GET", "/v1/instances"}, {"POST", "/v1/routes/orders/pause"}, {"POST", "/v1/routes/orders/redrive"}} {
@@ -458,7 +459,7 @@ func TestRedisIsDown(t *testing.T) {
 func TestWhatIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for _, err := range []error{store.ErrUnconfirmed, store.ErrNotSynced} {
+	for _, err := range []error{wire.ErrUnconfirmed, wire.ErrNotSynced} {
 		b.engine.Fail(fmt.Errorf("schedule: %w: 0 of 1 replicas had it after 1s", err))
 		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"POST", "/v1/notices/batch", `{"key":"app2:a:b:c"}`},
 			{"PATCH", "/v1/notices/app2:a:b:c", `{"delay":"5s"}`}, {"DELETE", "/v1/notices/app2:a:b:c"}, {"POST", "/v1/notices/app2:a:b:c/fire"},
@@ -478,7 +479,7 @@ func TestWhatIsNotConfirmed(t *testing.T) {
 func TestRedisRefusesTheServicesUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for err, says := range map[error]string{store.ErrLogin: "the user or the password", store.ErrRights: "a right"} {
+	for err, says := range map[error]string{wire.ErrLogin: "the user or the password", wire.ErrRights: "a right"} {
 		b.engine.Fail(fmt.Errorf("schedule: %w", err))
 		if a := b.do("POST", "/v1/notices", one).is(503).says(says, "notifier doctor"); strings.Contains(a.raw, "cannot be reached") {
 			t.Errorf("%v is said to be unreachable: %s", err, a.raw)

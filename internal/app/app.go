@@ -25,8 +25,8 @@ import (
 	"notifier/internal/remote"
 	"notifier/internal/route"
 	"notifier/internal/session"
-	"notifier/internal/store"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 // Options of a Process.
@@ -48,7 +48,7 @@ type Options struct {
 type Process struct {
 	*engine.Engine
 	o       Options
-	conn    *store.Conn
+	conn    *wire.Conn
 	history *history.DB // nil without NOTIFIER_HISTORY_URL
 	calls   *callback.Handler
 	server  *http.Server
@@ -72,7 +72,7 @@ func New(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	conn, err := store.Open(store.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername, SentinelPassword: string(c.Redis.SentinelPassword)})
+	conn, err := wire.Open(wire.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername, SentinelPassword: string(c.Redis.SentinelPassword)})
 	if err != nil {
 		return nil, fmt.Errorf("%w: NOTIFIER_REDIS_URL: %w", ErrConfig, err)
 	}
@@ -119,8 +119,8 @@ func New(o Options) (*Process, error) {
 		Hosts:       func() []fleet.HostFigures { return hostFigures(calls.Hosts(toldHosts)) },
 		Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
 		Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes, MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0, Allowed: allowed, Clients: names,
-		Confirm:       store.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
-		ConfirmSettle: store.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
+		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
+		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
 		Drain:         c.ShutdownTimeout, OnSubscribed: p.setup.subscribed,
 		History: engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog}, Metrics: m, Logger: o.Logger})
 	m.Observe(p.Gauges)

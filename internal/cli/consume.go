@@ -15,7 +15,7 @@ import (
 	"notifier/internal/app"
 	"notifier/internal/config"
 	"notifier/internal/consume"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func (a *command) consume() *cobra.Command {
@@ -137,7 +137,7 @@ func queueRoute(ctx context.Context, api *client.Client, name string) (*client.R
 }
 
 // redis connects as the service would.
-func (a *command) redis() (*store.Conn, error) {
+func (a *command) redis() (*wire.Conn, error) {
 	r, err := config.LoadRedis(envconfig.MapLookuper(a.env), os.ReadFile)
 	if err != nil {
 		return nil, usage("%w", err)

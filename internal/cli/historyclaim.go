@@ -10,6 +10,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func (a *command) historyClaim() *cobra.Command {
@@ -46,7 +47,7 @@ from now on.`,
 // historyEnvironment is the Redis and the database of the environment of serve.
 type historyEnvironment struct {
 	cfg  *config.Config
-	conn *store.Conn
+	conn *wire.Conn
 	db   *history.DB
 }
 

@@ -10,6 +10,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func (a *command) historySettle() *cobra.Command {
@@ -45,7 +46,7 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 	cluster := e.conn.Masters != nil
 	n, err := e.conn.Exists(ctx, keys.Space{Namespace: e.cfg.Namespace}.Meta()).Result()
 	if err != nil {
-		return nil, store.Wrap("meta", err)
+		return nil, wire.Wrap("meta", err)
 	}
 	if n == 0 {
 		return nil, fmt.Errorf("no instance has begun on %s under the namespace %s, so there is nothing to settle", e.cfg.Redis.Where(), e.cfg.Namespace)
@@ -59,10 +60,10 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 		adopts[r.Prefix] = r.Adopt
 	}
 	s := store.New(store.Options{Client: e.conn.UniversalClient, Space: space, Cluster: cluster, Nodes: e.conn.Nodes, Conn: e.conn,
-		Confirm:   store.Confirm{Durability: e.cfg.Durability, Timeout: e.cfg.DurabilityTimeout},
+		Confirm:   wire.Confirm{Durability: e.cfg.Durability, Timeout: e.cfg.DurabilityTimeout},
 		Retention: e.cfg.Retention, Retain: int(e.cfg.Retain),
 		Adopts: func(prefix string) bool { return adopts[prefix] || len(adopts) == 0 }})
-	if err := s.Detect(ctx); err != nil {
+	if err := s.Wire().Detect(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.Learn(ctx)

@@ -14,7 +14,7 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func (a *command) migrate() *cobra.Command {
@@ -65,7 +65,7 @@ NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 			if err != nil {
 				return err
 			}
-			o.Namespace, o.Confirm = cfg.Namespace, store.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
+			o.Namespace, o.Confirm = cfg.Namespace, wire.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
 			to, err := config.LoadTo(url, cmp.Or(mode, config.Standalone), cfg.Redis, envconfig.MapLookuper(a.env), os.ReadFile)
 			if err != nil {
 				return usage("%w", err)

@@ -10,7 +10,7 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // mostShards is what NOTIFIER_SHARDS may be.
@@ -44,7 +44,7 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 			if err != nil {
 				return err
 			}
-			o.Namespace, o.Confirm = cfg.Namespace, store.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
+			o.Namespace, o.Confirm = cfg.Namespace, wire.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
 			if o.Conn, err = open(cfg.Redis); err != nil {
 				return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 			}
@@ -82,8 +82,8 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 }
 
 // open makes a connection to Redis.
-func open(r config.Redis) (*store.Conn, error) {
-	return store.Open(store.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
+func open(r config.Redis) (*wire.Conn, error) {
+	return wire.Open(wire.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
 }
 
 // moving shows how many notices have gone, from the first on, until finish is called.

@@ -15,7 +15,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/spelling"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // What is wrong is said in the words of the command line: flags, arguments and
@@ -132,7 +132,7 @@ func (a *command) explain(err error) string {
 	switch {
 	case errors.As(err, &p):
 		return strings.Replace(err.Error(), p.Error(), a.problem(p), 1)
-	case errors.Is(err, store.ErrUnavailable): // a command that needs Redis itself
+	case errors.Is(err, wire.ErrUnavailable): // a command that needs Redis itself
 		return err.Error() + "; is Redis running there? NOTIFIER_REDIS_URL says where it is"
 	case errors.As(err, &op) && op.Op == "dial":
 		return err.Error() + "; is the service running there? --api or NOTIFIER_URL say where it is"

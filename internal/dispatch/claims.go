@@ -10,6 +10,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // claimTimeout bounds one claim call.
@@ -204,7 +205,7 @@ func (q *routeQueue) failed(c call, err error) (first bool) {
 	c.looks, c.found = max(c.looks-1, 0), 0
 	// It may have been made although no answer came, and so may the last of its
 	// repetitions, which began the leases anew.
-	if (!store.NotSent(err) || c.again) && time.Since(c.begun) < 2*q.r.Lease() {
+	if (!wire.NotSent(err) || c.again) && time.Since(c.begun) < 2*q.r.Lease() {
 		l.unanswered.add(c)
 	}
 	return l.health.claimFailed()

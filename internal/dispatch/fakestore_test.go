@@ -18,6 +18,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -291,7 +292,7 @@ func (s *fakeStore) Settle(_ context.Context, _ keys.Partition, list []store.Set
 	}
 	if s.short > 0 {
 		s.short--
-		return done, store.ErrUnconfirmed
+		return done, wire.ErrUnconfirmed
 	}
 	return done, nil
 }

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // ReportStore is what reports need of Redis.
@@ -70,7 +71,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 		f, err := p.Notices.Find(ctx, key)
 		for err == nil && p.Ahead && pushing(f, v) {
 			if time.Now().After(until) {
-				return store.Change{}, fmt.Errorf("%s: attempt %d is not handed over yet: %w", key, v.Attempt, store.ErrUnavailable)
+				return store.Change{}, fmt.Errorf("%s: attempt %d is not handed over yet: %w", key, v.Attempt, wire.ErrUnavailable)
 			}
 			select {
 			case <-ctx.Done():

@@ -12,6 +12,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // fakeReports is a notice that reports are written to.
@@ -96,7 +97,7 @@ func TestAReportThatOvertakesItsSettleWaitsForIt(t *testing.T) {
 		}
 		// It is never handed over: whoever reports may come again.
 		d.f, d.onLook = store.Found{Notice: &notice.Notice{Key: pushed.Key, Route: "p", Made: pushed.Made}, State: notice.Claimed}, nil
-		if c, err := p.Take(t.Context(), reportRoute(), pushed.Key, v); !errors.Is(err, store.ErrUnavailable) {
+		if c, err := p.Take(t.Context(), reportRoute(), pushed.Key, v); !errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%+v, %v, want ErrUnavailable", c, err)
 		}
 		p.Ahead = false

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // warnEvery is how often the log tells of a settle that Redis does not take: its
@@ -36,7 +37,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		ctx, cancel := context.WithTimeout(context.Background(), claimTimeout+q.d.o.SettleWait)
 		done, err := q.d.o.Store.Settle(ctx, q.partition(l.shard), items)
 		cancel()
-		short := errors.Is(err, store.ErrUnconfirmed)
+		short := errors.Is(err, wire.ErrUnconfirmed)
 		if err == nil || short {
 			written = sooner(written, done)
 		}

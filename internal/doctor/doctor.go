@@ -14,6 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Severity is how bad a finding is.
@@ -56,7 +57,7 @@ type Options struct {
 type run struct {
 	Options
 	cfg   *config.Config
-	conn  *store.Conn
+	conn  *wire.Conn
 	table *route.Table
 	space keys.Space
 	found []Finding
@@ -107,8 +108,8 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 }
 
 // connect opens a connection to the Redis of a configuration.
-func connect(cfg *config.Config) (*store.Conn, error) {
-	return store.Open(store.Address{Mode: cfg.Redis.Mode, URL: cfg.Redis.URL, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername,
+func connect(cfg *config.Config) (*wire.Conn, error) {
+	return wire.Open(wire.Address{Mode: cfg.Redis.Mode, URL: cfg.Redis.URL, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername,
 		SentinelPassword: string(cfg.Redis.SentinelPassword)})
 }
 

@@ -19,6 +19,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -129,7 +130,7 @@ func TestRights(t *testing.T) {
 		t.Error("the password is shown")
 	}
 	// Who is not let in has learnt nothing of how Redis is set up.
-	conn, err := store.Open(store.Address{URL: "redis://weak:wrong-password@" + s.Addr() + "/0"})
+	conn, err := wire.Open(wire.Address{URL: "redis://weak:wrong-password@" + s.Addr() + "/0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +325,7 @@ func TestRightsCoverTheScripts(t *testing.T) {
 	for _, c := range n.commands() {
 		tried[fmt.Sprint(c.args[0])] = true
 	}
-	files, err := filepath.Glob("../store/lua/*.lua")
+	files, err := filepath.Glob("../*/lua/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}

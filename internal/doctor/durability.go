@@ -10,7 +10,7 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/notice"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // durability is the check of what the settings of durability promise.
@@ -127,7 +127,7 @@ func (n *node) priorities(ctx context.Context) {
 }
 
 func (n *node) fsync(ctx context.Context, name string) {
-	if err := n.heard(store.Synced(ctx, n.c)); err != nil {
+	if err := n.heard(wire.Synced(ctx, n.c)); err != nil {
 		n.add(Finding{Check: durability, Severity: Error, Message: name + "=fsync is refused: " + err.Error(),
 			Remedy: "appendonly yes and appendfsync always in redis.conf, or a server whose WAITAOF can be relied on (Redis 8)"})
 		return

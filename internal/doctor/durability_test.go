@@ -8,7 +8,7 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // durable are the settings that a test looks at.
@@ -95,7 +95,7 @@ func TestFsyncThatIsNotBorne(t *testing.T) {
 		}
 	}
 	examine(t, durable(srv.URL(), "memory", "fsync"), Options{}).says(t, durability, Error, "NOTIFIER_DURABILITY_SETTLE=fsync")
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/keys"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // ErrRights is what errors of [Allowed] wrap: the user lacks a right without
@@ -58,12 +58,12 @@ func validPrefixes(list []string) []string {
 // Allowed checks the rights of the service's user, before anything is written. It
 // returns nil if the service can work, an [ErrRights] with the rules to add if it
 // cannot, and another error if Redis did not answer.
-func Allowed(ctx context.Context, cfg *config.Config, conn *store.Conn) error {
+func Allowed(ctx context.Context, cfg *config.Config, conn *wire.Conn) error {
 	r := &run{cfg: cfg, conn: conn, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
 	d, err := r.denials(ctx)
 	switch {
 	case r.unanswered != nil:
-		return store.Wrap("check rights", r.unanswered)
+		return wire.Wrap("check rights", r.unanswered)
 	case err != nil || len(d.refused) == 0:
 		return nil // where nothing can be checked, each operation reports its refusal
 	}

@@ -11,7 +11,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // taking is a server on which each right can be taken away from the service's user.
@@ -119,7 +119,7 @@ func TestAllowedTriesWhereDryRunIsRefused(t *testing.T) {
 		if err := c.Do(ctx, anys(append([]string{"ACL", "SETUSER", "svc", "reset", "on", ">password"}, strings.Fields(rules)...))...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		conn, err := store.Open(store.Address{URL: "redis://svc:password@" + s.Addr() + "/0"})
+		conn, err := wire.Open(wire.Address{URL: "redis://svc:password@" + s.Addr() + "/0"})
 		if err != nil {
 			t.Fatal(err)
 		}

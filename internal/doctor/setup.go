@@ -14,7 +14,7 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/keys"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // SetupChecks are the checks of which [Setup] may return an error.
@@ -26,7 +26,7 @@ var SetupChecks = []string{"clock", durability, "memory", "persistence", "restar
 // changes nothing. Where CONFIG, INFO or ACL is forbidden, what they would tell
 // is no finding. An error means that Redis did not answer to the end, so that
 // nothing is known.
-func Setup(ctx context.Context, cfg *config.Config, conn *store.Conn) ([]Finding, error) {
+func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	r := &run{Options: Options{Now: time.Now}, cfg: cfg, conn: conn, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
@@ -43,13 +43,13 @@ func Setup(ctx context.Context, cfg *config.Config, conn *store.Conn) ([]Finding
 // Servers tells the servers behind a connection from others: the run ids of the
 // masters, or "" where INFO is forbidden. A server that was restarted is
 // another one.
-func Servers(ctx context.Context, conn *store.Conn) (string, error) {
+func Servers(ctx context.Context, conn *wire.Conn) (string, error) {
 	var mu sync.Mutex
 	var ids []string
 	one := func(ctx context.Context, c redis.UniversalClient) error {
 		info, err := c.InfoMap(ctx, "server").Result()
 		var answer redis.Error
-		if errors.As(err, &answer) && !errors.Is(store.Wrap("info", err), store.ErrUnavailable) {
+		if errors.As(err, &answer) && !errors.Is(wire.Wrap("info", err), wire.ErrUnavailable) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("info: %w", err)
@@ -75,7 +75,7 @@ func Servers(ctx context.Context, conn *store.Conn) (string, error) {
 // refused: that is not the same as one that this user may not give. Masters are
 // examined one after the other.
 func (r *run) heard(err error) error {
-	if e := store.Wrap("examine", err); errors.Is(e, store.ErrUnavailable) || errors.Is(e, store.ErrLogin) {
+	if e := wire.Wrap("examine", err); errors.Is(e, wire.ErrUnavailable) || errors.Is(e, wire.ErrLogin) {
 		r.unanswered = err
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // slotRange is a part of a master's slots.
@@ -65,7 +65,7 @@ func numbered(shards int) []string {
 func (r *run) slots(ctx context.Context) ([]slotRange, error) {
 	all, err := r.conn.ClusterSlots(ctx).Result()
 	if r.heard(err) != nil {
-		return nil, store.Wrap("cluster slots", err)
+		return nil, wire.Wrap("cluster slots", err)
 	}
 	var list []slotRange
 	for _, s := range all {

@@ -19,6 +19,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // got notes what a handler was given.
@@ -463,7 +464,7 @@ func TestPlainTimersInTheEmulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	conn, err := store.Open(store.Address{URL: srv.URL})
+	conn, err := wire.Open(wire.Address{URL: srv.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

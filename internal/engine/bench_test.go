@@ -20,6 +20,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Rates on a shared machine say little: these benchmarks also report the CPU
@@ -78,7 +79,7 @@ func benchKept(b *testing.B, srv *redistest.Server, h dispatch.Handler, r *route
 	if err != nil {
 		b.Fatal(err)
 	}
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		b.Fatal(err)
 	}

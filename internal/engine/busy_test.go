@@ -19,6 +19,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // A host with few slots is called without pauses by a real handler: each notice once, and its
@@ -56,7 +57,7 @@ func TestBusyHostIsCalledWithoutPauses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

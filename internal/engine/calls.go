@@ -17,6 +17,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // The calls of the API. Each finds the route of its key and does the rest in
@@ -134,7 +135,7 @@ func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when
 		return store.Change{}, err
 	}
 	c, err := e.store.Amend(ctx, prefix, key, op, when)
-	if (err == nil || errors.Is(err, store.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) && c.Route == prefix && r != nil {
+	if (err == nil || errors.Is(err, wire.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) && c.Route == prefix && r != nil {
 		e.dispatch.Hint(r, key)
 	}
 	return c, err
@@ -297,7 +298,7 @@ func (e *Engine) DropLink(ctx context.Context, id string) error {
 // Counts says what Redis holds of each route, and under each prefix that the
 // configuration has no more, if it holds anything; in a cluster without the nodes
 // that are missing.
-func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []store.Lost, err error) {
+func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error) {
 	if err := e.known(ctx); err != nil {
 		return nil, nil, err
 	}

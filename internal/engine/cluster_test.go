@@ -17,6 +17,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // oneNode is a cluster of a single master: slots and their errors are those of a
@@ -37,13 +38,13 @@ func oneNode(t *testing.T) (*redistest.Server, *redis.ClusterClient) {
 	return srv, c
 }
 
-func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*store.Conn) dispatch.Handler, routes ...*route.Route) *world {
+func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*wire.Conn) dispatch.Handler, routes ...*route.Route) *world {
 	t.Helper()
 	table, err := route.NewTable(routes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := store.Open(store.Address{Mode: "cluster", URL: "redis://" + srv.Addr()})
+	conn, err := wire.Open(wire.Address{Mode: "cluster", URL: "redis://" + srv.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestQueuesInACluster(t *testing.T) {
 	srv, c := oneNode(t)
 	reported := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	reported.Timeout = time.Minute // no report comes too late, however slow the machine is
-	w := startCluster(t, srv, 4, func(conn *store.Conn) dispatch.Handler {
+	w := startCluster(t, srv, 4, func(conn *wire.Conn) dispatch.Handler {
 		return Handlers(conn, keys.Space{Namespace: "notifier"}, nil, zap.NewNop())
 	},
 		reported,
@@ -133,7 +134,7 @@ func TestPlainTimersInACluster(t *testing.T) {
 	if err := c.Set(ctx, before, "was there", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w := startCluster(t, srv, 4, func(*store.Conn) dispatch.Handler {
+	w := startCluster(t, srv, 4, func(*wire.Conn) dispatch.Handler {
 		return g
 	}, r)
 	// expire sets timers of such a life, and says how many came without their body: a timer

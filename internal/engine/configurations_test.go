@@ -17,6 +17,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // configurations are pairs that stand side by side during a rolling deploy: what
@@ -261,7 +262,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 	o := first.o
 	first.stop()
 	srv.Kill()
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 			_, cerr := e.Cancel(ctx, key(i))
 			_, rerr := e.Report(ctx, key(i), notice.Report{})
 			for _, err := range []error{err, many, cerr, rerr} {
-				if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrLayout) {
+				if !errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, store.ErrLayout) {
 					t.Errorf("%v, want ErrUnavailable", err)
 					n++
 				}

@@ -8,7 +8,7 @@
 //
 // New makes no connection and never fails. Begin waits for Redis, learns how many
 // shards it has and of which layout its data are, and only then makes the parts:
-// before that each call is refused with store.ErrNotBegun, once it has waited half
+// before that each call is refused with wire.ErrNotBegun, once it has waited half
 // a second for Begin. Run begins by itself, gives this instance's signs of life, and
 // starts the parts: the listener, the janitor, the adopter, what tells of outages
 // and of timers without a route that adopts, and one sweeper for each partition.

@@ -16,7 +16,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // BenchmarkDurability schedules from 64 callers, one notice each, at each level of
@@ -39,7 +39,7 @@ func BenchmarkDurability(b *testing.B) {
 					time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
 				}
 			}
-			e := durableEngine(b, srv, store.Confirm{Durability: d, Timeout: 10 * time.Second})
+			e := durableEngine(b, srv, wire.Confirm{Durability: d, Timeout: 10 * time.Second})
 			took := make([]time.Duration, b.N)
 			var next atomic.Int64
 			var wg sync.WaitGroup
@@ -74,13 +74,13 @@ func BenchmarkDurability(b *testing.B) {
 }
 
 // durableEngine takes calls and delivers nothing.
-func durableEngine(b *testing.B, srv *redistest.Server, w store.Confirm) *Engine {
+func durableEngine(b *testing.B, srv *redistest.Server, w wire.Confirm) *Engine {
 	b.Helper()
 	table, err := route.NewTable([]*route.Route{testRoute("r", "app1")})
 	if err != nil {
 		b.Fatal(err)
 	}
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	"notifier/internal/schedule"
 	"notifier/internal/sentinel"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // ErrConfig is what errors wrap that better configuration would mend.
@@ -36,7 +37,7 @@ var ErrConfig = errors.New("configuration")
 
 // Options of an Engine.
 type Options struct {
-	Conn   *store.Conn
+	Conn   *wire.Conn
 	Space  keys.Space
 	Routes *route.Table
 	// Handler makes the attempts of all routes.
@@ -75,7 +76,7 @@ type Options struct {
 	Waiting func(*route.Route) int
 	// Confirm is what calls wait for that schedule or change notices, ConfirmSettle
 	// what settles wait for.
-	Confirm, ConfirmSettle store.Confirm
+	Confirm, ConfirmSettle wire.Confirm
 	// Clients are the names of the clients of the configuration.
 	Clients []string
 	// Allowed, if not nil, checks the rights of the service's user before anything
@@ -172,10 +173,10 @@ func (e *Engine) known(ctx context.Context) error {
 		case <-time.After(left):
 		}
 	}
-	if why := e.trouble.Load(); why != nil && (errors.Is(*why, store.ErrLogin) || errors.Is(*why, store.ErrRights)) {
+	if why := e.trouble.Load(); why != nil && (errors.Is(*why, wire.ErrLogin) || errors.Is(*why, wire.ErrRights)) {
 		return *why // which says what to do
 	}
-	return store.ErrNotBegun
+	return wire.ErrNotBegun
 }
 
 // build makes all parts for a number of shards.
@@ -216,12 +217,12 @@ func (e *Engine) build(space keys.Space) error {
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
 		OnDue:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
 		OnScheduled: o.Metrics.Scheduled})
-	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, Node: e.store.Master, MaxBody: o.MaxBody,
+	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, Node: e.store.Wire().Master, MaxBody: o.MaxBody,
 		OnAdopted: o.Metrics.Scheduled, OnBodyLost: o.Metrics.BodiesLost, Events: func() bool { return e.events.Load() && e.keyspace.Load() }, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, Preferred: e.readsFlags, OnWake: e.wake,
 		OnPaused: func() { e.janitor.Check() }, OnPlaces: e.lookForPlaces, OnSubscribed: e.catchUp, OnKeyspace: e.adopter.Event, OnAdopting: e.setKeyspace,
-		OnEvents: e.setEvents, Node: e.store.Master, Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
+		OnEvents: e.setEvents, Node: e.store.Wire().Master, Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
 	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space.Places,
 		OnPaused: e.dispatch.SetPaused, OnMoved: func(p keys.Partition) { e.wake(p, time.Time{}) },
 		Preferred: func(p keys.Partition) bool {
@@ -390,7 +391,7 @@ func (e *Engine) Begin(ctx context.Context) error {
 // trouble says in a few words why Redis is of no use: what it refuses has a
 // remedy of its own.
 func trouble(err error) string {
-	for _, kind := range []error{store.ErrLogin, store.ErrRights, store.ErrFull} {
+	for _, kind := range []error{wire.ErrLogin, wire.ErrRights, wire.ErrFull} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}
@@ -417,7 +418,7 @@ func (e *Engine) learn(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := e.store.Detect(ctx); err != nil {
+	if err := e.store.Wire().Detect(ctx); err != nil {
 		return err
 	}
 	if err := e.synced(ctx); err != nil {
@@ -426,14 +427,14 @@ func (e *Engine) learn(ctx context.Context) error {
 	if err := e.store.Learn(ctx); err != nil {
 		if errors.Is(err, store.ErrLayout) {
 			// Another instance was first: the next turn takes what it wrote, or refuses it.
-			return fmt.Errorf("%w: %s", store.ErrUnavailable, err.Error())
+			return fmt.Errorf("%w: %s", wire.ErrUnavailable, err.Error())
 		}
 		return err
 	}
 	if warning != "" {
 		e.o.Logger.Warn(warning)
 	}
-	if err := e.store.CopyPaused(ctx); err != nil && !errors.Is(err, store.ErrFull) && (e.o.Conn.Masters == nil || !errors.Is(err, store.ErrUnavailable)) {
+	if err := e.store.CopyPaused(ctx); err != nil && !errors.Is(err, wire.ErrFull) && (e.o.Conn.Masters == nil || !errors.Is(err, wire.ErrUnavailable)) {
 		return err // in a cluster the shards' copies say it while the node of the first is away
 	}
 	return nil
@@ -450,11 +451,11 @@ func (e *Engine) synced(ctx context.Context) error {
 		return nil
 	}
 	one := func(ctx context.Context, c redis.Cmdable) error {
-		err := store.Synced(ctx, c)
-		if errors.Is(err, store.ErrNotSynced) {
+		err := wire.Synced(ctx, c)
+		if errors.Is(err, wire.ErrNotSynced) {
 			return fmt.Errorf("%w: %s=fsync: %w", ErrConfig, name, err)
 		}
-		if err = store.Wrap("info", err); e.o.Conn.Masters != nil && errors.Is(err, store.ErrUnavailable) {
+		if err = wire.Wrap("info", err); e.o.Conn.Masters != nil && errors.Is(err, wire.ErrUnavailable) {
 			return nil // it is asked when there is a connection
 		}
 		return err
@@ -488,7 +489,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	}
 	if !e.begun.Load() {
 		if err := e.o.Conn.Ping(ctx).Err(); err != nil {
-			return not(trouble(store.Wrap("ping", err)))
+			return not(trouble(wire.Wrap("ping", err)))
 		}
 		reason := "redis has just come back"
 		if err := e.trouble.Load(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // ledger is what this instance tells of its work: of the running minute beside its
@@ -132,7 +133,7 @@ func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) ([
 
 // Forecast counts what falls due under a prefix in each of n spans from now on, in a
 // cluster without the nodes that are missing.
-func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []store.Lost, err error) {
+func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error) {
 	if err := e.known(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +141,7 @@ func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration
 }
 
 // AmendMany changes notices that were listed; see store.AmendMany.
-func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []store.Lost, err error) {
+func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []wire.Lost, err error) {
 	if err := e.known(ctx); err != nil {
 		return 0, nil, err
 	}

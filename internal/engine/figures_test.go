@@ -13,6 +13,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 type taken struct{}
@@ -155,7 +156,7 @@ func TestTheEmulationKeepsFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	conn, err := store.Open(store.Address{URL: srv.URL})
+	conn, err := wire.Open(wire.Address{URL: srv.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/queue"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // logHandler delivers to the log and nowhere else.
@@ -42,7 +43,7 @@ type handlers struct {
 }
 
 // Handlers is the handler of all routes.
-func Handlers(conn *store.Conn, space keys.Space, calls *callback.Handler, logger *zap.Logger) dispatch.Handler {
+func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, logger *zap.Logger) dispatch.Handler {
 	h := handlers{Handler: calls, log: logHandler{logger}, queue: &queue.Handler{}}
 	if conn.Masters != nil {
 		h.queue.Pusher = pusher{conn, space}
@@ -63,7 +64,7 @@ func (h handlers) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 
 // pusher pushes to lists and streams of a cluster.
 type pusher struct {
-	conn  *store.Conn
+	conn  *wire.Conn
 	space keys.Space
 }
 

@@ -20,6 +20,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // A notice that was scheduled before HEADERS_TO changed is not called and uses no attempt. When
@@ -50,7 +51,7 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := store.Open(store.Address{URL: srv.URL()})
+		conn, err := wire.Open(wire.Address{URL: srv.URL()})
 		if err != nil {
 			t.Fatal(err)
 		}

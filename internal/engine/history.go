@@ -15,6 +15,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // History says where what ends is kept.
@@ -154,13 +155,13 @@ func (e *Engine) warnOfNoOutbox(ctx context.Context) {
 
 // historyGauges is how the hand-over stands, without the shards that are missing; nil
 // where there is none.
-func (e *Engine) historyGauges(ctx context.Context, missing []store.Lost) (*metrics.HistoryGauges, error) {
+func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metrics.HistoryGauges, error) {
 	if !e.store.HandsOver() {
 		return nil, nil
 	}
 	g := &metrics.HistoryGauges{Bound: int64(e.o.History.most())}
 	for shard := range e.store.Space().Places() {
-		if slices.ContainsFunc(missing, func(l store.Lost) bool { return slices.Contains(l.Shards, shard) }) {
+		if slices.ContainsFunc(missing, func(l wire.Lost) bool { return slices.Contains(l.Shards, shard) }) {
 			continue
 		}
 		left, oldest, lost, err := e.store.Backlog(ctx, shard)

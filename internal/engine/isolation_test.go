@@ -21,6 +21,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // merchants are receivers that note how late each notice came.
@@ -78,7 +79,7 @@ func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

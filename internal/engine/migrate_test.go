@@ -13,6 +13,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Two sides deliver while everything moves from one to the other: what was scheduled, and
@@ -72,7 +73,7 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	if done := migrate(); done.Claimed+done.Reported+done.Soon > 0 {
 		t.Errorf("%+v", done)
 	}
-	if _, err := a.Cancel(ctx, "app1:a:b:gone"); !errors.Is(err, store.ErrMoved) {
+	if _, err := a.Cancel(ctx, "app1:a:b:gone"); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("the old side cancels what has moved: %v", err)
 	}
 	if body := fresh.Get(ctx, "app1:a:b:moved").Val(); body != "first" || !adopted(b, "app1:a:b:moved") {

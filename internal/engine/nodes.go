@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // watchNodes asks nodes of a cluster that do not answer, and has what failed
@@ -70,12 +70,12 @@ func (e *Engine) apart(ctx context.Context) (reasons []string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	lost := e.store.Unreached(ctx)
+	lost := e.store.Wire().Unreached(ctx)
 	for _, l := range lost {
 		reasons = append(reasons, fmt.Sprintf("redis node %s: %s; shards %s wait", l.Node, trouble(l.Err), list(l.Shards)))
 	}
 	for _, addr := range e.o.Conn.Nodes.Away() {
-		if !slices.ContainsFunc(lost, func(l store.Lost) bool { return l.Node == addr }) {
+		if !slices.ContainsFunc(lost, func(l wire.Lost) bool { return l.Node == addr }) {
 			reasons = append(reasons, fmt.Sprintf("redis node %s does not answer; notices whose timers lie there may be late by the grace", addr))
 		}
 	}

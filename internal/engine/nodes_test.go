@@ -10,6 +10,7 @@ import (
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // A call that its caller gave up was carried out when its node went on, after the look
@@ -19,7 +20,7 @@ func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
 	t.Parallel()
 	srv, c := oneNode(t)
 	s := newSink(3)
-	w := startCluster(t, srv, 1, func(*store.Conn) dispatch.Handler {
+	w := startCluster(t, srv, 1, func(*wire.Conn) dispatch.Handler {
 		return s
 	}, testRoute("r", "app1"))
 	ctx := t.Context()

@@ -10,8 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
-
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // How often an outage of Redis is told while it lasts, and how often Redis is
@@ -118,7 +117,7 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 // ping asks each master. A user who may not PING has an answer too.
 func (e *Engine) ping(ctx context.Context) error {
 	one := func(ctx context.Context, c redis.UniversalClient) error {
-		if err := store.Wrap("ping", c.Ping(ctx).Err()); !errors.Is(err, store.ErrRights) {
+		if err := wire.Wrap("ping", c.Ping(ctx).Err()); !errors.Is(err, wire.ErrRights) {
 			return err
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"notifier/internal/move"
 	"notifier/internal/reconcile"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // sweepers are by prefix, then by shard, former ones included. There may come more at any
@@ -162,7 +163,7 @@ func (e *Engine) tendPlaces(ctx context.Context) error {
 				e.o.Logger.Info("moved notices out of former shards", zap.Int("notices", r.Moved), zap.Int("stay_for_now", r.Held.All()))
 			}
 		}
-		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, store.ErrUnavailable) {
+		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, wire.ErrUnavailable) {
 			e.o.Logger.Warn("the former shards could not be looked after; it is repeated", zap.Error(err))
 		}
 		failing = err != nil

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Log and readiness say what Redis refuses and the remedy; once that is put
@@ -32,7 +33,7 @@ func TestWhatRedisRefusesIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := store.Open(store.Address{URL: strings.Replace(srv.URL(), "redis://", "redis://service:secret@", 1)})
+	conn, err := wire.Open(wire.Address{URL: strings.Replace(srv.URL(), "redis://", "redis://service:secret@", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +65,9 @@ func TestWhatRedisRefusesIsNamed(t *testing.T) {
 			t.Errorf("%v, want %v", err, kind)
 		}
 	}
-	told(store.ErrLogin)
+	told(wire.ErrLogin)
 	set(">secret", "-@all", "+ping", "+hello", "+auth")
-	told(store.ErrRights)
+	told(wire.ErrRights)
 	set("+@all")
 	eventually(t, "ready", func() bool { return e.Ready(ctx).Ready })
 }

@@ -8,6 +8,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/replay"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // MakeReplay chooses what a replay sends and begins with it, unless it is a dry
@@ -72,14 +73,14 @@ func (e *Engine) StopReplay(ctx context.Context, id string) (ok bool, err error)
 	return e.o.History.DB.StopReplay(ctx, id)
 }
 
-// replayable is store.ErrMoved while notices move to another Redis, or from it: a replay
+// replayable is wire.ErrMoved while notices move to another Redis, or from it: a replay
 // would fail at once. A dry run sends nothing.
 func (e *Engine) replayable(ctx context.Context, dry bool) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
 	if side := e.store.Side(); !dry && side.State != store.SideOpen {
-		return fmt.Errorf("replay: %w", store.ErrMoved)
+		return fmt.Errorf("replay: %w", wire.ErrMoved)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // A replay that runs when notices begin to move to another Redis fails with the reason. So
@@ -51,10 +52,10 @@ func TestMigrationEndsReplays(t *testing.T) {
 	if r := a.over(t, running.ID); r.State != history.ReplayFailed || !strings.Contains(r.Reason, "another Redis") {
 		t.Errorf("%+v", r)
 	}
-	if _, err := a.MakeReplay(t.Context(), asked(nil), false); !errors.Is(err, store.ErrMoved) {
+	if _, err := a.MakeReplay(t.Context(), asked(nil), false); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("a replay is made on the side that was left: %v", err)
 	}
-	if _, err := a.ResumeReplay(t.Context(), stopped.ID); !errors.Is(err, store.ErrMoved) {
+	if _, err := a.ResumeReplay(t.Context(), stopped.ID); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("a replay is resumed on the side that was left: %v", err)
 	}
 

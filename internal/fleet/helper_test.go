@@ -18,6 +18,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // The test binary is also the instance that tests kill and stop: with this
@@ -55,7 +56,7 @@ const testTakeover = MinTakeover
 
 // run is an instance until ctx ends.
 func run(ctx context.Context, p place, change func(*Options), began func(*Fleet)) error {
-	conn, err := store.Open(store.Address{Mode: p.mode, URL: p.url})
+	conn, err := wire.Open(wire.Address{Mode: p.mode, URL: p.url})
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs [
 	for range processes {
 		xs = append(xs, spawn(t, p))
 	}
-	conn, err := store.Open(store.Address{Mode: p.mode, URL: p.url})
+	conn, err := wire.Open(wire.Address{Mode: p.mode, URL: p.url})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -262,7 +262,7 @@ func TestQuantilesAreFine(t *testing.T) {
 // A step that the store names and that is not in the set would be counted as
 // other; one that is in the set and that nobody names would always be 0.
 func TestOperationsAreTheStores(t *testing.T) {
-	files, err := filepath.Glob("../store/*.go")
+	files, err := filepath.Glob("../*/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
@@ -272,7 +272,7 @@ func TestOperationsAreTheStores(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?:newScript\(|fail\(|failFleet\(|wrapped\(|setPaused\(ctx, )"([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
+		for _, m := range regexp.MustCompile(`(?:NewScript\(|w\.Fail\(|failFleet\(|w\.Wrapped\(|setPaused\(ctx, )"([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
 			if !slices.Contains(operations, m[1]) {
 				t.Errorf("%s names the step %s, which is not among the operations", f, m[1])
 			}

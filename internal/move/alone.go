@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // How one mover keeps others away.
@@ -95,7 +96,7 @@ func listen(ctx context.Context, s *store.Store, token string) (store.Line, erro
 		h, err := line.Next(ctx)
 		if err != nil {
 			_ = line.Close()
-			return nil, store.Wrap("listen", err)
+			return nil, wire.Wrap("listen", err)
 		}
 		if h.Subscribed {
 			return line, nil
@@ -171,5 +172,5 @@ func able(ctx context.Context, s *store.Store, what string, ok func(fleet.Figure
 }
 
 func isForbidden(err error) bool {
-	return errors.Is(err, store.ErrRights) || errors.Is(err, store.ErrForeign) || redis.IsPermissionError(err)
+	return errors.Is(err, wire.ErrRights) || errors.Is(err, store.ErrForeign) || redis.IsPermissionError(err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // mostMissing is how many of those that are missing are named.
@@ -21,7 +22,7 @@ func (m *migrator) count(ctx context.Context) (Migrated, error) {
 	}
 	n, err := m.To.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
 	if err != nil {
-		return m.done, store.Wrap("the new side", err)
+		return m.done, wire.Wrap("the new side", err)
 	}
 	if n == 0 {
 		return m.done, nil
@@ -100,7 +101,7 @@ func (m *migrator) look(ctx context.Context, place int, was map[string]string) e
 			}
 			// A full Redis may be left too. It cannot note which notices have moved: an event that
 			// an instance receives very late may then be taken for one of a notice without a record.
-			if err := m.from.Cross(ctx, place, found); err != nil && !errors.Is(err, store.ErrFull) {
+			if err := m.from.Cross(ctx, place, found); err != nil && !errors.Is(err, wire.ErrFull) {
 				return err
 			}
 			if err := m.step("compared", func() error { return m.from.Unmark(ctx, m.sides[0], place, found) }); err != nil {

@@ -10,6 +10,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // An instance that stood still receives the expired event of a notice that was delivered and
@@ -68,7 +69,7 @@ func TestMigrateWhereTimersAreRefused(t *testing.T) {
 	if err := srv.Client().ACLSetUser(ctx, "svc", "on", ">password", "~"+a.ns+":*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := store.Open(store.Address{URL: "redis://svc:password@" + srv.Addr() + "/0"})
+	conn, err := wire.Open(wire.Address{URL: "redis://svc:password@" + srv.Addr() + "/0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestFullSideCanBeLeft(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	srv := redistest.Start(t)
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

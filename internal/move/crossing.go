@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // pass goes once through what the old side holds.
@@ -79,7 +80,7 @@ func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks [
 	}
 	err = c.m.step("out", func() (err error) {
 		batch, held, err = c.Store.SendOff(ctx, store.Way{Far: c.m.to, Side: c.m.sides[0], Near: c.m.near}, from, to, ks)
-		if errors.Is(err, store.ErrFull) {
+		if errors.Is(err, wire.ErrFull) {
 			err = fmt.Errorf("%w; give it memory, and run this again: until then each side delivers what it has", err)
 		}
 		return err

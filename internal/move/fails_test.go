@@ -14,6 +14,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // A migration that fails, or is broken off, when the old side takes no calls any more has
@@ -67,7 +68,7 @@ func TestANewSideThatIsFullTakesNothingFromTheOldOne(t *testing.T) {
 	a := newSide(t, "")
 	b := &side{srv: redistest.Start(t), ns: a.ns}
 	var err error
-	if b.conn, err = store.Open(store.Address{URL: b.srv.URL()}); err != nil {
+	if b.conn, err = wire.Open(wire.Address{URL: b.srv.URL()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.conn.Close() })
@@ -97,7 +98,7 @@ func TestANewSideThatIsFullTakesNothingFromTheOldOne(t *testing.T) {
 	}
 	limit(used + 600_000)
 	done, err := Migrate(ctx, migration(t, a, b))
-	if !errors.Is(err, store.ErrFull) || !strings.Contains(err.Error(), "the new side") || !done.Begun || done.Open {
+	if !errors.Is(err, wire.ErrFull) || !strings.Contains(err.Error(), "the new side") || !done.Begun || done.Open {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	moved, _ := b.total(fresh)
@@ -143,7 +144,7 @@ func TestShardsOfANewCluster(t *testing.T) {
 	a, b := newSide(t, ""), newSide(t, "")
 	b.conn.AddHook(h)
 	o := migration(t, a, b)
-	o.To = &store.Conn{UniversalClient: b.conn.UniversalClient, Masters: func(context.Context, func(context.Context, *redis.Client) error) error { return nil }}
+	o.To = &wire.Conn{UniversalClient: b.conn.UniversalClient, Masters: func(context.Context, func(context.Context, *redis.Client) error) error { return nil }}
 	m := newMigrator(o)
 	m.from = a.store(t, 2)
 	if n, err := m.shards(t.Context()); n != 3 || err != nil {

@@ -11,12 +11,13 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // MigrateOptions are those of Migrate.
 type MigrateOptions struct {
 	// From and To are the two sides, and Names theirs for people, without passwords.
-	From, To  *store.Conn
+	From, To  *wire.Conn
 	Names     [2]string
 	Namespace string
 	// Shards is how many the new side gets at its first start; 0 = as many as the old
@@ -32,7 +33,7 @@ type MigrateOptions struct {
 	// DryRun only counts.
 	DryRun bool
 	// Confirm is what is waited for before what has arrived is forgotten where it was.
-	Confirm store.Confirm
+	Confirm wire.Confirm
 	// Say hears what is being done, OnMoved how many notices have gone of how many.
 	Say     func(text string)
 	OnMoved func(n int, of int64)
@@ -122,7 +123,7 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 	m.clocks = clocks{m.From, m.To, m.MaxSkew}
 	n, err := m.From.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
 	if err != nil {
-		return m.done, store.Wrap("the old side", err)
+		return m.done, wire.Wrap("the old side", err)
 	}
 	if n == 0 {
 		return m.done, fmt.Errorf("%w: no instance has begun on %s under the namespace %s, so there is nothing to move", ErrRefused, m.Names[0], m.Namespace)
@@ -159,7 +160,7 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 			err = cause
 		}
 	}
-	if errors.Is(err, store.ErrUnconfirmed) {
+	if errors.Is(err, wire.ErrUnconfirmed) {
 		err = fmt.Errorf("%w; NOTIFIER_DURABILITY holds for both sides here: set it to what both can confirm, and run this again", err)
 	}
 	return m.done, err
@@ -167,7 +168,7 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 
 // open makes a Store of one side, and learns what is there; shards is how many it gets
 // if nothing is.
-func (m *migrator) open(ctx context.Context, c *store.Conn, shards int, prefixes ...string) (*store.Store, error) {
+func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes ...string) (*store.Store, error) {
 	cluster := c.Masters != nil
 	space, _, err := store.Discover(ctx, c, keys.Space{Namespace: m.Namespace, Shards: shards}, cluster)
 	if err != nil {
@@ -175,7 +176,7 @@ func (m *migrator) open(ctx context.Context, c *store.Conn, shards int, prefixes
 	}
 	s := store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm, Prefixes: prefixes,
 		Adopts: func(string) bool { return true }})
-	if err := s.Detect(ctx); err != nil {
+	if err := s.Wire().Detect(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.Learn(ctx)
@@ -186,7 +187,7 @@ func (m *migrator) openFar(ctx context.Context) error {
 	shards := m.Shards
 	n, err := m.To.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
 	if err != nil {
-		return store.Wrap("meta", err)
+		return wire.Wrap("meta", err)
 	}
 	if n == 0 && shards == 0 {
 		if shards, err = m.shards(ctx); err != nil {
@@ -205,7 +206,7 @@ func (m *migrator) shards(ctx context.Context) (int, error) {
 	}
 	ranges, err := m.To.UniversalClient.ClusterSlots(ctx).Result()
 	if err != nil {
-		return 0, store.Wrap("cluster slots", err)
+		return 0, wire.Wrap("cluster slots", err)
 	}
 	masters := map[string]bool{} // each may have many ranges
 	for _, r := range ranges {

@@ -16,12 +16,13 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // side is one of the two of a test.
 type side struct {
 	srv  *redistest.Server
-	conn *store.Conn
+	conn *wire.Conn
 	ns   string
 }
 
@@ -32,7 +33,7 @@ func newSide(t *testing.T, ns string) *side {
 		s.ns = s.srv.Namespace()
 	}
 	var err error
-	if s.conn, err = store.Open(store.Address{URL: s.srv.URL()}); err != nil {
+	if s.conn, err = wire.Open(wire.Address{URL: s.srv.URL()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.conn.Close() })
@@ -152,7 +153,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 			switch {
 			case err == nil && f.State == want:
 				found++
-			case !errors.Is(err, store.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == store.SideOpen):
+			case !errors.Is(err, wire.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == store.SideOpen):
 				t.Fatalf("killed at %s: %s is %+v, %v; want %s", at, key, f, err, want)
 			}
 		}
@@ -169,7 +170,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 			t.Fatal(err)
 		}
 		r, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}})
-		if err != nil || !errors.Is(r[0].Err, store.ErrMoved) {
+		if err != nil || !errors.Is(r[0].Err, wire.ErrMoved) {
 			t.Fatalf("%s is claimed on the old side, and the new one takes it: %+v, %v", c.Key, r, err)
 		}
 		got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
@@ -241,12 +242,12 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 		_, err := old.Find(ctx, prefix, k)
 		_, aerr := old.Amend(ctx, prefix, k, store.Reschedule, store.When{Delay: 2 * time.Hour})
 		back, err2 := old.Restore(ctx, old.Space().Partition(prefix, k), []store.Letter{{Notice: &notice.Notice{Key: k, Made: 1}}})
-		if err2 != nil || errors.Is(back[0].Err, store.ErrMoved) != errors.Is(err, store.ErrMoved) {
+		if err2 != nil || errors.Is(back[0].Err, wire.ErrMoved) != errors.Is(err, wire.ErrMoved) {
 			t.Errorf("%s: %+v, %v", k, back, err2)
 		}
 		serr := schedule(old, k)[k]
-		moved := errors.Is(err, store.ErrMoved)
-		if moved != errors.Is(aerr, store.ErrMoved) || moved != errors.Is(serr, store.ErrMoved) || !moved && (err != nil || aerr != nil || serr != nil) {
+		moved := errors.Is(err, wire.ErrMoved)
+		if moved != errors.Is(aerr, wire.ErrMoved) || moved != errors.Is(serr, wire.ErrMoved) || !moved && (err != nil || aerr != nil || serr != nil) {
 			t.Errorf("%s: found %v, changed %v, scheduled %v", k, err, aerr, serr)
 		}
 		if moved {
@@ -260,7 +261,7 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 	}
 	all := schedule(old, append(ks, "app1:a:b:new")...)
 	for _, k := range ks {
-		if _, err := fresh.Find(ctx, prefix, k); errors.Is(all[k], store.ErrMoved) != (err == nil) {
+		if _, err := fresh.Find(ctx, prefix, k); errors.Is(all[k], wire.ErrMoved) != (err == nil) {
 			t.Errorf("%s: %v here, %v there", k, all[k], err)
 		}
 	}
@@ -268,11 +269,11 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 		t.Errorf("%v, %v", all["app1:a:b:new"], all[here])
 	}
 	for k, err := range schedule(fresh, ks...) {
-		if !errors.Is(err, store.ErrMoved) {
+		if !errors.Is(err, wire.ErrMoved) {
 			t.Errorf("the new side takes %s: %v", k, err)
 		}
 	}
-	if err := fresh.Pause(ctx, prefix); !errors.Is(err, store.ErrMoved) {
+	if err := fresh.Pause(ctx, prefix); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("the new side is paused: %v", err)
 	}
 	if err := old.Pause(ctx, prefix); err != nil {
@@ -283,11 +284,11 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 		t.Fatalf("%+v, %v, %d gone before", done, err, gone)
 	}
 	for k, err := range schedule(old, append(ks, "app1:a:b:other")...) {
-		if !errors.Is(err, store.ErrMoved) {
+		if !errors.Is(err, wire.ErrMoved) {
 			t.Errorf("the old side takes %s: %v", k, err)
 		}
 	}
-	if _, err := old.Find(ctx, prefix, "app1:a:b:other"); !errors.Is(err, store.ErrMoved) {
+	if _, err := old.Find(ctx, prefix, "app1:a:b:other"); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("%v", err)
 	}
 	if paused, err := fresh.Paused(ctx); err != nil || !slices.Equal(paused, []string{prefix}) {
@@ -467,7 +468,7 @@ func TestWhatIsDueSoonStays(t *testing.T) {
 	if err != nil || done.Moved != 2 || done.Soon != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	if _, err := fresh.Find(ctx, prefix, "app1:a:b:0"); !errors.Is(err, store.ErrMoved) {
+	if _, err := fresh.Find(ctx, prefix, "app1:a:b:0"); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("%v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,10 +21,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const prefix = "app1"
 
 // open is a Store, and how to make others of the same data.
-func open(t *testing.T) (srv *redistest.Server, conn *store.Conn, more func() *store.Store) {
+func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() *store.Store) {
 	t.Helper()
 	srv = redistest.Shared(t)
-	conn, err := store.Open(store.Address{URL: srv.URL()})
+	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +233,7 @@ func TestMoversAtTheSameTime(t *testing.T) {
 	check(t, srv, s, states, len(claims))
 }
 
-func reshard(t *testing.T, srv *redistest.Server, conn *store.Conn, to int) (Done, error) {
+func reshard(t *testing.T, srv *redistest.Server, conn *wire.Conn, to int) (Done, error) {
 	t.Helper()
 	return Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: to, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}})
 }

@@ -11,6 +11,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // ErrRefused is what Reshard's errors wrap where it has changed nothing and would not
@@ -19,14 +20,14 @@ var ErrRefused = errors.New("refused")
 
 // Options of Reshard.
 type Options struct {
-	Conn      *store.Conn
+	Conn      *wire.Conn
 	Namespace string
 	// To is how many shards there shall be.
 	To int
 	// Force goes on although instances live that know nothing of reshards.
 	Force bool
 	// Confirm is what is waited for before what has arrived is forgotten where it was.
-	Confirm store.Confirm
+	Confirm wire.Confirm
 	// Say hears what is being done, OnMoved how many notices have gone of how many.
 	Say     func(text string)
 	OnMoved func(n int, of int64)
@@ -64,7 +65,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	cluster := o.Conn.Masters != nil
 	n, err := o.Conn.Exists(ctx, keys.Space{Namespace: o.Namespace}.Meta()).Result()
 	if err != nil {
-		return Done{}, store.Wrap("meta", err)
+		return Done{}, wire.Wrap("meta", err)
 	}
 	if n == 0 {
 		return Done{}, fmt.Errorf("%w: no instance has begun on this Redis under the namespace %s: set NOTIFIER_SHARDS=%d for the first start", ErrRefused, o.Namespace, o.To)
@@ -75,7 +76,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	}
 	r := &resharder{Options: o, store: store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster, Nodes: o.Conn.Nodes, Conn: o.Conn,
 		Confirm: o.Confirm})}
-	if err := r.store.Detect(ctx); err != nil {
+	if err := r.store.Wire().Detect(ctx); err != nil {
 		return Done{}, err
 	}
 	ctx, release, err := alone(ctx, r.store)

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // ErrSkew says that the clocks of the two sides are too far apart.
@@ -18,7 +17,7 @@ var ErrSkew = errors.New("the clocks of the two sides are too far apart")
 // clocks compares those of two sides: each due time comes early or late by as much as
 // they are apart.
 type clocks struct {
-	a, b *store.Conn
+	a, b *wire.Conn
 	most time.Duration
 }
 
@@ -54,7 +53,7 @@ func (c *clocks) check(ctx context.Context) (skew time.Duration, err error) {
 }
 
 // read asks each master of a side for its time, some times each.
-func read(ctx context.Context, c *store.Conn, tries int) (r reading, err error) {
+func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 	var mu sync.Mutex
 	first := true
 	one := func(ctx context.Context, m redis.Cmdable) error {
@@ -64,7 +63,7 @@ func read(ctx context.Context, c *store.Conn, tries int) (r reading, err error) 
 			now, err := m.Time(ctx).Result()
 			took := time.Since(from)
 			if err != nil {
-				return store.Wrap("time", err)
+				return wire.Wrap("time", err)
 			}
 			if i == 0 || took/2 < unsure {
 				off, unsure = now.Sub(from.Add(took/2)), took/2

@@ -10,10 +10,11 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // burying is a Store that trims all that is settled and keeps tombstones.
-func burying(t *testing.T, srv *redistest.Server, conn *store.Conn, namespace string) *store.Store {
+func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace string) *store.Store {
 	t.Helper()
 	space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
 	if err != nil {
@@ -175,7 +176,7 @@ func TestMigrationCopiesTombstones(t *testing.T) {
 	}
 	recognises(t, fresh, ids, "the new side")
 	got, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:0"), []store.Request{request(0)})
-	if err == nil && !errors.Is(got[0].Err, store.ErrMoved) || err != nil && !errors.Is(err, store.ErrMoved) {
+	if err == nil && !errors.Is(got[0].Err, wire.ErrMoved) || err != nil && !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("the old side after it was left: %+v, %v", got, err)
 	}
 

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Journal is what a Driver needs of the database.
@@ -164,7 +165,7 @@ func (d *drive) run(ctx context.Context) {
 			defer cancel()
 			_ = d.o.Journal.LeaveReplay(last, d.r.ID, d.as) // else its hold ends
 			return
-		case errors.Is(err, store.ErrMoved):
+		case errors.Is(err, wire.ErrMoved):
 			d.fail(ctx, "notices are being moved to another Redis, or from it: "+anew)
 			return
 		case err != nil:

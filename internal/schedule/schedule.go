@@ -25,6 +25,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Store is what schedule needs of Redis.
@@ -95,7 +96,7 @@ func New(o Options) *Scheduler {
 }
 
 // errClosed is what callers get after Close.
-var errClosed = fmt.Errorf("schedule: %w: this instance is stopping", store.ErrUnavailable)
+var errClosed = fmt.Errorf("schedule: %w: this instance is stopping", wire.ErrUnavailable)
 
 // Close refuses what comes from now on, and returns when nothing is under way any
 // more. What has come before goes out until ctx ends; then it is given up, and its
@@ -150,7 +151,7 @@ func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
 	return to, nil
 }
 
-// Schedule stores one notice. After an error that is store.ErrUnavailable it is
+// Schedule stores one notice. After an error that is wire.ErrUnavailable it is
 // unknown whether it was stored: the same call may be made again.
 func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Reply, error) {
 	to, err := s.Check(&req)
@@ -159,7 +160,7 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	}
 	reply := make(chan store.Reply, 1)
 	if err := ctx.Err(); err != nil {
-		return store.Reply{}, fmt.Errorf("schedule: %w: nothing was sent: %w", store.ErrUnavailable, err)
+		return store.Reply{}, fmt.Errorf("schedule: %w: nothing was sent: %w", wire.ErrUnavailable, err)
 	}
 	if !s.enter() {
 		return store.Reply{}, errClosed
@@ -168,7 +169,7 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	p := s.o.Space.Partition(to.Prefix, req.Key)
 	b := s.waiting.For(s.o.Store.Node(ctx, p))
 	if b.Len() >= maxWaiting {
-		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices wait for it already", store.ErrUnavailable, maxWaiting)
+		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices wait for it already", wire.ErrUnavailable, maxWaiting)
 	}
 	b.Add(waiting{ctx, p, req, reply})
 	select {
@@ -176,7 +177,7 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 		return r, r.Err
 	case <-ctx.Done():
 		// It is on its way, and may or may not be stored.
-		return store.Reply{}, fmt.Errorf("schedule: %w: %w", store.ErrUnavailable, ctx.Err())
+		return store.Reply{}, fmt.Errorf("schedule: %w: %w", wire.ErrUnavailable, ctx.Err())
 	}
 }
 
@@ -305,7 +306,7 @@ func (s *Scheduler) send(ctx context.Context, batches []store.Batch, tell func(b
 		}
 		if err := got.Err; err != nil {
 			if errors.Is(err, context.Canceled) {
-				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+				err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 			}
 			for j := range reqs {
 				tell(b, j, store.Reply{Err: err})

@@ -19,6 +19,7 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -285,7 +286,7 @@ func TestWhoHasGoneIsNotStored(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		put(ctx, "app1:m:t:under-way", store.ErrUnavailable)
+		put(ctx, "app1:m:t:under-way", wire.ErrUnavailable)
 		put(t.Context(), "app1:m:t:under-way-too", nil)
 		for i := range 200 {
 			put(ctx, fmt.Sprintf("app1:m:t:%d", i), context.Canceled)
@@ -293,7 +294,7 @@ func TestWhoHasGoneIsNotStored(t *testing.T) {
 		put(t.Context(), "app1:m:t:stays", nil)
 		cancel()
 		synctest.Wait()
-		put(ctx, "app1:m:t:late", store.ErrUnavailable)
+		put(ctx, "app1:m:t:late", wire.ErrUnavailable)
 		close(st.hold)
 		wg.Wait()
 		synctest.Wait()
@@ -316,7 +317,7 @@ func TestACrowdIsSentAway(t *testing.T) {
 		}
 		synctest.Wait()
 		for range 10 {
-			if _, err := s.Schedule(ctx, store.Request{Key: "app1:m:t:1"}); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			if _, err := s.Schedule(ctx, store.Request{Key: "app1:m:t:1"}); !errors.Is(err, wire.ErrUnavailable) || ctx.Err() != nil {
 				t.Errorf("%v, want to be sent away", err)
 			}
 		}
@@ -430,10 +431,10 @@ func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 			t.Error("closed while calls are under way")
 		default:
 		}
-		if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:8"}); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:8"}); !errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%v, want it refused", err)
 		}
-		if out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:8"}}); !errors.Is(out[0].Err, store.ErrUnavailable) {
+		if out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:8"}}); !errors.Is(out[0].Err, wire.ErrUnavailable) {
 			t.Errorf("%v, want it refused", out[0].Err)
 		}
 		close(st.hold)
@@ -450,13 +451,13 @@ func TestCloseGivesUpWhatRedisDoesNotTake(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 300 {
 			wg.Go(func() {
-				if _, err := s.Schedule(t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i)}); !errors.Is(err, store.ErrUnavailable) {
+				if _, err := s.Schedule(t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i)}); !errors.Is(err, wire.ErrUnavailable) {
 					t.Errorf("%v, want ErrUnavailable", err)
 				}
 			})
 		}
 		wg.Go(func() {
-			if out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:many"}}); !errors.Is(out[0].Err, store.ErrUnavailable) {
+			if out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:many"}}); !errors.Is(out[0].Err, wire.ErrUnavailable) {
 				t.Errorf("many: %v, want ErrUnavailable", out[0].Err)
 			}
 		})
@@ -473,13 +474,13 @@ func TestCloseGivesUpWhatRedisDoesNotTake(t *testing.T) {
 }
 
 func TestAnErrorReachesEachCaller(t *testing.T) {
-	st := &fakeStore{err: fmt.Errorf("schedule: %w", store.ErrFull)}
+	st := &fakeStore{err: fmt.Errorf("schedule: %w", wire.ErrFull)}
 	s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
-	if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:1"}); !errors.Is(err, store.ErrFull) {
+	if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:1"}); !errors.Is(err, wire.ErrFull) {
 		t.Error(err)
 	}
 	out := s.Many(t.Context(), []store.Request{{Key: "app1:m:t:1"}, {Key: "rubbish"}, {Key: "app9:m:t:1"}, {Key: "app1:m:t:2"}})
-	for i, want := range []error{store.ErrFull, notice.ErrInvalid, store.ErrUnrouted, store.ErrFull} {
+	for i, want := range []error{wire.ErrFull, notice.ErrInvalid, store.ErrUnrouted, wire.ErrFull} {
 		if !errors.Is(out[i].Err, want) {
 			t.Errorf("%d: %v, want %v", i, out[i].Err, want)
 		}

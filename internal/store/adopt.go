@@ -14,12 +14,14 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/adopt.lua
 var adoptSource string
 
-var adoptScript = newScript("adopt", adoptSource, true).ends(5).names("7, #ARGV, 7")
+// What a producer has set since a notice left is a new one, so only notices that are on their way are refused.
+var adoptScript = wire.NewScript("adopt", adoptSource, true).Ends(handoverCode, 5).Names("7, #ARGV, 7", "moving")
 
 // Operation is what Adopt does with a key.
 type Operation string
@@ -95,7 +97,7 @@ func (s *Store) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([
 		return s.adoptRest(ctx, p, list, which)
 	}
 	if err != nil {
-		return nil, s.fail(adoptScript.op, err)
+		return nil, s.w.Fail(adoptScript.Op, err)
 	}
 	if len(v) != len(list)+1 {
 		return nil, fmt.Errorf("adopt: %d answers to %d steps", len(v)-1, len(list))

@@ -13,12 +13,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = newScript("amend", amendSource, false).ends(5).names("8, #ARGV, 4")
+var amendScript = wire.NewScript("amend", amendSource, false).Ends(handoverCode, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
 
 // Amendment is a change from outside a notice's delivery.
 type Amendment string
@@ -74,7 +75,7 @@ func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendm
 	for range maxMoves {
 		if prefix != "" {
 			c, err := s.amend(ctx, keys.Partition{Prefix: prefix, Shard: shard}, op, a)
-			if err != nil && !errors.Is(err, ErrUnconfirmed) {
+			if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 				return Change{}, err
 			}
 			if c[0].Before != "" {
@@ -112,9 +113,9 @@ type Amended struct {
 // them it changed; that is known with an error too. What lies under its prefix no
 // more is passed over, and in a cluster what lies at nodes that are missing; of that
 // it is not known whether it was changed.
-func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []Lost, err error) {
-	r := s.newRound()
-	r.timeout += s.o.Confirm.Wait()
+func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []wire.Lost, err error) {
+	r := s.w.NewRound()
+	r.Allow(s.o.Confirm.Wait())
 	for range maxMoves {
 		open := len(s.Formers())
 		ks := make([]string, len(list))
@@ -133,7 +134,7 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 		list = list[:0:0]
 		for at, all := range by {
 			for step := range slices.Chunk(all, amendAtOnce) {
-				if _, err := r.do(ctx, at.Shard, func(ctx context.Context) error {
+				if _, err := r.Do(ctx, at.Shard, func(ctx context.Context) error {
 					n, moved, err := s.amendStep(ctx, at, op, step, open)
 					done, list = done+n, append(list, moved...)
 					return err
@@ -146,7 +147,7 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 			break
 		}
 	}
-	missing, err = r.missing(ctx)
+	missing, err = r.Missing(ctx)
 	return done, missing, err
 }
 
@@ -184,7 +185,7 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 		a.when = string(appendWhen(nil, time.Time{}, t.After))
 	}
 	c, err := s.amend(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, reopen, []amended{a})
-	if err != nil && !errors.Is(err, ErrUnconfirmed) {
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return Change{}, err
 	}
 	return c[0], err
@@ -201,7 +202,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 	for i := range list {
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
-	v, late := s.list(amendScript.op, s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
+	v, late := s.w.List(amendScript.Op, s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
 		if v.side.Closed() && op != reopen { // a report counts wherever its notice is
 			return moved(ctx)
 		}
@@ -210,7 +211,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 	if which := elsewhereIn(late); which != nil {
 		return s.amendRest(ctx, p, op, list, which)
 	}
-	if late != nil && !errors.Is(late, ErrUnconfirmed) {
+	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
 	}
 	if len(v) != len(list)+1 {
@@ -263,7 +264,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 	}
 	s.arm(ctx, p.Prefix, timers, micros(v[0]))
 	if late != nil {
-		s.unconfirmed(amendScript.op, held, late)
+		s.unconfirmed(amendScript.Op, held, late)
 	}
 	return out, late
 }
@@ -273,14 +274,14 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, list []amended, which map[int]bool) ([]Change, error) {
 	some := without(list, which)
 	if len(list) == 1 {
-		return nil, fmt.Errorf("%s: %s: %w", op, list[0].key, ErrMoved)
+		return nil, fmt.Errorf("%s: %s: %w", op, list[0].key, wire.ErrMoved)
 	}
 	out := make([]Change, len(list))
 	if len(some) == 0 {
 		return out, nil
 	}
 	rest, err := s.amend(ctx, p, op, some)
-	if err != nil && !errors.Is(err, ErrUnconfirmed) {
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}
 	for i := range out {

@@ -10,13 +10,14 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // What makes notices, while former shards may hold something: under a key that is kept
 // in one of them nothing is put into another.
 
 // errReplaced says that a call was for a shard that others have replaced since.
-var errReplaced = fmt.Errorf("%w: the shards have been replaced by others", ErrUnavailable)
+var errReplaced = fmt.Errorf("%w: the shards have been replaced by others", wire.ErrUnavailable)
 
 // replaced stands for a call that is not made for that reason.
 func replaced(ctx context.Context) *redis.Cmd {
@@ -57,7 +58,7 @@ func (s *Store) scheduleAmid(ctx context.Context, batches []Batch) []Batched {
 		}
 	}
 	for _, at := range todo {
-		out[at.batch].Replies[at.request].Err = s.fail(scheduleScript.op, errReplaced)
+		out[at.batch].Replies[at.request].Err = s.w.Fail(scheduleScript.Op, errReplaced)
 	}
 	return out
 }
@@ -133,7 +134,7 @@ func (s *Store) scheduleOver(ctx context.Context, p keys.Partition, r *Request) 
 	n := notice.Notice{Content: r.Content, Client: r.Client}
 	a := []amended{{key: r.Key, when: string(appendWhen(nil, r.Due, r.Delay)), record: string(n.AppendTail(nil))}}
 	c, err := s.amend(ctx, keys.Partition{Prefix: f.Route, Shard: p.Shard}, replace, a)
-	if err != nil && !errors.Is(err, ErrUnconfirmed) {
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return Reply{Err: err}, false
 	}
 	if !c[0].Done {
@@ -204,7 +205,7 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 		}
 		todo = again
 	}
-	return nil, s.fail(restoreScript.op, errReplaced)
+	return nil, s.w.Fail(restoreScript.Op, errReplaced)
 }
 
 // bring moves a notice that has ended out of a former shard to where it belongs, so
@@ -245,7 +246,7 @@ func (s *Store) replayAmid(ctx context.Context, items []ReplayItem) ([]ReplayIte
 		}
 		f, err := s.findIn(ctx, shards[j], items[i].Route, items[i].Key)
 		if errors.Is(err, ErrNotFound) {
-			return nil, s.fail(replayScript.op, errReplaced) // it has been moved: the call is repeated
+			return nil, s.w.Fail(replayScript.Op, errReplaced) // it has been moved: the call is repeated
 		}
 		if err != nil {
 			return nil, err
@@ -258,7 +259,7 @@ func (s *Store) replayAmid(ctx context.Context, items []ReplayItem) ([]ReplayIte
 			return nil, err
 		}
 		if at, err := s.where(ctx, f.Key); err != nil || s.IsFormer(at) { // it has been redriven meanwhile, or there was no end of others
-			return nil, errors.Join(err, s.fail(replayScript.op, errReplaced))
+			return nil, errors.Join(err, s.w.Fail(replayScript.Op, errReplaced))
 		}
 	}
 	return items, nil

@@ -12,12 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/announce.lua
 var announceSource string
 
-var announceScript = newScript("announce", announceSource, true).anywhere()
+var announceScript = wire.NewScript("announce", announceSource, true).Anywhere()
 
 // Announce puts next in the place of the shards there are, in notifier:meta and then in
 // each shard, and tells all instances to look. From the first on that an instance, or a
@@ -32,7 +33,7 @@ func (s *Store) Announce(ctx context.Context, next keys.Space) error {
 		return err
 	}
 	if !done {
-		return fmt.Errorf("%w: the shards have changed meanwhile; begin again", ErrUnavailable)
+		return fmt.Errorf("%w: the shards have changed meanwhile; begin again", wire.ErrUnavailable)
 	}
 	return s.Spread(ctx)
 }
@@ -50,7 +51,7 @@ func (s *Store) replace(ctx context.Context, now, next keys.Space) (done bool, e
 	stands := fmt.Sprintf(" %d %d %s %s", Layout, now.Shards, strings.Join(now.Tags, ","), strings.Join(now.Former, ","))
 	args := []any{stands, "layout", Layout, "shards", next.Shards, "tags", strings.Join(next.Tags, ","), "former", strings.Join(next.Former, ","),
 		"replaced", keys.JoinCounts(next.Replaced)}
-	n, err := s.bare(ctx, announceScript, []string{s.space.Meta()}, args)
+	n, err := s.w.Int(ctx, announceScript, []string{s.space.Meta()}, args)
 	return n == 1, err
 }
 
@@ -70,19 +71,10 @@ func (s *Store) Spread(ctx context.Context) error {
 	return s.Publish(ctx, "places "+strconv.Itoa(s.space.Places()))
 }
 
-// bare runs a script that answers with a number and is not guarded.
-func (s *Store) bare(ctx context.Context, sc *script, ks []string, args []any) (int, error) {
-	n, err := sc.bare.fit(s, sc).run(ctx, s.through(sc), ks, args).Int()
-	if err != nil {
-		return 0, s.fail(sc.op, err)
-	}
-	return n, nil
-}
-
 //go:embed lua/hold.lua
 var holdSource string
 
-var holdScript = newScript("hold", holdSource, false).anywhere()
+var holdScript = wire.NewScript("hold", holdSource, false).Anywhere()
 
 // Resharding holds, for a while, that somebody who is called by a token runs a reshard;
 // it reports false if another does. Who has no [Line] by the name of its token any more is
@@ -90,16 +82,16 @@ var holdScript = newScript("hold", holdSource, false).anywhere()
 func (s *Store) Resharding(ctx context.Context, token string, during time.Duration) (bool, error) {
 	dead := ""
 	for range 2 {
-		holder, err := holdScript.bare.fit(s, holdScript).run(ctx, s.through(holdScript), []string{s.space.Resharding()},
+		holder, err := s.w.Do(ctx, holdScript, []string{s.space.Resharding()},
 			[]any{token, during.Milliseconds(), dead}).Text()
 		if err != nil {
-			return false, s.fail(holdScript.op, err)
+			return false, s.w.Fail(holdScript.Op, err)
 		}
 		if holder == token {
 			return true, nil
 		}
 		own := s.space.InstanceChannel(holder)
-		lines, err := s.holder(ctx, s.space.FleetSigns()).PubSubNumSub(ctx, own).Result()
+		lines, err := s.w.Holder(ctx, s.space.FleetSigns()).PubSubNumSub(ctx, own).Result()
 		if err != nil || lines[own] > 0 {
 			return false, nil // or it cannot be seen: then its hold ends by itself
 		}
@@ -111,7 +103,7 @@ func (s *Store) Resharding(ctx context.Context, token string, during time.Durati
 // IsResharding reports whether somebody runs a reshard.
 func (s *Store) IsResharding(ctx context.Context) (bool, error) {
 	n, err := s.c.Exists(ctx, s.space.Resharding()).Result()
-	return n > 0, s.wrapped("resharding", err)
+	return n > 0, s.w.Wrapped("resharding", err)
 }
 
 // EndResharding gives that up.
@@ -119,7 +111,7 @@ func (s *Store) EndResharding(ctx context.Context, token string) error {
 	if holder, err := s.c.Get(ctx, s.space.Resharding()).Result(); err != nil || holder != token {
 		return nil
 	}
-	return s.wrapped("resharding", s.c.Del(ctx, s.space.Resharding()).Err())
+	return s.w.Wrapped("resharding", s.c.Del(ctx, s.space.Resharding()).Err())
 }
 
 // Strangers are how many connections listen for what is due soon that are of none of the
@@ -142,16 +134,16 @@ func (s *Store) Strangers(ctx context.Context, instances []string) (int64, error
 		err = at(ctx, s.c)
 	}
 	if err != nil {
-		return 0, s.fail("listen", err)
+		return 0, s.w.Fail("listen", err)
 	}
 	own := make([]string, len(instances))
 	for i, id := range instances {
 		own[i] = s.space.InstanceChannel(id)
 	}
 	if len(own) > 0 {
-		lines, err := s.holder(ctx, s.space.FleetSigns()).PubSubNumSub(ctx, own...).Result()
+		lines, err := s.w.Holder(ctx, s.space.FleetSigns()).PubSubNumSub(ctx, own...).Result()
 		if err != nil {
-			return 0, s.fail("listen", err)
+			return 0, s.w.Fail("listen", err)
 		}
 		for _, n := range lines {
 			known += min(n, 1)

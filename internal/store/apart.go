@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // ErrApart is the answer to a batch that went with others: its shard cannot be written
 // now, as while its slot is half moved, though its node answers. Nothing was written.
 // The call is to be made again with this batch alone, which may take its time, so that
 // nobody else waits for it. It is an ErrUnavailable.
-var ErrApart = fmt.Errorf("%w: to be sent apart from other shards", ErrUnavailable)
+var ErrApart = fmt.Errorf("%w: to be sent apart from other shards", wire.ErrUnavailable)
 
 // apartFor is how long a shard is kept apart after its last such answer.
 const apartFor = 5 * time.Second
@@ -30,7 +31,7 @@ type aparts struct {
 
 // note keeps a shard apart if its answer says so.
 func (a *aparts) note(p keys.Partition, err error) {
-	if err == nil || errors.Is(err, ErrUnconfirmed) || !notNow(err) {
+	if err == nil || errors.Is(err, wire.ErrUnconfirmed) || !wire.NotNow(err) {
 		return
 	}
 	a.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // A slot that is half moved held up the shards that share a round trip with its own,
@@ -20,7 +21,7 @@ func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
 	ctx := t.Context()
 	const slot = 13907 // CLUSTER KEYSLOT 0
 	a, b := twoNodes(t, slot)
-	c, err := Open(Address{Mode: "cluster", URL: "redis://" + a.Addr()})
+	c, err := wire.Open(wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
 	migrate(1)
 	second := together("second")
 	got := s.ScheduleAll(ctx, second)
-	if !errors.Is(got[0].Err, ErrApart) || !errors.Is(got[0].Err, ErrUnavailable) || !redis.IsTryAgainError(got[0].Err) {
+	if !errors.Is(got[0].Err, ErrApart) || !errors.Is(got[0].Err, wire.ErrUnavailable) || !redis.IsTryAgainError(got[0].Err) {
 		t.Errorf("the half moved slot's batch: %v", got[0].Err)
 	}
 	allCreated(t, second[1:], got[1:])
@@ -86,7 +87,7 @@ func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
 	if name := s.Node(ctx, half); name == node || s.Node(ctx, beside[0]) != node {
 		t.Errorf("it is known by the name %q, its neighbour by %q", name, s.Node(ctx, beside[0]))
 	}
-	if got := s.ScheduleAll(ctx, second[:1]); !errors.Is(got[0].Err, ErrUnavailable) || errors.Is(got[0].Err, ErrApart) {
+	if got := s.ScheduleAll(ctx, second[:1]); !errors.Is(got[0].Err, wire.ErrUnavailable) || errors.Is(got[0].Err, ErrApart) {
 		t.Errorf("alone: %v", got[0].Err)
 	}
 	migrate(100)

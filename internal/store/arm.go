@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/coalesce"
 	"notifier/internal/node"
+	"notifier/internal/wire"
 )
 
 // In a cluster timers lie in slots of their own, at whatever node has them. They
@@ -86,10 +87,10 @@ func (s *Store) arm(ctx context.Context, prefix string, list []timer, now time.T
 		return
 	}
 	for _, t := range kept {
-		master := s.master(ctx, t.key)
+		master := s.w.Master(ctx, t.key)
 		b := s.timers.nodes.For(master)
 		if s.o.Nodes.Slow(master) || b.Len() >= maxTimers {
-			_ = s.fail("arm", node.ErrAway)
+			_ = s.w.Fail("arm", node.ErrAway)
 			continue
 		}
 		b.Add(t)
@@ -103,19 +104,19 @@ func (s *Store) setTimers(ctx context.Context, list []timer) {
 		for _, t := range list {
 			switch t.over {
 			case remove:
-				_ = p.Process(ctx, newWrite(ctx, 1, "del", t.key)) // one left over is a hint too many
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "del", t.key)) // one left over is a hint too many
 			case overOwn:
-				_ = p.Process(ctx, newWrite(ctx, 1, "pexpireat", t.key, t.due-1))
-				_ = p.Process(ctx, newWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "pexpireat", t.key, t.due-1))
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
 			case overNothing:
-				_ = p.Process(ctx, newWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
 			case overAll:
-				_ = p.Process(ctx, newWrite(ctx, 1, "set", t.key, t.attempt, "pxat", t.due-1))
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "pxat", t.due-1))
 			}
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) { // nil: something was there
-		_ = s.fail("arm", err)
+		_ = s.w.Fail("arm", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/node"
+	"notifier/internal/wire"
 )
 
 // auditMost is how many entries each stream of the audit keeps, and auditSame for how
@@ -23,7 +24,7 @@ const auditTimeout = time.Second
 //go:embed lua/audit.lua
 var auditSource string
 
-var auditScript = newScript("audit", auditSource, true).anywhere()
+var auditScript = wire.NewScript("audit", auditSource, true).Anywhere()
 
 // Audit appends an entry to the audit, or counts it in the entry of the same call. Where
 // the node of a cluster that has the audit is slow it does not wait for it: the entry may
@@ -45,10 +46,10 @@ func (s *Store) Audit(ctx context.Context, e audit.Entry) error {
 		case err := <-done:
 			return err
 		case <-ctx.Done():
-			return s.fail("audit", ctx.Err())
+			return s.w.Fail("audit", ctx.Err())
 		case <-tick.C:
-			if at := s.master(ctx, s.space.AuditClients()); s.o.Nodes.Slow(at) {
-				return s.fail("audit", &node.AwayError{Addr: at})
+			if at := s.w.Master(ctx, s.space.AuditClients()); s.o.Nodes.Slow(at) {
+				return s.w.Fail("audit", &node.AwayError{Addr: at})
 			}
 		}
 	}
@@ -60,7 +61,7 @@ func (s *Store) addEntry(ctx context.Context, e audit.Entry) error {
 	for _, f := range e.Fields() {
 		args = append(args, f)
 	}
-	_, err := s.run(ctx, auditScript, []string{s.space.Audit(e.Client, class), s.space.AuditRepeats(e.Client, class),
+	_, err := s.w.Run(ctx, auditScript, []string{s.space.Audit(e.Client, class), s.space.AuditRepeats(e.Client, class),
 		s.space.AuditClients(), s.space.AuditLast()}, args)
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/node"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 func TestAudit(t *testing.T) {
@@ -378,7 +379,7 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 	if err := srv.Client().ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Open(Address{Mode: "cluster", URL: "redis://" + srv.Addr()})
+	c, err := wire.Open(wire.Address{Mode: "cluster", URL: "redis://" + srv.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +393,7 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 	}
 	srv.Pause()
 	var away *node.AwayError
-	if err := s.Audit(ctx, entry); !errors.As(err, &away) || !errors.Is(err, ErrUnavailable) {
+	if err := s.Audit(ctx, entry); !errors.As(err, &away) || !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatalf("%v, want that the node is slow", err)
 	}
 	srv.Unpause()

@@ -14,6 +14,7 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // auditLeft is how long no instance has had a client in its configuration when the
@@ -30,8 +31,8 @@ var auditClientsSource string
 var auditMergeSource string
 
 var (
-	auditClientsScript = newScript("auditclients", auditClientsSource, true).anywhere()
-	auditMergeScript   = newScript("auditmerge", auditMergeSource, true).anywhere()
+	auditClientsScript = wire.NewScript("auditclients", auditClientsSource, true).Anywhere()
+	auditMergeScript   = wire.NewScript("auditmerge", auditMergeSource, true).Anywhere()
 )
 
 // TendAudit notes the clients of this instance's configuration. It moves the entries of
@@ -64,7 +65,7 @@ func (s *Store) noteClients(ctx context.Context, clients []string, after time.Du
 	for _, c := range clients {
 		args = append(args, c)
 	}
-	v, err := s.run(ctx, auditClientsScript, []string{s.space.AuditClients()}, args)
+	v, err := s.w.Run(ctx, auditClientsScript, []string{s.space.AuditClients()}, args)
 	for _, x := range v {
 		if text, ok := x.(string); ok {
 			left = append(left, text)
@@ -84,7 +85,7 @@ type auditMerge struct {
 
 // mergeStream merges a stream of the audit into another one.
 func (s *Store) mergeStream(ctx context.Context, m auditMerge) error {
-	_, err := s.run(ctx, auditMergeScript, []string{m.from, m.repeats, s.space.Audit(m.client, m.class), s.space.AuditRepeats(m.client, m.class),
+	_, err := s.w.Run(ctx, auditMergeScript, []string{m.from, m.repeats, s.space.Audit(m.client, m.class), s.space.AuditRepeats(m.client, m.class),
 		s.space.AuditLast(), s.space.AuditClients(), m.other}, []any{auditMost, m.left})
 	return err
 }
@@ -96,18 +97,18 @@ func (s *Store) CopyAudit(ctx context.Context, far *Store) error {
 	}
 	clients, err := s.c.ZRange(ctx, s.space.AuditClients(), 0, -1).Result()
 	if err != nil {
-		return s.fail("audit", err)
+		return s.w.Fail("audit", err)
 	}
 	for _, client := range append(clients, keys.FormerClients) {
 		for _, class := range audit.Classes {
 			class := string(class)
 			list, err := s.c.XRange(ctx, s.space.Audit(client, class), "-", "+").Result()
 			if err != nil {
-				return s.fail("audit", err)
+				return s.w.Fail("audit", err)
 			}
 			counts, err := s.c.HGetAll(ctx, s.space.AuditRepeats(client, class)).Result()
 			if err != nil {
-				return s.fail("audit", err)
+				return s.w.Fail("audit", err)
 			}
 			for _, m := range list {
 				more, err := strconv.Atoi(counts[m.ID])
@@ -133,7 +134,7 @@ func (s *Store) CopyAudit(ctx context.Context, far *Store) error {
 func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 	list, err := s.c.XRange(ctx, s.space.OldAudit(), "-", "+").Result()
 	if err != nil {
-		return s.fail("audit", err)
+		return s.w.Fail("audit", err)
 	}
 	if len(list) == 0 {
 		return nil
@@ -154,7 +155,7 @@ func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 		return nil
 	}
 	if err := s.c.Del(ctx, s.space.OldAudit()).Err(); err != nil {
-		return s.fail("audit", err)
+		return s.w.Fail("audit", err)
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func (s *Store) takeAudit(ctx context.Context, client, class string, list []redi
 			p.PExpire(ctx, incoming, incomingFor)
 			return nil
 		}); err != nil {
-			return s.fail("audit", err)
+			return s.w.Fail("audit", err)
 		}
 	}
 	if client != keys.FormerClients {

@@ -39,14 +39,14 @@ func (s *Store) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.
 		return nil, err
 	}
 	var out []audit.Entry
-	err = s.at(ctx, s.space.AuditClients(), func(ctx context.Context) error {
+	err = s.w.At(ctx, s.space.AuditClients(), func(ctx context.Context) error {
 		clients := []string{keys.FormerClients}
 		if r.Client != nil {
 			clients = append(clients, *r.Client)
 		} else {
 			list, err := s.c.ZRange(ctx, s.space.AuditClients(), 0, -1).Result()
 			if err != nil {
-				return s.wrapped("audit", err)
+				return s.w.Wrapped("audit", err)
 			}
 			clients = append(clients, list...)
 		}
@@ -125,7 +125,7 @@ func (s *Store) fillAudit(ctx context.Context, streams []*auditStream, oldest st
 		}
 		return nil
 	}); err != nil {
-		return s.wrapped("audit", err)
+		return s.w.Wrapped("audit", err)
 	}
 	for i, x := range empty {
 		if x.list = replies[i].Val(); len(x.list) > 0 {
@@ -156,7 +156,7 @@ func (s *Store) countAudit(ctx context.Context, list []audit.Entry, from []*audi
 		}
 		return nil
 	}); err != nil {
-		return s.wrapped("audit", err)
+		return s.w.Wrapped("audit", err)
 	}
 	for x, entries := range at {
 		for i, v := range replies[x].Val() {

@@ -10,12 +10,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/claim.lua
 var claimSource string
 
-var claimScript = newScript("claim", claimSource, false)
+var claimScript = wire.NewScript("claim", claimSource, false)
 
 // maxClaimBytes bounds the records one claim call brings.
 const maxClaimBytes = 4 << 20
@@ -160,7 +161,7 @@ func (s *Store) TakeOver(ctx context.Context, p keys.Partition, lease Lease, o T
 }
 
 func (s *Store) claim(ctx context.Context, p keys.Partition, token string, args []any) (Claimed, error) {
-	v, err := s.parts(ctx, claimScript, 2, []string{s.space.Shadow(p), s.space.Records(p)}, args)
+	v, err := s.w.Parts(ctx, claimScript, 2, []string{s.space.Shadow(p), s.space.Records(p)}, args)
 	if err != nil {
 		return Claimed{}, err
 	}

@@ -8,13 +8,15 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"notifier/internal/wire"
 )
 
 //go:embed lua/client.lua
 var clientSource string
 
 // A full Redis numbers clients too: it has notices to change.
-var clientScript = newScript("client", clientSource, false).anywhere()
+var clientScript = wire.NewScript("client", clientSource, false).Anywhere()
 
 // maxClient is the highest number of a client.
 const maxClient = 1<<16 - 1
@@ -104,13 +106,13 @@ func (s *Store) ClientNumber(ctx context.Context, name string) (int, error) {
 	// A caller that gives up may not leave the calls of others without a number.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownTimeout)
 	defer cancel()
-	got, err := s.answer(ctx, clientScript, []string{s.space.Clients()}, []any{name, clientStart(name), maxClient}).Int()
+	got, err := s.w.Do(ctx, clientScript, []string{s.space.Clients()}, []any{name, clientStart(name), maxClient}).Int()
 	if err == nil && (got < 1 || got > maxClient) {
 		err = fmt.Errorf("%s holds no number for %s", s.space.Clients(), name)
 	}
 	if err != nil {
 		if s.clients.numbered(name, 0, time.Now()) {
-			return n, s.fail(clientScript.op, err)
+			return n, s.w.Fail(clientScript.Op, err)
 		}
 		return n, nil
 	}
@@ -136,7 +138,7 @@ func (s *Store) ClientName(ctx context.Context, n int) string {
 func (s *Store) ClientNumbers(ctx context.Context) (map[string]int, error) {
 	all, err := s.c.HGetAll(ctx, s.space.Clients()).Result()
 	if err != nil {
-		return nil, s.fail(clientScript.op, err)
+		return nil, s.w.Fail(clientScript.Op, err)
 	}
 	list := make(map[string]int, len(all))
 	for name, text := range all {
@@ -198,5 +200,5 @@ func (s *Store) AddClientNumbers(ctx context.Context, list map[string]int) (diff
 		return differ, nil
 	}
 	s.clients.forget()
-	return differ, s.wrapped(clientScript.op, s.c.HSet(ctx, s.space.Clients(), add...).Err())
+	return differ, s.w.Wrapped(clientScript.Op, s.c.HSet(ctx, s.space.Clients(), add...).Err())
 }

@@ -122,7 +122,7 @@ func TestNoMoreClientsThanNumbers(t *testing.T) {
 	t.Parallel()
 	s, _, srv := pair(t)
 	run := func(name string, highest int) (int, error) {
-		return s.answer(t.Context(), clientScript, []string{s.space.Clients()}, []any{name, 2, highest}).Int()
+		return s.w.Do(t.Context(), clientScript, []string{s.space.Clients()}, []any{name, 2, highest}).Int()
 	}
 	for i, want := range []int{2, 1, 0} {
 		if got, err := run("c"+strconv.Itoa(i), 2); err != nil || got != want {

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/embedded"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // emulate is a Store on an emulated Redis, whose clock can be set.
@@ -45,8 +46,8 @@ func TestNothingIsMadeWhileRedissClockStandsYearsBehind(t *testing.T) {
 		em.Leap(time.Until(at) + time.Since(c.Time(ctx).Val()))
 		says := func(what string, err error) {
 			t.Helper()
-			var clock ClockError
-			if !errors.Is(err, ErrUnavailable) || !errors.As(err, &clock) || clock.Says.Sub(at).Abs() > 30*time.Second {
+			var clock wire.ClockError
+			if !errors.Is(err, wire.ErrUnavailable) || !errors.As(err, &clock) || clock.Says.Sub(at).Abs() > 30*time.Second {
 				t.Errorf("%s, at %s: %v", what, at, err)
 			}
 			if !strings.Contains(err.Error(), "redis's clock says "+clock.Says.Format(time.RFC3339)+": set the clock of the machine") {
@@ -95,12 +96,12 @@ func TestARealRedisAnswersSoOfItsClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	const other = "local redis = setmetatable({call = function(c, ...) if c == 'TIME' then return {'5', '0'} end return redis.call(c, ...) end}, {__index = redis})\n"
-	for _, sc := range []*script{scheduleScript, adoptScript} {
+	for _, sc := range []*wire.Script{scheduleScript, adoptScript} {
 		args := []any{s.space.ClaimPrefix(0), s.space.Wake(), wakeInfo(partition), "1", "", "", "app1:a:b:1", "r+1000", "}", "", "", "", ""}
-		err := Wrap(sc.op, srv.Client().Eval(t.Context(), other+sc.src, s.keysOf(partition), args...).Err())
-		var clock ClockError
+		err := wire.Wrap(sc.Op, srv.Client().Eval(t.Context(), other+sc.Source(), s.keysOf(partition), args...).Err())
+		var clock wire.ClockError
 		if !errors.As(err, &clock) || !clock.Says.Equal(time.Unix(5, 0)) {
-			t.Errorf("%s: %v", sc.op, err)
+			t.Errorf("%s: %v", sc.Op, err)
 		}
 	}
 }

@@ -9,24 +9,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // confirming is a Store whose calls and settles wait.
-func confirmingOn(t *testing.T, a Address, w Confirm) *Store {
+func confirmingOn(t *testing.T, a wire.Address, w wire.Confirm) *Store {
 	t.Helper()
-	c, err := Open(a)
+	c, err := wire.Open(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	s := New(Options{Client: c.UniversalClient, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: a.Mode == "cluster",
 		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000, Confirm: w, ConfirmSettle: w})
-	if err := s.Detect(t.Context()); err != nil {
+	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -51,8 +50,8 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 	t.Parallel()
 	master, replica := replicated(t)
 	one := notice.Durability{Replicas: 1}
-	patient := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: one, Timeout: 20 * time.Second})
-	hasty := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: one, Timeout: 50 * time.Millisecond})
+	patient := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 20 * time.Second})
+	hasty := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 50 * time.Millisecond})
 	s := patient
 	plain := on(t, master.URL(), "notifier")
 	told := map[string]int{}
@@ -138,7 +137,7 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 		told[w.op] = 0
 		s = hasty
 		replica.Pause()
-		if err := w.do(key(1)); !errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrUnavailable) {
+		if err := w.do(key(1)); !errors.Is(err, wire.ErrUnconfirmed) || errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%s, the replica stopped: %v", w.name, err)
 		}
 		if told[w.op] != 1 {
@@ -164,7 +163,7 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 // meanwhile does not stand behind those that wait.
 func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 	master, replica := replicated(t)
-	s := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
+	s := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
 	s.put(t, Request{Key: "app1:a:b:0"}) // knows the scripts
 	const n = 200
 	before := calls(t, master, "wait")
@@ -181,9 +180,9 @@ func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 		})
 	}
 	blocked := func() string { return master.Client().Info(t.Context(), "clients").Val() }
-	for !strings.Contains(blocked(), fmt.Sprintf("blocked_clients:%d", waitingConns)) {
+	for !strings.Contains(blocked(), fmt.Sprintf("blocked_clients:%d", wire.WaitingConns)) {
 		if t.Context().Err() != nil {
-			t.Fatalf("want %d connections that wait:\n%s", waitingConns, blocked())
+			t.Fatalf("want %d connections that wait:\n%s", wire.WaitingConns, blocked())
 		}
 		time.Sleep(5 * time.Millisecond) // sleep: polls until all wait
 	}
@@ -203,7 +202,7 @@ func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 		}
 	}
 	// The first few alone, and the others by 64.
-	if w := calls(t, master, "wait") - before; w > waitingConns+n/maxPipelined+8 {
+	if w := calls(t, master, "wait") - before; w > wire.WaitingConns+n/wire.MaxPipelined+8 {
 		t.Errorf("%d waits for %d calls", w, n)
 	}
 	if k := master.Client().HLen(t.Context(), "notifier:{0}:records:"+prefix).Val(); k != n+1 {
@@ -216,7 +215,7 @@ func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
 	t.Parallel()
 	master, replica := replicated(t)
-	s := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
+	s := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
 	s.put(t, Request{Key: "app1:a:b:0", Delay: time.Hour})
 	if err := master.Client().ScriptFlush(t.Context()).Err(); err != nil {
 		t.Fatal(err)
@@ -243,7 +242,7 @@ func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
 	}
 	replica.Unpause()
 	master.Kill()
-	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnconfirmed) {
+	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, wire.ErrUnavailable) || errors.Is(err, wire.ErrUnconfirmed) {
 		t.Errorf("without a server: %v", err)
 	}
 }
@@ -255,28 +254,10 @@ func TestWithoutTheRightToWait(t *testing.T) {
 	if err := master.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">pw", "~*", "&*", "+@all", "-wait").Err(); err != nil {
 		t.Fatal(err)
 	}
-	s := confirmingOn(t, Address{URL: strings.Replace(master.URL(), "redis://", "redis://svc:pw@", 1)}, Confirm{Durability: notice.Durability{Replicas: 1}})
+	s := confirmingOn(t, wire.Address{URL: strings.Replace(master.URL(), "redis://", "redis://svc:pw@", 1)}, wire.Confirm{Durability: notice.Durability{Replicas: 1}})
 	r := s.put(t, Request{Key: "app1:a:b:0", Delay: time.Hour})
-	if !errors.Is(r.Err, ErrUnconfirmed) || !strings.Contains(r.Err.Error(), "NOPERM") || !r.Created {
+	if !errors.Is(r.Err, wire.ErrUnconfirmed) || !strings.Contains(r.Err.Error(), "NOPERM") || !r.Created {
 		t.Errorf("%+v", r)
-	}
-}
-
-// Valkey tells two versions, of which the first is Redis's that it is compatible with.
-func TestWhoseWaitAOFIsReliedOn(t *testing.T) {
-	t.Parallel()
-	for info, want := range map[string]bool{
-		"# Server\r\nredis_version:7.0.15\r\n":                                               false,
-		"# Server\r\nredis_version:7.2.4\r\n":                                                false,
-		"# Server\r\nredis_version:8.0.2\r\n":                                                true,
-		"# Server\r\nredis_version:10.1.0\r\n":                                               true,
-		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n":  false,
-		"# Server\r\nredis_version:8.4.0\r\nserver_name:valkey\r\nvalkey_version:10.0.0\r\n": false,
-		"": false,
-	} {
-		if got := waitsForDisk(info); got != want {
-			t.Errorf("%q: %v", info, got)
-		}
 	}
 }
 
@@ -295,59 +276,28 @@ func TestFsyncWithoutWaitAOF(t *testing.T) {
 			srv := redistest.Start(t, redistest.WithConfig(c.config...))
 			if info, err := srv.Client().Info(t.Context(), "server").Result(); err != nil {
 				t.Fatal(err)
-			} else if waitsForDisk(info) {
+			} else if wire.WaitsForDisk(info) {
 				c.good = c.good || name == "everysec" // which WAITAOF waits for
 				if name == "none" {
-					s := confirmingOn(t, Address{URL: srv.URL()}, Confirm{Durability: notice.Durability{Fsync: true}})
-					if r := s.put(t, Request{Key: "app1:a:b:0"}); !errors.Is(r.Err, ErrUnconfirmed) {
+					s := confirmingOn(t, wire.Address{URL: srv.URL()}, wire.Confirm{Durability: notice.Durability{Fsync: true}})
+					if r := s.put(t, Request{Key: "app1:a:b:0"}); !errors.Is(r.Err, wire.ErrUnconfirmed) {
 						t.Errorf("%+v", r)
 					}
 					return
 				}
 			}
-			s := confirmingOn(t, Address{URL: srv.URL()}, Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 5 * time.Second})
+			s := confirmingOn(t, wire.Address{URL: srv.URL()}, wire.Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 5 * time.Second})
 			r, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:0"}})
-			if c.good && (err != nil || r[0].Err != nil) || !c.good && (!errors.Is(err, ErrNotSynced) || errors.Is(err, ErrUnavailable)) {
+			if c.good && (err != nil || r[0].Err != nil) || !c.good && (!errors.Is(err, wire.ErrNotSynced) || errors.Is(err, wire.ErrUnavailable)) {
 				t.Errorf("%+v, %v", r, err)
 			}
 			if n := srv.Client().HLen(t.Context(), "notifier:{0}:records:"+prefix).Val(); (n == 1) != c.good {
 				t.Errorf("%d records", n)
 			}
-			if err := Synced(t.Context(), srv.Client()); (err == nil) != c.good {
+			if err := wire.Synced(t.Context(), srv.Client()); (err == nil) != c.good {
 				t.Errorf("synced: %v", err)
 			}
 		})
-	}
-}
-
-func TestWhatWaitAnswers(t *testing.T) {
-	t.Parallel()
-	replicas, fsync := &confirmer{Confirm: Confirm{Durability: notice.Durability{Replicas: 2}}}, &confirmer{Confirm: Confirm{Durability: notice.Durability{Fsync: true}}}
-	for _, c := range []struct {
-		c    *confirmer
-		val  any
-		err  error
-		good bool
-	}{
-		{replicas, int64(2), nil, true},
-		{replicas, int64(3), nil, true},
-		{replicas, int64(1), nil, false},
-		{replicas, "x", nil, false},
-		{replicas, nil, refusal("ERR WAIT cannot be used with replica instances"), false},
-		{replicas, nil, errors.New("EOF"), false},
-		{replicas, nil, refusal("ERR unknown command 'wait'"), false},
-		{fsync, []any{int64(1), int64(0)}, nil, true},
-		{fsync, []any{int64(0), int64(2)}, nil, false},
-		{fsync, []any{}, nil, false},
-		{fsync, nil, refusal("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."), false},
-		{fsync, nil, refusal("ERR unknown command 'waitaof', with args beginning with: '1' '0' '1000' "), true},
-	} {
-		cmd := redis.NewCmd(t.Context())
-		cmd.SetVal(c.val)
-		cmd.SetErr(c.err)
-		if err := c.c.short(cmd); (err == nil) != c.good || err != nil && !errors.Is(err, ErrUnconfirmed) {
-			t.Errorf("%s, %v, %v: %v", c.c.Durability, c.val, c.err, err)
-		}
 	}
 }
 
@@ -363,7 +313,7 @@ func TestConfirmedWritesFollowASlotThatMoves(t *testing.T) {
 			}
 		}
 	}
-	s := confirmingOn(t, Address{Mode: "cluster", URL: "redis://" + a.Addr()}, Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second})
+	s := confirmingOn(t, wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()}, wire.Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second})
 	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
 	moveSlot(t, slot, a, b)
 	if r := s.put(t, Request{Key: "app1:a:b:2", Delay: time.Hour}); r.Err != nil || !r.Created {

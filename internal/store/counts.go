@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/counts.lua
 var countsSource string
 
-var countsScript = newScript("counts", countsSource, false).anywhere()
+var countsScript = wire.NewScript("counts", countsSource, false).Anywhere()
 
 // lookForDue is how many entries of a shadow are looked at for the next due
 // time: those before it are leases of attempts that are running.
@@ -22,20 +23,20 @@ const lookForDue = 1000
 
 // Counts says what Redis holds under each of the prefixes, over all shards; in a
 // cluster without those of the nodes that are missing.
-func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []Lost, err error) {
-	out, r := make([]Counts, len(prefixes)), s.newRound()
+func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []wire.Lost, err error) {
+	out, r := make([]Counts, len(prefixes)), s.w.NewRound()
 	for i, prefix := range prefixes {
 		out[i].Prefix, out[i].RepeatWindow = prefix, s.o.Retention
 		for shard := range s.space.Places() {
-			if _, err := r.do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
+			if _, err := r.Do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
-	if missing, err = r.missing(ctx); err != nil {
+	if missing, err = r.Missing(ctx); err != nil {
 		return nil, missing, err
 	}
-	paused, err := s.paused(ctx, r.nodes)
+	paused, err := s.paused(ctx, r.Silent())
 	if err != nil {
 		return nil, missing, err
 	}
@@ -48,7 +49,7 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 // count adds one shard's numbers to c.
 func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 	k := s.keysOf(keys.Partition{Prefix: c.Prefix, Shard: shard})
-	v, err := s.run(ctx, countsScript, []string{k[0], k[2], k[3], s.space.Trimmed(shard)}, []any{lookForDue, c.Prefix})
+	v, err := s.w.Run(ctx, countsScript, []string{k[0], k[2], k[3], s.space.Trimmed(shard)}, []any{lookForDue, c.Prefix})
 	if err != nil {
 		return err
 	}

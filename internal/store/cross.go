@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // Notices that go to another Redis: out, in and end as from a former shard, with the
@@ -55,7 +56,7 @@ func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to in
 // Room is an error if the node of a shard has no memory left, which would refuse the half
 // of what is to arrive there.
 func (s *Store) Room(ctx context.Context, shard int) error {
-	return s.wrapped("room", s.c.HSetNX(ctx, s.space.Layout(shard), "room", 1).Err())
+	return s.w.Wrapped("room", s.c.HSetNX(ctx, s.space.Layout(shard), "room", 1).Err())
 }
 
 // dropScript deletes a timer that expires when its notice is due: another is a
@@ -82,7 +83,7 @@ func (s *Store) dropTimers(ctx context.Context, l Moving) error {
 		}
 		return nil
 	})
-	return s.wrapped("drop", err)
+	return s.w.Wrapped("drop", err)
 }
 
 // timed is when a notice is due that has a timer of its own.
@@ -107,9 +108,9 @@ func (s *Store) Arrive(ctx context.Context, l Moving) (stay []string, err error)
 		values[i] = timerOf(key, p.Prefix, what)
 		args = append(args, key, what, values[i])
 	}
-	stay, err = s.answer(ctx, moveInScript, s.keysOf(p), args).StringSlice()
+	stay, err = s.w.Do(ctx, moveInScript, s.keysOf(p), args).StringSlice()
 	if err != nil {
-		return nil, s.fail(moveInScript.op, err)
+		return nil, s.w.Fail(moveInScript.Op, err)
 	}
 	if s.o.Cluster {
 		err = s.armFar(ctx, l, values, stay)
@@ -141,7 +142,7 @@ func (s *Store) armFar(ctx context.Context, l Moving, values, stay []string) err
 	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, value := range values {
 			if due, ok := timed(l.what[2*i+1]); ok && !stays[l.what[2*i]] {
-				_ = p.Process(ctx, newWrite(ctx, 1, "set", l.what[2*i], value, "nx", "pxat", due-1))
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", l.what[2*i], value, "nx", "pxat", due-1))
 			}
 		}
 		return nil
@@ -149,7 +150,7 @@ func (s *Store) armFar(ctx context.Context, l Moving, values, stay []string) err
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}
-	return s.wrapped("arm", err)
+	return s.w.Wrapped("arm", err)
 }
 
 // FinishLeaving brings what is on its way out of a shard to far, whoever began.
@@ -197,7 +198,7 @@ func (s *Store) KeptOf(ctx context.Context, p keys.Partition, kind Kind, cursor 
 	}
 	both, next, err := s.c.ZScan(ctx, name, cursor, "", n).Result()
 	if err != nil {
-		return nil, 0, s.fail("kept", err)
+		return nil, 0, s.w.Fail("kept", err)
 	}
 	for i := 0; i < len(both); i += 2 {
 		ks = append(ks, both[i])
@@ -208,7 +209,7 @@ func (s *Store) KeptOf(ctx context.Context, p keys.Partition, kind Kind, cursor 
 //go:embed lua/marks.lua
 var marksSource string
 
-var marksScript = newScript("marks", marksSource, false)
+var marksScript = wire.NewScript("marks", marksSource, false)
 
 // Mark marks notices of a shard as being on the other side, but for those of which this
 // side has a record. It is ErrUnavailable where the side is not at any more: another mover
@@ -241,12 +242,12 @@ func (s *Store) Cross(ctx context.Context, shard int, ks []string) error {
 		pipe.PExpire(ctx, name, crossedFor)
 		return nil
 	})
-	return s.wrapped("cross", err)
+	return s.w.Wrapped("cross", err)
 }
 
 // Uncross forgets that, when the side is to take calls again.
 func (s *Store) Uncross(ctx context.Context, shard int) error {
-	return s.wrapped("cross", s.c.Unlink(ctx, s.space.Crossed(shard)).Err())
+	return s.w.Wrapped("cross", s.c.Unlink(ctx, s.space.Crossed(shard)).Err())
 }
 
 func (s *Store) mark(ctx context.Context, at Side, shard int, op string, ks []string) error {
@@ -274,7 +275,7 @@ func (s *Store) mark(ctx context.Context, at Side, shard int, op string, ks []st
 		}
 		return s.send(ctx, v, marksScript, names, args)
 	}).Err()
-	return s.wrapped(marksScript.op, err)
+	return s.w.Wrapped(marksScript.Op, err)
 }
 
 // Elsewhere reads which notices of a shard are on the other side, some at a time, each
@@ -282,7 +283,7 @@ func (s *Store) mark(ctx context.Context, at Side, shard int, op string, ks []st
 func (s *Store) Elsewhere(ctx context.Context, shard int, cursor uint64, n int64) (was map[string]string, next uint64, err error) {
 	both, next, err := s.c.HScan(ctx, s.space.Elsewhere(shard), cursor, "", n).Result()
 	if err != nil {
-		return nil, 0, s.fail("elsewhere", err)
+		return nil, 0, s.w.Fail("elsewhere", err)
 	}
 	was = make(map[string]string, len(both)/2)
 	for i := 0; i < len(both); i += 2 {
@@ -310,7 +311,7 @@ func (s *Store) Unshipped(ctx context.Context) (n int64, err error) {
 	for place := range s.space.Places() {
 		some, err := s.c.LLen(ctx, s.space.Ended(place)).Result()
 		if err != nil {
-			return 0, s.fail("endings", err)
+			return 0, s.w.Fail("endings", err)
 		}
 		n += some
 	}
@@ -324,32 +325,32 @@ func (s *Store) CopyKey(ctx context.Context, far *Store) error {
 	case errors.Is(err, redis.Nil):
 		return nil
 	case err != nil:
-		return s.fail("key", err)
+		return s.w.Fail("key", err)
 	}
-	return far.wrapped("key", far.c.Set(ctx, far.space.Key(), key, 0).Err())
+	return far.w.Wrapped("key", far.c.Set(ctx, far.space.Key(), key, 0).Err())
 }
 
 // CopyPauses pauses on far what is paused here, and nothing else.
 func (s *Store) CopyPauses(ctx context.Context, far *Store) error {
 	want, err := s.c.SMembers(ctx, s.space.Paused()).Result()
 	if err != nil {
-		return s.fail("paused", err)
+		return s.w.Fail("paused", err)
 	}
 	have, err := far.c.SMembers(ctx, far.space.Paused()).Result()
 	if err != nil {
-		return far.fail("paused", err)
+		return far.w.Fail("paused", err)
 	}
 	is := map[string]bool{}
 	for _, p := range want {
 		is[p] = true
 		if err := far.c.SAdd(ctx, far.space.Paused(), p).Err(); err != nil {
-			return far.fail("pause", err)
+			return far.w.Fail("pause", err)
 		}
 	}
 	for _, p := range have {
 		if !is[p] {
 			if err := far.c.SRem(ctx, far.space.Paused(), p).Err(); err != nil {
-				return far.fail("resume", err)
+				return far.w.Fail("resume", err)
 			}
 		}
 	}

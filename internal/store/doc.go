@@ -1,5 +1,5 @@
-// Package store speaks to Redis: the connection, the scripts in lua/, and one
-// Go function for each script. Nothing else in this module writes to Redis.
+// Package store keeps the notices in Redis: the scripts in lua/, and one Go function for
+// each script. Package wire sends them.
 //
 // # What holds
 //
@@ -72,7 +72,7 @@
 // connection lost for longer than the lease, less what its handler took, may
 // double is what another instance claimed meanwhile.
 //
-// A write whose answer was lost is not sent again by the client: see once. A
+// A write whose answer was lost is not sent again by the client: see [wire.Once]. A
 // claim call is made again by its token, and wins again what it had won; a settle
 // is repeated, and is stale the second time. A push of its own, in a cluster,
 // leaves a marker in the slot of its list or stream, and does nothing the second time.

@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // Found is a notice as it is kept, and where it stands.
@@ -42,7 +43,7 @@ func (f *Found) NextAttemptAt() time.Time {
 //go:embed lua/find.lua
 var findSource string
 
-var findScript = newScript("find", findSource, false)
+var findScript = wire.NewScript("find", findSource, false)
 
 // Find reads one notice: under prefix, which is that of its route ("" = it has
 // none), or under another that covers its key. The notice's Route says where it
@@ -96,7 +97,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 		for _, p := range all {
 			ks = append(ks, s.keysOf(keys.Partition{Prefix: p, Shard: shard})...)
 		}
-		v, err := s.parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(shard), key})
+		v, err := s.w.Parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(shard), key})
 		if err != nil {
 			return Found{}, err
 		}
@@ -116,7 +117,7 @@ func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]
 	for _, k := range ks {
 		args = append(args, k)
 	}
-	v, err := s.parts(ctx, findScript, len(ks), s.keysOf(p), args)
+	v, err := s.w.Parts(ctx, findScript, len(ks), s.keysOf(p), args)
 	if err != nil {
 		return nil, err
 	}

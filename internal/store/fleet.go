@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
 )
 
 //go:embed lua/beat.lua
@@ -19,8 +21,8 @@ var departSource string
 // mayGrow is false: what they write is bounded, and a Redis that is full must
 // not make the living look dead.
 var (
-	beatScript   = newScript("beat", beatSource, false).anywhere()
-	departScript = newScript("depart", departSource, false).anywhere()
+	beatScript   = wire.NewScript("beat", beatSource, false).Anywhere()
+	departScript = wire.NewScript("depart", departSource, false).Anywhere()
 )
 
 // Bounds of what instances tell and ask.
@@ -101,13 +103,13 @@ func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
 		args = append(args, id)
 		asked[id] = i + 1
 	}
-	v, err := s.run(ctx, beatScript, s.fleetKeys(), args)
+	v, err := s.w.Run(ctx, beatScript, s.fleetKeys(), args)
 	if err != nil {
-		s.reload(ctx)
+		s.w.Reload(ctx)
 		return Roll{}, err
 	}
 	if len(v) != 5 {
-		return Roll{}, s.fail(beatScript.op, fmt.Errorf("a reply of %d parts", len(v)))
+		return Roll{}, s.w.Fail(beatScript.Op, fmt.Errorf("a reply of %d parts", len(v)))
 	}
 	now, _ := v[0].(int64)
 	answer, _ := v[1].(int64)
@@ -181,7 +183,7 @@ func (s *Store) depart(ctx context.Context, id, seen, by string) (bool, error) {
 	if err := s.right(ctx); err != nil {
 		return false, err
 	}
-	v, err := s.run(ctx, departScript, s.fleetKeys(), []any{id, s.space.FleetChannel(), s.space.InstanceChannel(""), seen, by})
+	v, err := s.w.Run(ctx, departScript, s.fleetKeys(), []any{id, s.space.FleetChannel(), s.space.InstanceChannel(""), seen, by})
 	if err != nil {
 		return false, err
 	}
@@ -206,7 +208,7 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 		fields = append(fields, id, id+" figures")
 	}
 	var v []any
-	if err := s.at(ctx, s.space.FleetAbout(), func(ctx context.Context) (err error) {
+	if err := s.w.At(ctx, s.space.FleetAbout(), func(ctx context.Context) (err error) {
 		v, err = s.c.HMGet(ctx, s.space.FleetAbout(), fields...).Result()
 		return s.failFleet("told", err)
 	}); err != nil {
@@ -228,8 +230,8 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 func (s *Store) Signs(ctx context.Context) (now int64, list []Sign, err error) {
 	var clock *redis.TimeCmd
 	var signs *redis.ZSliceCmd
-	if err := s.at(ctx, s.space.FleetSigns(), func(ctx context.Context) error {
-		_, err := s.holder(ctx, s.space.FleetSigns()).Pipelined(ctx, func(p redis.Pipeliner) error {
+	if err := s.w.At(ctx, s.space.FleetSigns(), func(ctx context.Context) error {
+		_, err := s.w.Holder(ctx, s.space.FleetSigns()).Pipelined(ctx, func(p redis.Pipeliner) error {
 			clock = p.Time(ctx)
 			signs = p.ZRevRangeByScoreWithScores(ctx, s.space.FleetSigns(), &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxInstances})
 			return nil
@@ -255,7 +257,7 @@ func (s *Store) failFleet(op string, err error) error {
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = fmt.Errorf("%w: %w", ErrForeign, err)
 	}
-	return s.fail(op, err)
+	return s.w.Fail(op, err)
 }
 
 // Tell sends a message to the instance of that id, or to all if it is empty.
@@ -265,8 +267,8 @@ func (s *Store) Tell(ctx context.Context, id, text string) error {
 	if id != "" {
 		channel = s.space.InstanceChannel(id)
 	}
-	if err := s.anyNode(ctx).Publish(ctx, channel, text).Err(); err != nil {
-		return s.fail("tell", err)
+	if err := s.w.AnyNode(ctx).Publish(ctx, channel, text).Err(); err != nil {
+		return s.w.Fail("tell", err)
 	}
 	return nil
 }
@@ -316,10 +318,10 @@ func (s *Store) Listen(ctx context.Context, id string) (Line, error) {
 	switch c := s.c.(type) {
 	case *redis.ClusterClient:
 		// The last line may have ended because its node is no master any more.
-		s.reload(ctx)
+		s.w.Reload(ctx)
 		node, err := c.MasterForKey(ctx, s.space.FleetSigns())
 		if err != nil {
-			return nil, s.fail("listen", err)
+			return nil, s.w.Fail("listen", err)
 		}
 		return &line{PubSub: node.Subscribe(ctx, own, all)}, nil
 	case *redis.Client:

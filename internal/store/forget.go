@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/forget.lua
 var forgetSource string
 
-var forgetScript = newScript("forget", forgetSource, false)
+var forgetScript = wire.NewScript("forget", forgetSource, false)
 
 // Forget forgets notices of one partition that are settled or dead, and says how
 // many, and how many are pending and stay.
@@ -21,9 +22,9 @@ func (s *Store) Forget(ctx context.Context, p keys.Partition, ks []string) (forg
 	for i, k := range ks {
 		args[i] = k
 	}
-	v, err := s.answer(ctx, forgetScript, s.keysOf(p), args).Int64Slice()
+	v, err := s.w.Do(ctx, forgetScript, s.keysOf(p), args).Int64Slice()
 	if err != nil {
-		return 0, 0, s.fail(forgetScript.op, err)
+		return 0, 0, s.w.Fail(forgetScript.Op, err)
 	}
 	if len(v) != 2 {
 		return 0, 0, fmt.Errorf("forget: %d answers", len(v))
@@ -35,7 +36,7 @@ func (s *Store) Forget(ctx context.Context, p keys.Partition, ks []string) (forg
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	t, err := s.c.Time(ctx).Result()
 	if err != nil {
-		return time.Time{}, s.fail("history", err)
+		return time.Time{}, s.w.Fail("history", err)
 	}
 	return t.UTC(), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // Where notices lie that a reshard has not moved yet. They are claimed, settled and
@@ -32,7 +33,7 @@ import (
 //go:embed lua/where.lua
 var whereSource string
 
-var whereScript = newScript("where", whereSource, false)
+var whereScript = wire.NewScript("where", whereSource, false)
 
 // former are the former shards that may hold something, as far as this Store knows.
 type former struct {
@@ -156,10 +157,10 @@ func (s *Store) whereIn(ctx context.Context, first, home int, ks []string) ([]bo
 			return s.send(ctx, v, whereScript, names, args)
 		}).Int64Slice()
 		if err != nil {
-			return nil, s.fail(whereScript.op, err)
+			return nil, s.w.Fail(whereScript.Op, err)
 		}
 		if len(there) != len(ks) {
-			return nil, s.fail(whereScript.op, fmt.Errorf("a reply of %d parts to %d keys", len(there), len(ks)))
+			return nil, s.w.Fail(whereScript.Op, fmt.Errorf("a reply of %d parts to %d keys", len(there), len(ks)))
 		}
 		here := make([]bool, len(ks))
 		for i, n := range there {
@@ -178,7 +179,7 @@ func (s *Store) whereIn(ctx context.Context, first, home int, ks []string) ([]bo
 // changes meanwhile: it is as if the guard had refused it.
 func outdated(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(refusal("LAYOUT is learnt"))
+	cmd.SetErr(wire.Refusal("LAYOUT is learnt"))
 	return cmd
 }
 
@@ -253,7 +254,7 @@ func (s *Store) Drained(ctx context.Context, only func(place int) bool) (left in
 		// For producers' own scripts, which look at one shard only.
 		for place := n; place < s.space.Places(); place++ {
 			if err := s.c.HSet(ctx, s.space.Layout(place), "whole", s.space.Places()).Err(); err != nil {
-				return 0, s.fail("whole", err)
+				return 0, s.w.Fail("whole", err)
 			}
 		}
 		s.places.open.CompareAndSwap(before, &open)
@@ -264,7 +265,7 @@ func (s *Store) Drained(ctx context.Context, only func(place int) bool) (left in
 //go:embed lua/whole.lua
 var wholeSource string
 
-var wholeScript = newScript("whole", wholeSource, false)
+var wholeScript = wire.NewScript("whole", wholeSource, false)
 
 // noteWhole notes in each place that the former shards hold nothing, which this Store has
 // found while it knew v, and looks once more in the same step; then it learns that, as all
@@ -288,14 +289,14 @@ func (s *Store) noteWhole(ctx context.Context, v *view) error {
 	}
 	args := []any{len(names), places}
 	names = append(names, layouts...)
-	err := s.knowing(ctx, base(names[0]), func(now *view) *redis.Cmd {
+	err := s.knowing(ctx, wire.Base(names[0]), func(now *view) *redis.Cmd {
 		if now.first != v.first || !slices.Equal(now.prefixes, v.prefixes) {
 			return replaced(ctx)
 		}
 		return s.send(ctx, now, wholeScript, names, args)
 	}).Err()
 	if err != nil {
-		return s.fail(wholeScript.op, err)
+		return s.w.Fail(wholeScript.Op, err)
 	}
 	return s.known(ctx, 0)
 }
@@ -310,9 +311,9 @@ var moveInSource string
 var moveEndSource string
 
 var (
-	moveOutScript = newScript("moveout", moveOutSource, false)
-	moveInScript  = newScript("movein", moveInSource, false)
-	moveEndScript = newScript("moveend", moveEndSource, false)
+	moveOutScript = wire.NewScript("moveout", moveOutSource, false)
+	moveInScript  = wire.NewScript("movein", moveInSource, false).Confirmed()
+	moveEndScript = wire.NewScript("moveend", moveEndSource, false)
 )
 
 // Bounds of a batch that leaves a former shard, so that none of its calls holds Redis
@@ -366,7 +367,7 @@ func (s *Store) MoveOut(ctx context.Context, from keys.Partition, to int, ks []s
 func (s *Store) lastIn(ctx context.Context, to int, from string) (int64, error) {
 	text, err := s.c.HGet(ctx, s.space.Layout(to), "from "+from).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, s.fail("moveout", err)
+		return 0, s.w.Fail("moveout", err)
 	}
 	text, _, _ = strings.Cut(text, " ")
 	last, _ := strconv.ParseInt(text, 10, 64)
@@ -379,7 +380,7 @@ func (s *Store) moveOut(ctx context.Context, l Moving, args []any, ks []string, 
 		args = append(args, k)
 	}
 	names := append(s.keysOf(l.From), s.space.Moving(l.From.Shard))
-	v, err := s.list(moveOutScript.op, s.knowing(ctx, s.space.Base(l.From.Shard), func(v *view) *redis.Cmd {
+	v, err := s.w.List(moveOutScript.Op, s.knowing(ctx, s.space.Base(l.From.Shard), func(v *view) *redis.Cmd {
 		if !sure(v) {
 			return outdated(ctx)
 		}
@@ -418,9 +419,9 @@ func (s *Store) MoveIn(ctx context.Context, l Moving) (stay []string, err error)
 	for i := range l.what {
 		args = append(args, &l.what[i])
 	}
-	stay, err = s.answer(ctx, moveInScript, names, args).StringSlice()
+	stay, err = s.w.Do(ctx, moveInScript, names, args).StringSlice()
 	if err != nil {
-		return nil, s.fail(moveInScript.op, err)
+		return nil, s.w.Fail(moveInScript.Op, err)
 	}
 	return stay, nil
 }
@@ -431,7 +432,7 @@ func (s *Store) MoveEnd(ctx context.Context, l Moving, stay []string) error {
 	for _, k := range stay {
 		args = append(args, k)
 	}
-	_, err := s.run(ctx, moveEndScript, append(s.keysOf(l.From), s.space.Moving(l.From.Shard)), args)
+	_, err := s.w.Run(ctx, moveEndScript, append(s.keysOf(l.From), s.space.Moving(l.From.Shard)), args)
 	return err
 }
 
@@ -442,7 +443,7 @@ func (s *Store) Outstanding(ctx context.Context, place int) (*Moving, error) {
 		return nil, err
 	}
 	if l.To = s.space.Place(tag); l.To < 0 { // a shard that this Store has not learnt of yet
-		return nil, errors.Join(s.learn(ctx, s.space.Base(place), s.view.Load()), s.fail("moving", ErrUnavailable))
+		return nil, errors.Join(s.learn(ctx, s.space.Base(place), s.view.Load()), s.w.Fail("moving", wire.ErrUnavailable))
 	}
 	return l, nil
 }
@@ -451,7 +452,7 @@ func (s *Store) Outstanding(ctx context.Context, place int) (*Moving, error) {
 func (s *Store) outstanding(ctx context.Context, place int) (l *Moving, tag string, err error) {
 	all, err := s.c.HGetAll(ctx, s.space.Moving(place)).Result()
 	if err != nil {
-		return nil, "", s.fail("moving", err)
+		return nil, "", s.w.Fail("moving", err)
 	}
 	head, some := all[""]
 	if !some {
@@ -489,7 +490,7 @@ func (s *Store) Records(ctx context.Context, place int) (n int64, err error) {
 	for _, name := range s.records(place) {
 		some, err := s.c.HLen(ctx, name).Result()
 		if err != nil {
-			return 0, s.fail("kept", err)
+			return 0, s.w.Fail("kept", err)
 		}
 		n += some
 	}

@@ -14,6 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // grow puts n other shards in the place of those there are.
@@ -517,7 +518,7 @@ func TestAReplayThatComesLateTakesNothingAway(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	deliver(waits, "t3")
-	if r, err := s.Replay(t.Context(), former, old); !errors.Is(err, ErrUnavailable) {
+	if r, err := s.Replay(t.Context(), former, old); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("a former shard's item: %+v, %v", r, err)
 	}
 	if r, err := s.Replay(t.Context(), now, of); err != nil || r[0].Result != "" {
@@ -565,7 +566,7 @@ func TestPuttingBackAmidAReshard(t *testing.T) {
 			t.Errorf("%+v, %v; want %s", r, err, want)
 		}
 	}
-	if _, err := s.Replay(t.Context(), Replay{Mark: "r", Shard: 0}, items[:1]); !errors.Is(err, ErrUnavailable) {
+	if _, err := s.Replay(t.Context(), Replay{Mark: "r", Shard: 0}, items[:1]); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("for a shard that is no more: %v", err)
 	}
 	for k, state := range map[string]notice.State{dead: notice.Scheduled, purged: notice.Dead, pending: notice.Scheduled} {

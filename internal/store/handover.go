@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // The hand-over to history. Where a shard's layout says that there is a history,
@@ -34,23 +35,15 @@ var shipSource string
 var shedSource string
 
 var (
-	handoverCode = stripped(handoverSource)
+	handoverCode = wire.Prelude(handoverSource)
 
 	// Neither is guarded: what they take off a list is told by its text, or not
 	// needed by anybody any more.
-	shipScript = newScript("ship", shipSource, false).anywhere()
-	shedScript = newScript("shed", shedSource, false).anywhere()
+	shipScript = wire.NewScript("ship", shipSource, false).Anywhere()
+	shedScript = wire.NewScript("shed", shedSource, false).Anywhere()
 )
 
-// ends says that a script hands over what it ends; at is the place among its
-// arguments of what handover.lua takes, which send fills in: it must be what
-// the guard lets through.
-func (sc *script) ends(at int) *script {
-	sc.src, sc.handover = handoverCode+sc.src, at
-	return sc
-}
-
-// handover is that argument for a partition whose shadow is the first key.
+// handover is what handover.lua takes for a partition whose shadow is the first key.
 func (s *Store) handover(v *view, shadow string) string {
 	if v.history <= 0 {
 		return ""
@@ -170,10 +163,10 @@ type Confirmed struct {
 // while or, with zero, no longer; and takes off the list what is confirmed. It
 // may be repeated.
 func (s *Store) Hold(ctx context.Context, shard int, who Lease, done Confirmed) (Held, error) {
-	v, err := s.answer(ctx, shipScript, []string{s.space.Ended(shard), s.space.History(shard)},
+	v, err := s.w.Do(ctx, shipScript, []string{s.space.Ended(shard), s.space.History(shard)},
 		[]any{who.Token, who.For.Milliseconds(), done.N, done.Last}).Int64Slice()
 	if err != nil {
-		return Held{}, s.fail(shipScript.op, err)
+		return Held{}, s.w.Fail(shipScript.Op, err)
 	}
 	if len(v) != 4 {
 		return Held{}, fmt.Errorf("ship: %d answers", len(v))
@@ -185,7 +178,7 @@ func (s *Store) Hold(ctx context.Context, shard int, who Lease, done Confirmed) 
 func (s *Store) Endings(ctx context.Context, shard, from, n int) ([]string, error) {
 	list, err := s.c.LRange(ctx, s.space.Ended(shard), int64(from), int64(from+n-1)).Result()
 	if err != nil {
-		return nil, s.fail("endings", err)
+		return nil, s.w.Fail("endings", err)
 	}
 	return list, nil
 }
@@ -198,9 +191,9 @@ const shedStep = 10_000
 func (s *Store) Shed(ctx context.Context, shard, n int) (shed int, err error) {
 	for shed < n {
 		step := min(n-shed, shedStep)
-		gone, err := s.answer(ctx, shedScript, []string{s.space.Ended(shard), s.space.History(shard)}, []any{step}).Int()
+		gone, err := s.w.Do(ctx, shedScript, []string{s.space.Ended(shard), s.space.History(shard)}, []any{step}).Int()
 		if err != nil {
-			return shed, s.fail(shedScript.op, err)
+			return shed, s.w.Fail(shedScript.Op, err)
 		}
 		shed += gone
 		if gone < step {
@@ -216,12 +209,12 @@ func (s *Store) Memory(ctx context.Context, shard int) (used, most int64, err er
 	c := s.c
 	if cluster, ok := c.(*redis.ClusterClient); ok {
 		if c, err = cluster.MasterForKey(ctx, s.space.Ended(shard)); err != nil {
-			return 0, 0, s.fail("info", err)
+			return 0, 0, s.w.Fail("info", err)
 		}
 	}
 	info, err := c.Info(ctx, "memory").Result()
 	if err != nil {
-		return 0, 0, s.fail("info", err)
+		return 0, 0, s.w.Fail("info", err)
 	}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -241,7 +234,7 @@ func (s *Store) Backlog(ctx context.Context, shard int) (left int64, oldest stri
 	p := s.c.Pipeline()
 	n, first, dropped := p.LLen(ctx, s.space.Ended(shard)), p.LIndex(ctx, s.space.Ended(shard), 0), p.HGet(ctx, s.space.History(shard), "lost")
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return 0, "", 0, s.fail("backlog", err)
+		return 0, "", 0, s.w.Fail("backlog", err)
 	}
 	lost, _ = dropped.Int64()
 	return n.Val(), first.Val(), lost, nil
@@ -255,7 +248,7 @@ func (s *Store) Waiting(ctx context.Context) ([]int64, error) {
 		lens[shard] = p.LLen(ctx, s.space.Ended(shard))
 	}
 	if _, err := p.Exec(ctx); err != nil {
-		return nil, s.fail("backlog", err)
+		return nil, s.w.Fail("backlog", err)
 	}
 	out := make([]int64, len(lens))
 	for i, n := range lens {
@@ -285,12 +278,12 @@ func (s *Store) EndHistory(ctx context.Context) (ended bool, err error) {
 		p := s.c.Pipeline()
 		clock, seen := p.Time(ctx), p.HGet(ctx, name, "seen")
 		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-			return false, s.fail("history", err)
+			return false, s.w.Fail("history", err)
 		}
 		last, err := seen.Int64()
 		if err != nil { // nobody has yet: the day begins
 			if err := s.c.HSetNX(ctx, name, "seen", clock.Val().UnixMilli()).Err(); err != nil {
-				return false, s.fail("history", err)
+				return false, s.w.Fail("history", err)
 			}
 			return false, nil
 		}
@@ -314,7 +307,7 @@ func (s *Store) handing(ctx context.Context) (list []int, err error) {
 		says[shard] = p.HGet(ctx, s.space.Layout(shard), "history")
 	}
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, s.fail("history", err)
+		return nil, s.w.Fail("history", err)
 	}
 	for shard, x := range says {
 		if x.Val() != "" && x.Val() != "0" {

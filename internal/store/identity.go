@@ -7,6 +7,8 @@ import (
 	"errors"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
 )
 
 //go:embed lua/identity.lua
@@ -16,7 +18,7 @@ var identitySource string
 // migrate copies the id to the new Redis. Home, in contrast, names the server.
 
 // A full Redis gets an identity too.
-var identityScript = newScript("identity", identitySource, false).anywhere()
+var identityScript = wire.NewScript("identity", identitySource, false).Anywhere()
 
 // Identity returns the data identity, the field id of notifier:meta. The first call writes
 // it. The error is ErrNotBegun if no layout is stored.
@@ -36,7 +38,7 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 		s.identity.Store(&id)
 		return id, nil
 	}
-	if was != nil && errors.Is(err, ErrUnavailable) {
+	if was != nil && errors.Is(err, wire.ErrUnavailable) {
 		return *was, nil
 	}
 	return "", err
@@ -46,16 +48,16 @@ func (s *Store) readIdentity(ctx context.Context, was *string) (string, error) {
 	name := s.space.Meta()
 	id, err := s.c.HGet(ctx, name, "id").Result()
 	if !errors.Is(err, redis.Nil) {
-		return id, s.wrapped("identity", err)
+		return id, s.w.Wrapped("identity", err)
 	}
 
 	fresh := rand.Text()
 	if was != nil { // Redis was emptied, and gets again the identity that this instance knows
 		fresh = *was
 	}
-	id, err = s.answer(ctx, identityScript, []string{name}, []any{fresh}).Text()
+	id, err = s.w.Do(ctx, identityScript, []string{name}, []any{fresh}).Text()
 	if err == nil && id == "" {
-		return "", ErrNotBegun
+		return "", wire.ErrNotBegun
 	}
-	return id, s.wrapped(identityScript.op, err)
+	return id, s.w.Wrapped(identityScript.Op, err)
 }

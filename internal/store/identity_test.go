@@ -6,6 +6,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 func TestIdentityIsWrittenOnce(t *testing.T) {
@@ -16,7 +17,7 @@ func TestIdentityIsWrittenOnce(t *testing.T) {
 	s := instance()
 
 	// Without a layout a field of notifier:meta would keep instances from starting.
-	if _, err := s.Identity(t.Context()); !errors.Is(err, ErrNotBegun) {
+	if _, err := s.Identity(t.Context()); !errors.Is(err, wire.ErrNotBegun) {
 		t.Errorf("before the first start: %v", err)
 	}
 	if n := c.Exists(t.Context(), space.Meta()).Val(); n != 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keyring"
+	"notifier/internal/wire"
 )
 
 // Key is the service's own key, which is made if there is none: see package
@@ -17,24 +18,24 @@ import (
 func (s *Store) Key(ctx context.Context) ([]byte, error) {
 	name := s.space.Key()
 	was := s.key.Load()
-	if was != nil && s.o.Cluster && s.o.Nodes.Slow(s.master(ctx, name)) {
+	if was != nil && s.o.Cluster && s.o.Nodes.Slow(s.w.Master(ctx, name)) {
 		return *was, nil
 	}
 	var key []byte
-	err := s.at(ctx, name, func(ctx context.Context) (err error) {
+	err := s.w.At(ctx, name, func(ctx context.Context) (err error) {
 		if was != nil && s.o.Cluster {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, roundLeast)
+			ctx, cancel = context.WithTimeout(ctx, wire.RoundLeast)
 			defer cancel()
 		}
 		key, err = s.readKey(ctx, name)
-		return s.wrapped("key", err)
+		return s.w.Wrapped("key", err)
 	})
 	switch {
 	case err == nil:
 		s.key.Store(&key)
 		return key, nil
-	case was != nil && s.o.Cluster && ctx.Err() == nil && errors.Is(err, ErrUnavailable):
+	case was != nil && s.o.Cluster && ctx.Err() == nil && errors.Is(err, wire.ErrUnavailable):
 		return *was, nil
 	}
 	return nil, err

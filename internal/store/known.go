@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // Known is a notice that Redis holds as pending or dead, and of which the history has a
@@ -35,7 +36,7 @@ func (s *Store) SettleKnown(ctx context.Context, list []Known) (done int, err er
 	for p, all := range by {
 		for step := range slices.Chunk(all, amendAtOnce) {
 			changes, err := s.amend(ctx, p, settleKnown, step)
-			if err != nil && !errors.Is(err, ErrUnconfirmed) {
+			if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 				return done, err
 			}
 			for i := range changes {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // What an instance must know before it may write, and how it comes to know it:
@@ -49,7 +50,7 @@ var ErrLayout = errors.New("the data in Redis has another layout")
 type view struct {
 	state    string
 	prefixes []string // sorted
-	forms    map[*script]forms
+	forms    map[*wire.Script]wire.Forms
 	beside   map[string][]string // by own prefix: see others
 	history  int                 // endings that a shard holds at most for history; 0 = there is none
 	first    int                 // the first place that is a shard: see keys.Space
@@ -57,38 +58,19 @@ type view struct {
 	side     Side
 }
 
-var guardCode = stripped(guardSource)
-
-// stripped is code that stands in front of scripts: without its comments, which
-// would be sent with each, and in one line, so that errors name the script's own.
-func stripped(source string) string {
-	var b strings.Builder
-	for line := range strings.Lines(source) {
-		if !strings.HasPrefix(line, "--") {
-			b.WriteString(strings.TrimSpace(line) + " ")
-		}
-	}
-	return b.String()
-}
+var guardCode = wire.Prelude(guardSource)
 
 func newView(state string, prefixes, own []string, side Side) *view {
-	v := &view{state: state, prefixes: prefixes, side: side, forms: make(map[*script]forms, len(scripts)), beside: make(map[string][]string, len(own))}
+	scripts := wire.Guarded()
+	v := &view{state: state, prefixes: prefixes, side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)), beside: make(map[string][]string, len(own))}
 	for _, p := range own {
 		v.beside[p] = v.others(p, own)
 	}
 	guard := strings.Replace(guardCode, "<state>", state, 1)
 	for _, sc := range scripts {
-		if sc.guarded {
-			v.forms[sc] = newForms(guard + side.guard(sc) + sc.src)
-		}
+		v.forms[sc] = wire.NewForms(guard + side.guard(sc) + sc.Source())
 	}
 	return v
-}
-
-// refused reports whether the guard has refused a script.
-func refused(err error) bool {
-	var answer redis.Error
-	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "LAYOUT ")
 }
 
 // Discover says how many shards there are, and their tags: what notifier:meta has
@@ -100,7 +82,7 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 	found = keys.Space{Namespace: want.Namespace}
 	name := found.Meta()
 	meta, err := readMeta(ctx, c, name, cluster)
-	if cluster && errors.Is(err, ErrUnavailable) {
+	if cluster && errors.Is(err, wire.ErrUnavailable) {
 		meta, err = copied(ctx, c, want, err)
 	}
 	if err != nil {
@@ -161,11 +143,11 @@ func spaceOf(namespace string, meta map[string]string) (found keys.Space, err er
 func readMeta(ctx context.Context, c redis.UniversalClient, name string, cluster bool) (map[string]string, error) {
 	if cluster {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, apartTimeout)
+		ctx, cancel = context.WithTimeout(ctx, wire.NodeTimeout)
 		defer cancel()
 	}
 	meta, err := c.HGetAll(ctx, name).Result()
-	return meta, Wrap("meta", err)
+	return meta, wire.Wrap("meta", err)
 }
 
 // mostLooked is up to which count of shards the copies are found where the count is not
@@ -232,7 +214,7 @@ func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []s
 	var names []string
 	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error {
 		for cursor := uint64(0); ; {
-			part, cancel := context.WithTimeout(ctx, apartTimeout)
+			part, cancel := context.WithTimeout(ctx, wire.NodeTimeout)
 			some, next, err := m.Scan(part, cursor, first+"{*}"+last, searchStep).Result()
 			cancel()
 			mu.Lock()

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // with is a Store whose configuration has these prefixes, beside others on the
@@ -17,7 +18,7 @@ func with(t testing.TB, srv *redistest.Server, shards int, prefixes ...string) *
 	t.Helper()
 	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: shards}, Prefixes: prefixes,
 		Retention: time.Hour, Retain: 1000})
-	if err := s.Detect(t.Context()); err != nil {
+	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -338,8 +339,8 @@ func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 	if err := again.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := again.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, ErrFull) {
-		t.Errorf("%v, want ErrFull", err)
+	if _, err := again.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, wire.ErrFull) {
+		t.Errorf("%v, want wire.ErrFull", err)
 	}
 	again.take(t, "app1:a:b:1", "t")
 }

@@ -14,6 +14,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/node"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/register.lua
@@ -31,7 +32,7 @@ func (s *Store) Learn(ctx context.Context) error {
 		switch err := s.learn(ctx, s.space.Base(shard), s.view.Load()); {
 		case err == nil:
 			learnt = true
-		case s.o.Cluster && errors.Is(err, ErrUnavailable):
+		case s.o.Cluster && errors.Is(err, wire.ErrUnavailable):
 			away = err
 		default:
 			return err
@@ -50,14 +51,14 @@ func (s *Store) Known(ctx context.Context) (err error) {
 		return s.known(ctx, 0)
 	}
 	for shard := range s.space.Places() {
-		if s.o.Nodes.Slow(s.master(ctx, s.space.Base(shard))) {
-			err = s.fail("layout", node.ErrAway)
+		if s.o.Nodes.Slow(s.w.Master(ctx, s.space.Base(shard))) {
+			err = s.w.Fail("layout", node.ErrAway)
 			continue
 		}
 		one, cancel := context.WithTimeout(ctx, knownTimeout)
 		err = s.known(one, shard)
 		cancel()
-		if !errors.Is(err, ErrUnavailable) {
+		if !errors.Is(err, wire.ErrUnavailable) {
 			return err
 		}
 	}
@@ -72,7 +73,7 @@ func (s *Store) known(ctx context.Context, shard int) error {
 	before := s.view.Load()
 	state, err := s.c.HGet(ctx, s.space.Layout(shard), "state").Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return s.fail("layout", err)
+		return s.w.Fail("layout", err)
 	}
 	if before != nil && state == before.state {
 		s.tell(nil)
@@ -88,7 +89,7 @@ func (s *Store) learn(ctx context.Context, base string, before *view) error {
 	case s.learning <- struct{}{}:
 		defer func() { <-s.learning }()
 	case <-ctx.Done():
-		return s.fail("layout", ctx.Err())
+		return s.w.Fail("layout", ctx.Err())
 	}
 	now := s.view.Load()
 	if now != before {
@@ -137,7 +138,7 @@ func (s *Store) marks() string {
 // said of history. One round trip does where the shard has its copy of the layout.
 func (s *Store) register(ctx context.Context, base string, known []string, history string) (*view, error) {
 	// A full Redis lets instances begin: it has notices to deliver.
-	src := newForms(registerSource).fit(s, &script{}).src
+	src := s.w.TextFor(registerSource)
 	write := "0"
 	for range 5 {
 		slices.Sort(known)
@@ -159,13 +160,13 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		})
 		there, rerr := reply.StringSlice()
 		if rerr != nil {
-			return nil, s.fail("register", errors.Join(err, rerr))
+			return nil, s.w.Fail("register", errors.Join(err, rerr))
 		}
 		if len(there) < 2 { // it is not register.lua that answers
 			return nil, fmt.Errorf("register: %d answers", len(there))
 		}
 		if err != nil && !s.o.Cluster { // in a cluster a shard goes on without the master of the other keys
-			return nil, s.fail("register", err)
+			return nil, s.w.Fail("register", err)
 		}
 		held := 0
 		if there[0] != "" {
@@ -178,7 +179,7 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 			continue
 		}
 		if meta.Err() != nil && there[0] == "" {
-			return nil, s.fail("meta", meta.Err())
+			return nil, s.w.Fail("meta", meta.Err())
 		}
 		if meta.Err() == nil {
 			grown, err := s.meta(ctx, meta.Val())
@@ -201,7 +202,7 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 			known = append(known, there[1:]...)
 		}
 	}
-	return nil, fmt.Errorf("register: %w: the prefixes change all the time", ErrUnavailable)
+	return nil, fmt.Errorf("register: %w: the prefixes change all the time", wire.ErrUnavailable)
 }
 
 // share adds to notifier:routes what a shard knows and it does not. In a cluster
@@ -217,7 +218,7 @@ func (s *Store) share(ctx context.Context, routes *redis.StringSliceCmd, there [
 		return nil
 	}
 	if err := s.c.SAdd(ctx, s.space.Routes(), more...).Err(); err != nil && !s.o.Cluster && !redis.IsOOMError(err) {
-		return s.fail("register", err)
+		return s.w.Fail("register", err)
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, er
 			return nil
 		})
 		if err != nil {
-			return false, s.fail("meta", err)
+			return false, s.w.Fail("meta", err)
 		}
 		got = after.Val()
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // Where a notice lies. An instance writes a notice under the prefix of the route
@@ -18,7 +19,7 @@ import (
 //go:embed lua/locate.lua
 var locateSource string
 
-var locateScript = newScript("locate", locateSource, false)
+var locateScript = wire.NewScript("locate", locateSource, false)
 
 // others are the registered prefixes beside prefix under which notices may lie
 // that belong there: shorter ones, and longer ones that are no route of this
@@ -62,12 +63,12 @@ func (s *Store) locate(ctx context.Context, shard int, prefixes, ks []string) ([
 	for i, k := range ks {
 		args[i] = k
 	}
-	at, err := s.answer(ctx, locateScript, records, args).Int64Slice()
+	at, err := s.w.Do(ctx, locateScript, records, args).Int64Slice()
 	if err != nil {
-		return nil, s.fail("locate", err)
+		return nil, s.w.Fail("locate", err)
 	}
 	if len(at) != len(ks) {
-		return nil, s.fail("locate", fmt.Errorf("a reply of %d parts to %d keys", len(at), len(ks)))
+		return nil, s.w.Fail("locate", fmt.Errorf("a reply of %d parts to %d keys", len(at), len(ks)))
 	}
 	out := make([]string, len(ks))
 	for i, n := range at {

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/look.lua
 var lookSource string
 
-var lookScript = newScript("look", lookSource, false).anywhere()
+var lookScript = wire.NewScript("look", lookSource, false).Anywhere()
 
 // Bounds of one call of Look.
 const (
@@ -62,17 +63,17 @@ func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
 		ks[i] = s.space.Shadow(l.Partition)
 		args = append(args, l.Grace.Milliseconds(), l.Ahead.Milliseconds(), l.Limit)
 	}
-	v, err := s.run(ctx, lookScript, ks, args)
+	v, err := s.w.Run(ctx, lookScript, ks, args)
 	if err != nil {
 		return nil, err
 	}
 	if len(v) != 1+len(list) {
-		return nil, s.fail(lookScript.op, fmt.Errorf("a reply of %d parts", len(v)))
+		return nil, s.w.Fail(lookScript.Op, fmt.Errorf("a reply of %d parts", len(v)))
 	}
 	now, views := micros(v[0]), make([]View, len(list))
 	for i, part := range v[1:] {
 		if text, failed := part.(string); failed {
-			views[i].Err = s.fail(lookScript.op, refusal(text))
+			views[i].Err = s.w.Fail(lookScript.Op, wire.Refusal(text))
 			continue
 		}
 		seen, _ := part.([]any)

@@ -10,12 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/forecast.lua
 var forecastSource string
 
-var forecastScript = newScript("forecast", forecastSource, false).anywhere()
+var forecastScript = wire.NewScript("forecast", forecastSource, false).Anywhere()
 
 // maxMinutes bounds how many entries Minutes brings at once.
 const maxMinutes = 2000
@@ -32,7 +33,7 @@ func (s *Store) AddMinute(ctx context.Context, text string, keep time.Duration) 
 	err := s.c.XAdd(ctx, &redis.XAddArgs{Stream: s.space.FleetMinutes(), MinID: strconv.FormatInt(time.Now().Add(-keep).UnixMilli(), 10), Approx: true,
 		Values: []any{"minute", text}}).Err()
 	if err != nil {
-		return s.fail("minute", err)
+		return s.w.Fail("minute", err)
 	}
 	return nil
 }
@@ -45,9 +46,9 @@ func (s *Store) Minutes(ctx context.Context, behind string, since time.Time) ([]
 		from = "(" + behind
 	}
 	var v []redis.XMessage
-	if err := s.at(ctx, s.space.FleetMinutes(), func(ctx context.Context) (err error) {
+	if err := s.w.At(ctx, s.space.FleetMinutes(), func(ctx context.Context) (err error) {
 		v, err = s.c.XRangeN(ctx, s.space.FleetMinutes(), from, "+", maxMinutes).Result()
-		return s.wrapped("minutes", err)
+		return s.w.Wrapped("minutes", err)
 	}); err != nil {
 		return nil, err
 	}
@@ -65,11 +66,11 @@ const forecastFew = 1000
 
 // Forecast counts how many notices under a prefix fall due in each of n spans from
 // a time on, in a cluster without those of the nodes that are missing.
-func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) (counts []int64, missing []Lost, err error) {
-	out, r := make([]int64, n), s.newRound()
+func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error) {
+	out, r := make([]int64, n), s.w.NewRound()
 	for shard := range s.space.Places() {
-		if _, err := r.do(ctx, shard, func(ctx context.Context) error {
-			v, err := s.run(ctx, forecastScript, []string{s.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})},
+		if _, err := r.Do(ctx, shard, func(ctx context.Context) error {
+			v, err := s.w.Run(ctx, forecastScript, []string{s.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})},
 				[]any{from.UnixMilli(), span.Milliseconds(), n, forecastFew})
 			if err == nil && len(v) != n {
 				err = fmt.Errorf("forecast: %d answers for %d spans", len(v), n)
@@ -85,7 +86,7 @@ func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, spa
 			return nil, nil, err
 		}
 	}
-	if missing, err = r.missing(ctx); err != nil {
+	if missing, err = r.Missing(ctx); err != nil {
 		return nil, missing, err
 	}
 	return out, missing, nil

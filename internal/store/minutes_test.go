@@ -24,7 +24,7 @@ func TestForecastCountsBySpan(t *testing.T) {
 	due(4, from.Add(time.Minute))
 	due(5, from.Add(3*time.Minute)) // behind the last span
 	for _, few := range []int{0, forecastFew} {
-		v, err := s.run(t.Context(), forecastScript, []string{s.space.Shadow(s.space.Partition(prefix, "app1:a:b:c"))},
+		v, err := s.w.Run(t.Context(), forecastScript, []string{s.space.Shadow(s.space.Partition(prefix, "app1:a:b:c"))},
 			[]any{from.UnixMilli(), time.Minute.Milliseconds(), 3, few})
 		if err != nil || fmt.Sprint(v) != "[5 4 0]" {
 			t.Errorf("read one by one up to %d: %v, %v", few, v, err)

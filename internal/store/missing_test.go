@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // spread puts notices into a cluster of three shards, dead ones all, and is how many
@@ -45,7 +46,7 @@ func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := own.Options().Addr
-	counts := func() (Counts, []Lost) {
+	counts := func() (Counts, []wire.Lost) {
 		t.Helper()
 		list, missing, err := s.Counts(ctx, []string{"app1"})
 		if err != nil {
@@ -106,7 +107,7 @@ func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		done += r.Redriven
-		missing = Together(missing, r.Missing)
+		missing = wire.Together(missing, r.Missing)
 		if q.Cursor = r.Cursor; q.Cursor == "" {
 			break
 		}
@@ -150,13 +151,13 @@ func TestACursorIntoAShardThatIsAway(t *testing.T) {
 		t.Errorf("%d of shard 2's %d, %q, %+v, %v", len(rest.Items), per[2], rest.Cursor, rest.Missing, err)
 	}
 	lose(s.space.Base(0), s.space.Base(2))
-	if page, err := s.List(ctx, q); !errors.Is(err, ErrUnavailable) {
+	if page, err := s.List(ctx, q); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%+v, %v: nothing answers", page, err)
 	}
-	if _, _, err := s.Counts(ctx, []string{"app1"}); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := s.Counts(ctx, []string{"app1"}); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%v: nothing answers", err)
 	}
-	if _, _, err := s.AmendMany(ctx, Redrive, []Amended{{Prefix: "app1", Key: first.Items[0].Key}}); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := s.AmendMany(ctx, Redrive, []Amended{{Prefix: "app1", Key: first.Items[0].Key}}); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%v: nothing answers", err)
 	}
 	regain(s.space.Base(1))
@@ -172,7 +173,7 @@ func TestTheKeyIsKnownWhileItsNodeIsAway(t *testing.T) {
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1")
 	lose(s.space.Key())
-	if _, err := s.Key(ctx); !errors.Is(err, ErrUnavailable) || NodeOf(err) == "" {
+	if _, err := s.Key(ctx); !errors.Is(err, wire.ErrUnavailable) || wire.NodeOf(err) == "" {
 		t.Errorf("%v: it was never read; want an error that names the node", err)
 	}
 	regain(s.space.Key())
@@ -197,12 +198,12 @@ func TestTheKeyIsKnownWhileItsNodeIsAway(t *testing.T) {
 func TestOneRedisIsNeverMissing(t *testing.T) {
 	t.Parallel()
 	s := New(Options{})
-	boom := fmt.Errorf("x: %w", ErrUnavailable)
-	r := s.newRound()
-	if _, err := r.do(t.Context(), 0, func(context.Context) error { return boom }); !errors.Is(err, boom) {
+	boom := fmt.Errorf("x: %w", wire.ErrUnavailable)
+	r := s.w.NewRound()
+	if _, err := r.Do(t.Context(), 0, func(context.Context) error { return boom }); !errors.Is(err, boom) {
 		t.Errorf("%v", err)
 	}
-	if missing, err := r.missing(t.Context()); missing != nil || err != nil {
+	if missing, err := r.Missing(t.Context()); missing != nil || err != nil {
 		t.Errorf("%v, %v", missing, err)
 	}
 }

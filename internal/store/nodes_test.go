@@ -12,6 +12,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // lacking starts a cluster of one node. Lose takes the slots of keys from it, as if
@@ -74,7 +75,7 @@ func TestPausesAreReadFromCopies(t *testing.T) {
 	expect("the set is away", app1, app1, app1)
 	lose(s.space.Base(1))
 	expect("and the node of shard 1", app1, nil, app1)
-	if err := s.Pause(ctx, "app2"); !errors.Is(err, ErrUnavailable) {
+	if err := s.Pause(ctx, "app2"); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%v: a pause was taken that nobody can decide on", err)
 	}
 	regain(s.space.Paused())
@@ -95,7 +96,7 @@ func TestPausesAreReadFromCopies(t *testing.T) {
 	lose(s.space.Paused())
 	expect("the set is away again", both, both, both)
 	lose(s.space.Base(0), s.space.Base(1), s.space.Base(2))
-	if p, err := s.Pauses(ctx); !errors.Is(err, ErrUnavailable) {
+	if p, err := s.Pauses(ctx); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%+v, %v: nothing can be read", p, err)
 	}
 }
@@ -115,11 +116,11 @@ func TestBeginsWithWhatAnswers(t *testing.T) {
 			t.Errorf("%d shards, %v; want 3, as shard 1 has it", n.Shards, err)
 		}
 	}
-	if n, _, err := Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: 5}, true); !errors.Is(err, ErrUnavailable) {
+	if n, _, err := Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: 5}, true); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%d shards, %v; another count waits for notifier:meta", n.Shards, err)
 	}
 	second := inCluster(c, 3, "app1")
-	if err := second.Detect(ctx); err != nil {
+	if err := second.Wire().Detect(ctx); err != nil {
 		t.Error(err)
 	}
 	if err := second.Learn(ctx); err != nil {
@@ -128,7 +129,7 @@ func TestBeginsWithWhatAnswers(t *testing.T) {
 	if err := second.Known(ctx); err != nil {
 		t.Error(err)
 	}
-	if lost := second.Unreached(ctx); len(lost) != 1 || fmt.Sprint(lost[0].Shards) != "[0]" {
+	if lost := second.Wire().Unreached(ctx); len(lost) != 1 || fmt.Sprint(lost[0].Shards) != "[0]" {
 		t.Errorf("%+v, want shard 0", lost)
 	}
 	put := func(key string) error {
@@ -143,7 +144,7 @@ func TestBeginsWithWhatAnswers(t *testing.T) {
 		_, ferr := second.Find(ctx, "app1", key)
 		err := put(key)
 		switch {
-		case shard == 0 && (!errors.Is(err, ErrUnavailable) || !errors.Is(ferr, ErrUnavailable)):
+		case shard == 0 && (!errors.Is(err, wire.ErrUnavailable) || !errors.Is(ferr, wire.ErrUnavailable)):
 			t.Fatalf("%s, whose node is away: %v; it is found: %v", key, err, ferr)
 		case shard != 0 && (err != nil || !errors.Is(ferr, ErrNotFound)):
 			t.Fatalf("%s: %v; it is found: %v", key, err, ferr)

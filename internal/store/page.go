@@ -12,12 +12,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/page.lua
 var pageSource string
 
-var pageScript = newScript("page", pageSource, false).anywhere()
+var pageScript = wire.NewScript("page", pageSource, false).Anywhere()
 
 // cursor is where a listing goes on: the routes in order, in each the shards,
 // in each the zsets.
@@ -74,11 +75,11 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	page, r := Page{}, s.newRound()
+	page, r := Page{}, s.w.NewRound()
 	if page.Cursor, err = s.pages(ctx, q, at, &page, r); err != nil {
 		return Page{}, err
 	}
-	if page.Missing, err = r.missing(ctx); err != nil {
+	if page.Missing, err = r.Missing(ctx); err != nil {
 		return Page{}, err
 	}
 	return page, nil
@@ -86,7 +87,7 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 
 // pages adds to a page what it has room for, from a cursor on, and is where the next
 // begins.
-func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *round) (next string, err error) {
+func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *wire.Round) (next string, err error) {
 	calls, first := 0, s.space.First()
 	start := max(slices.Index(q.Routes, at.Prefix), 0)
 	for _, prefix := range q.Routes[min(start, len(q.Routes)):] {
@@ -102,7 +103,7 @@ func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *ro
 					}
 					calls++
 					more := false
-					if _, err := r.do(ctx, shard, func(ctx context.Context) (err error) {
+					if _, err := r.Do(ctx, shard, func(ctx context.Context) (err error) {
 						more, err = s.pagePart(ctx, page, &here, q)
 						return err
 					}); err != nil {
@@ -185,7 +186,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 	if !q.Until.IsZero() {
 		hi = strconv.FormatInt(q.Until.UnixMilli(), 10) + ".99"
 	}
-	v, err := s.run(ctx, pageScript, []string{zset, four[1]}, []any{s.space.ClaimPrefix(at.Shard), lo, hi, at.Score, at.Key, look,
+	v, err := s.w.Run(ctx, pageScript, []string{zset, four[1]}, []any{s.space.ClaimPrefix(at.Shard), lo, hi, at.Score, at.Key, look,
 		q.Limit - len(page.Items), prefix, claimed, fraction, reason, q.Host, q.Contains})
 	if err != nil {
 		return false, err
@@ -234,9 +235,9 @@ func (s *Store) RedriveAll(ctx context.Context, q Query, dryRun bool) (Redriven,
 	for i, f := range p.Items {
 		list[i] = Amended{Prefix: f.Route, Key: f.Key}
 	}
-	var missing []Lost
+	var missing []wire.Lost
 	out.Redriven, missing, err = s.AmendMany(ctx, Redrive, list)
-	out.Missing = Together(p.Missing, missing)
+	out.Missing = wire.Together(p.Missing, missing)
 	return out, err
 }
 
@@ -269,13 +270,13 @@ type Page struct {
 	Looked int // how many entries were looked at
 	// Missing are nodes of a cluster that do not answer: what lies there was passed
 	// over, and no cursor leads back to it.
-	Missing []Lost
+	Missing []wire.Lost
 }
 
 // Redriven answers a bulk redrive's step.
 type Redriven struct {
-	Matched  int    // dead letters that fit the filter
-	Redriven int    // of them, scheduled again (0 in a dry run)
-	Cursor   string // empty = done
-	Missing  []Lost // as of a Page: their dead letters are left as they are
+	Matched  int         // dead letters that fit the filter
+	Redriven int         // of them, scheduled again (0 in a dry run)
+	Cursor   string      // empty = done
+	Missing  []wire.Lost // as of a Page: their dead letters are left as they are
 }

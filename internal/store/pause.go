@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
 )
 
 // Which routes are paused stands in one set, which decides while it can be read.
@@ -33,13 +34,13 @@ func (s *Store) setPaused(ctx context.Context, op string, change func(p redis.Pi
 		return err
 	}
 	if s.Side().State == SideComing { // it gets those of the other side
-		return fmt.Errorf("%s: %w", op, ErrMoved)
+		return fmt.Errorf("%s: %w", op, wire.ErrMoved)
 	}
 	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		change(p, s.space.Paused())
 		return nil
 	}); err != nil {
-		return s.fail(op, err)
+		return s.w.Fail(op, err)
 	}
 	if err := s.eachCopy(ctx, func(p redis.Pipeliner, set string) { change(p, set) }); err != nil {
 		return err
@@ -54,67 +55,25 @@ func (s *Store) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set str
 	for shard := range all {
 		all[shard] = s.space.ShardPaused(shard)
 	}
-	return s.apart(ctx, all, nil, func(ctx context.Context, some []string) error {
+	return s.w.EachNode(ctx, all, nil, func(ctx context.Context, some []string) error {
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, set := range some {
 				do(p, set)
 			}
 			return nil
 		})
-		if err = s.wrapped("paused", err); s.o.Cluster && errors.Is(err, ErrUnavailable) {
+		if err = s.w.Wrapped("paused", err); s.o.Cluster && errors.Is(err, wire.ErrUnavailable) {
 			return nil
 		}
 		return err
 	})
 }
 
-// wrapped is fail of what may be no error.
-func (s *Store) wrapped(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return s.fail(op, err)
-}
-
-// apartTimeout is how long a call waits for one node of a cluster where the others'
-// answers will do.
-const apartTimeout = time.Second
-
-// apart calls f with the keys of each node of a cluster, at the same time, and
-// passes over nodes that are slow, or known to give no answer. It returns the first
-// error.
-func (s *Store) apart(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context, some []string) error) error {
-	if !s.o.Cluster {
-		return f(ctx, ks)
-	}
-	ctx, cancel := context.WithTimeout(ctx, apartTimeout)
-	defer cancel()
-	var mu sync.Mutex
-	var first error
-	var calls sync.WaitGroup
-	for master, some := range s.byMaster(ctx, ks) {
-		if s.o.Nodes.Slow(master) || silent[master] != nil {
-			continue
-		}
-		calls.Go(func() {
-			if err := f(ctx, some); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				if first == nil {
-					first = err
-				}
-			}
-		})
-	}
-	calls.Wait()
-	return first
-}
-
 // CopyPaused gives each shard its copy of the paused prefixes.
 func (s *Store) CopyPaused(ctx context.Context) error {
 	paused, err := s.c.SMembers(ctx, s.space.Paused()).Result()
 	if err != nil {
-		return s.fail("paused", err)
+		return s.w.Fail("paused", err)
 	}
 	members := make([]any, len(paused))
 	for i, p := range paused {
@@ -151,7 +110,7 @@ func (s *Store) pauses(ctx context.Context, silent map[string]error) (Pauses, er
 	}
 	var mu sync.Mutex
 	read := map[string][]string{}
-	err := s.apart(ctx, all, silent, func(ctx context.Context, some []string) error {
+	err := s.w.EachNode(ctx, all, silent, func(ctx context.Context, some []string) error {
 		sets := make([]*redis.StringSliceCmd, len(some))
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, set := range some {
@@ -168,7 +127,7 @@ func (s *Store) pauses(ctx context.Context, silent map[string]error) (Pauses, er
 				read[set] = list
 			}
 		}
-		return s.wrapped("paused", err)
+		return s.w.Wrapped("paused", err)
 	})
 	decided, ok := read[s.space.Paused()]
 	p := Pauses{Shards: make([][]string, shards)}
@@ -182,7 +141,7 @@ func (s *Store) pauses(ctx context.Context, silent map[string]error) (Pauses, er
 	}
 	if len(read) == 0 {
 		if err == nil {
-			err = s.fail("paused", ErrUnavailable)
+			err = s.w.Fail("paused", wire.ErrUnavailable)
 		}
 		return p, err
 	}
@@ -207,8 +166,8 @@ func (s *Store) paused(ctx context.Context, silent map[string]error) ([]string, 
 
 // Publish sends a message to all instances.
 func (s *Store) Publish(ctx context.Context, message string) error {
-	if err := s.anyNode(ctx).Publish(ctx, s.space.Wake(), message).Err(); err != nil {
-		return s.fail("publish", err)
+	if err := s.w.AnyNode(ctx).Publish(ctx, s.space.Wake(), message).Err(); err != nil {
+		return s.w.Fail("publish", err)
 	}
 	return nil
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/peek.lua
 var peekSource string
 
-var peekScript = newScript("peek", peekSource, false)
+var peekScript = wire.NewScript("peek", peekSource, false)
 
 // maxPeekBytes bounds the payloads and records one peek call brings.
 const maxPeekBytes = 4 << 20
@@ -73,7 +74,7 @@ func (s *Store) peek(ctx context.Context, p keys.Partition, ks []string, maxBody
 	for _, k := range ks {
 		args = append(args, k)
 	}
-	v, err := s.parts(ctx, peekScript, 2, s.keysOf(p), args)
+	v, err := s.w.Parts(ctx, peekScript, 2, s.keysOf(p), args)
 	if err != nil {
 		return now, nil, 0, err
 	}
@@ -120,7 +121,7 @@ func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, ma
 	for tries, left := 3, ks; tries > 0 && len(left) > 0; tries-- {
 		var whole []Seen
 		if whole, left, err = s.timersApart(ctx, left, maxBody); err != nil {
-			return now, nil, 0, s.fail("peek", err)
+			return now, nil, 0, s.w.Fail("peek", err)
 		}
 		seen = append(seen, whole...)
 	}
@@ -128,7 +129,7 @@ func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, ma
 	for i := range seen {
 		args = append(args, seen[i].Key)
 	}
-	v, err := s.run(ctx, findScript, s.keysOf(p), args)
+	v, err := s.w.Run(ctx, findScript, s.keysOf(p), args)
 	if err != nil {
 		return now, nil, 0, err
 	}
@@ -139,8 +140,8 @@ func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, ma
 			}
 		}
 	}
-	if now, err = s.holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result(); err != nil {
-		return now, nil, 0, s.fail("peek", err)
+	if now, err = s.w.Holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result(); err != nil {
+		return now, nil, 0, s.w.Fail("peek", err)
 	}
 	return now, seen, len(ks), nil
 }
@@ -150,7 +151,7 @@ func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, ma
 func (s *Store) PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Seen, error) {
 	whole, _, err := s.timersApart(ctx, ks, maxBody)
 	if err != nil {
-		return nil, s.fail("peek", err)
+		return nil, s.w.Fail("peek", err)
 	}
 	return whole, nil
 }

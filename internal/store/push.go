@@ -11,12 +11,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/push.lua
 var pushSource string
 
-var pushScript = newScript("push", pushSource, true).anywhere()
+var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 
 // Push appends an entry to a list or stream by itself, where the settle cannot
 // do it: in a cluster, when the target lies in another slot. It leaves a marker there
@@ -36,11 +37,11 @@ func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *not
 	for i := range p.Entry {
 		args = append(args, p.Entry[i])
 	}
-	err := pushScript.bare.plain.run(ctx, func(ctx context.Context, w once) *redis.Cmd { return send(ctx, c, w) }, ks, args).Err()
+	err := wire.SendTo(ctx, c, pushScript, ks, args).Err()
 	if err != nil && !refusesEntry(err) {
-		return Wrap("push", errors.Join(notice.ErrUnanswered, err))
+		return wire.Wrap("push", errors.Join(notice.ErrUnanswered, err))
 	}
-	return Wrap("push", err)
+	return wire.Wrap("push", err)
 }
 
 // refusesEntry reports whether err is Redis's answer that it does not take an entry:
@@ -51,6 +52,6 @@ func refusesEntry(err error) bool {
 	if !errors.As(err, &answer) {
 		return false
 	}
-	met := cause(answer)
-	return !notNow(met) && !redis.IsAuthError(met)
+	met := wire.Cause(answer)
+	return !wire.NotNow(met) && !redis.IsAuthError(met)
 }

@@ -12,6 +12,7 @@ import (
 
 	"notifier/internal/node"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // The answer to a push is lost: made again it does nothing, here and after the claim.
@@ -89,15 +90,15 @@ func TestPushToAnUnavailableNodeIsUnanswered(t *testing.T) {
 		{"no connection", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
 		{"no room in the pool", redis.ErrPoolTimeout, false},
 		{"the node does not answer", &node.AwayError{Addr: "a:1"}, false},
-		{"a disk that cannot be written", refusal("MISCONF Errors writing to the AOF file"), false},
-		{"the same in a script of Redis 6", refusal("ERR Error running script (call to f_1): @user_script:9: -MISCONF Errors writing"), false},
-		{"no replicas", refusal("NOREPLICAS Not enough good replicas to write."), false},
-		{"a replica by now", refusal("READONLY You can't write against a read only replica."), false},
-		{"loading", refusal("LOADING Redis is loading the dataset in memory"), false},
-		{"a password that was changed", refusal("NOAUTH Authentication required."), false},
-		{"another type", refusal("WRONGTYPE Operation against a key holding the wrong kind of value"), true},
-		{"full", refusal("OOM command not allowed when used memory > 'maxmemory'."), true},
-		{"no right", refusal("NOPERM No permissions to access a key"), true},
+		{"a disk that cannot be written", wire.Refusal("MISCONF Errors writing to the AOF file"), false},
+		{"the same in a script of Redis 6", wire.Refusal("ERR Error running script (call to f_1): @user_script:9: -MISCONF Errors writing"), false},
+		{"no replicas", wire.Refusal("NOREPLICAS Not enough good replicas to write."), false},
+		{"a replica by now", wire.Refusal("READONLY You can't write against a read only replica."), false},
+		{"loading", wire.Refusal("LOADING Redis is loading the dataset in memory"), false},
+		{"a password that was changed", wire.Refusal("NOAUTH Authentication required."), false},
+		{"another type", wire.Refusal("WRONGTYPE Operation against a key holding the wrong kind of value"), true},
+		{"full", wire.Refusal("OOM command not allowed when used memory > 'maxmemory'."), true},
+		{"no right", wire.Refusal("NOPERM No permissions to access a key"), true},
 	} {
 		if got := refusesEntry(c.err); got != c.refusing {
 			t.Errorf("%s: refuses the entry %v", c.name, got)

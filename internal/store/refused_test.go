@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // One batch holds an entry that is refused and others that have nothing to do
@@ -100,7 +101,7 @@ func TestRefusedTimerLeavesNoPartialWrite(t *testing.T) {
 	amend(Redrive, When{Delay: time.Hour}, notice.Scheduled)
 	amend(Fire, When{}, notice.Scheduled)
 	push := Settlement{Claim: s.take(t, key, "t"), Ending: EndDelivered, Push: &notice.Push{Key: "todo", Entry: []string{"x"}}}
-	if _, err := s.Settle(ctx, partition, []Settlement{push}); !errors.Is(err, ErrRights) {
+	if _, err := s.Settle(ctx, partition, []Settlement{push}); !errors.Is(err, wire.ErrRights) {
 		t.Errorf("a push to a foreign list: %v", err)
 	}
 	where("refused push", notice.Claimed)

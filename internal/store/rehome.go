@@ -7,12 +7,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/rehome.lua
 var rehomeSource string
 
-var rehomeScript = newScript("rehome", rehomeSource, false)
+var rehomeScript = wire.NewScript("rehome", rehomeSource, false)
 
 // Kept reads keys that a prefix holds in one shard, some at a time: pass the
 // cursor on until it is 0.
@@ -22,7 +23,7 @@ func (s *Store) Kept(ctx context.Context, p keys.Partition, cursor uint64, n int
 		// HSCAN … NOVALUES is of Redis 7.4; before it the values come along.
 		fields, next, err = s.c.HScan(ctx, s.space.Records(p), cursor, "", n).Result()
 		if err != nil {
-			return nil, 0, s.fail("kept", err)
+			return nil, 0, s.w.Fail("kept", err)
 		}
 		for i := 0; i < len(fields); i += 2 {
 			ks = append(ks, fields[i])
@@ -45,7 +46,7 @@ func (s *Store) Holds(ctx context.Context, shard int, prefixes []string) (bool, 
 func (s *Store) anyOf(ctx context.Context, ks []string) (bool, error) {
 	n, err := s.c.Exists(ctx, ks...).Result()
 	if err != nil {
-		return false, s.fail("kept", err)
+		return false, s.w.Fail("kept", err)
 	}
 	return n > 0, nil
 }
@@ -55,7 +56,7 @@ func (s *Store) Unsettled(ctx context.Context, p keys.Partition) (int64, error) 
 	both := s.c.Pipeline()
 	pending, dead := both.ZCard(ctx, s.space.Shadow(p)), both.ZCard(ctx, s.space.Dead(p))
 	if _, err := both.Exec(ctx); err != nil {
-		return 0, s.fail("kept", err)
+		return 0, s.w.Fail("kept", err)
 	}
 	return pending.Val() + dead.Val(), nil
 }
@@ -104,7 +105,7 @@ func (s *Store) rehome(ctx context.Context, from keys.Partition, to string, ks, 
 	for i, k := range ks {
 		args = append(args, k, ops[i])
 	}
-	v, err := s.parts(ctx, rehomeScript, 1, append(s.keysOf(from), s.keysOf(from.Under(to))...), args)
+	v, err := s.w.Parts(ctx, rehomeScript, 1, append(s.keysOf(from), s.keysOf(from.Under(to))...), args)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -13,12 +13,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/replay.lua
 var replaySource string
 
-var replayScript = newScript("replay", replaySource, true)
+var replayScript = wire.NewScript("replay", replaySource, true).Confirmed()
 
 // ReplayBatch is how many items one call of Replay takes.
 const ReplayBatch = 100
@@ -81,15 +82,15 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 	if errors.Is(cmd.Err(), errReplaced) && s.places.forgot.Load() != since {
 		return s.Replay(ctx, r, given) // nothing was done
 	}
-	v, err := s.list(replayScript.op, cmd)
-	if err != nil && !errors.Is(err, ErrUnconfirmed) {
+	v, err := s.w.List(replayScript.Op, cmd)
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}
 	if len(v) != len(items)+1 {
 		return nil, fmt.Errorf("replay: %d answers to %d items", len(v)-1, len(items))
 	}
 	if err != nil {
-		s.unconfirmed(replayScript.op, len(items), err)
+		s.unconfirmed(replayScript.Op, len(items), err)
 	}
 	now := micros(v[0])
 	out, timers := make([]Replayed, len(items)), map[string][]timer{}
@@ -168,7 +169,7 @@ func (s *Store) ReplayCounts(ctx context.Context, mark string) (map[string]int64
 		cmds[shard] = p.HGetAll(ctx, s.space.Replay(shard, mark))
 	}
 	if _, err := p.Exec(ctx); err != nil {
-		return nil, s.fail(replayScript.op, err)
+		return nil, s.w.Fail(replayScript.Op, err)
 	}
 	counts := map[string]int64{}
 	for _, c := range cmds {

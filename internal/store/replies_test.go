@@ -11,6 +11,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // answers stands in Redis's place: each script is answered with what is made of some
@@ -52,7 +53,7 @@ func (a *answers) value(depth int) any {
 func (a *answers) answer(cmd redis.Cmder) {
 	var c *redis.Cmd
 	switch cmd := cmd.(type) {
-	case once:
+	case wire.Once:
 		c = cmd.Cmd
 	case *redis.Cmd:
 		c = cmd

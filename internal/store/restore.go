@@ -12,12 +12,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/restore.lua
 var restoreSource string
 
-var restoreScript = newScript("restore", restoreSource, true).names("5, #ARGV, 6")
+var restoreScript = wire.NewScript("restore", restoreSource, true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
 
 // ErrTaken says that a notice cannot be put back because something else is kept
 // under its key.
@@ -133,8 +134,8 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 	if which := elsewhereIn(cmd.Err()); which != nil {
 		return s.restoreRest(ctx, p, b, which)
 	}
-	v, err := s.list(restoreScript.op, cmd)
-	if err != nil && !errors.Is(err, ErrUnconfirmed) {
+	v, err := s.w.List(restoreScript.Op, cmd)
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}
 	late := err
@@ -170,7 +171,7 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 		s.arm(ctx, p.Prefix, timers, micros(v[0]))
 	}
 	if late != nil {
-		s.unconfirmed(restoreScript.op, hold(replies, late), late)
+		s.unconfirmed(restoreScript.Op, hold(replies, late), late)
 	}
 	return replies, nil
 }
@@ -196,7 +197,7 @@ func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which
 	out := make([]Reply, len(letters))
 	for i := range out {
 		if which[i] {
-			out[i].Err = fmt.Errorf("restore: %w", ErrMoved)
+			out[i].Err = fmt.Errorf("restore: %w", wire.ErrMoved)
 			continue
 		}
 		out[i], rest = rest[0], rest[1:]

@@ -15,12 +15,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = newScript("schedule", scheduleSource, true).ends(4).names("7, #ARGV, 3")
+var scheduleScript = wire.NewScript("schedule", scheduleSource, true).Ends(handoverCode, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
 
 // Batch is notices of one partition, for one script call.
 type Batch struct {
@@ -73,8 +74,8 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) [
 	for i := range batches {
 		b := &batches[i]
 		a := s.creating(b)
-		defer a.free()
-		calls[i] = creation{Partition: b.Partition, args: a.list(), since: since, lost: len(b.Requests) > 0 && b.Requests[0].Lost}
+		defer a.Free()
+		calls[i] = creation{Partition: b.Partition, args: a.List(), since: since, lost: len(b.Requests) > 0 && b.Requests[0].Lost}
 	}
 	s.create(ctx, calls)
 	out := make([]Batched, len(batches))
@@ -103,7 +104,7 @@ func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, s
 	out := Batched{Replies: make([]Reply, len(b.Requests))}
 	for i := range out.Replies {
 		if which[i] {
-			out.Replies[i].Err = fmt.Errorf("schedule: %w", ErrMoved)
+			out.Replies[i].Err = fmt.Errorf("schedule: %w", wire.ErrMoved)
 			continue
 		}
 		out.Replies[i], rest.Replies = rest.Replies[0], rest.Replies[1:]
@@ -117,25 +118,25 @@ func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 	if !s.o.Cluster {
 		return ""
 	}
-	return s.aparts.name(s.master(ctx, s.space.Base(p.Shard)), p.Shard)
+	return s.aparts.name(s.w.Master(ctx, s.space.Base(p.Shard)), p.Shard)
 }
 
 // creating are the script's arguments for a batch.
-func (s *Store) creating(b *Batch) *args {
-	a := newArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), wakeInfo(b.Partition), s.timing(b.Prefix), "")
+func (s *Store) creating(b *Batch) *wire.Args {
+	a := wire.NewArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), wakeInfo(b.Partition), s.timing(b.Prefix), "")
 	for i := range b.Requests {
-		a.buf = keys.AppendDigest(a.buf, b.Requests[i].Key)
+		a.Buf = keys.AppendDigest(a.Buf, b.Requests[i].Key)
 	}
-	a.end()
+	a.End()
 	for i := range b.Requests {
 		r := &b.Requests[i]
-		a.text(r.Key)
-		a.buf = append(a.buf, r.OnDuplicate.mode())
-		a.buf = appendWhen(a.buf, r.Due, r.Delay)
-		a.end()
+		a.Text(r.Key)
+		a.Buf = append(a.Buf, r.OnDuplicate.mode())
+		a.Buf = appendWhen(a.Buf, r.Due, r.Delay)
+		a.End()
 		n := notice.Notice{Content: r.Content, Client: r.Client}
-		a.buf = n.AppendTail(a.buf)
-		a.end()
+		a.Buf = n.AppendTail(a.Buf)
+		a.End()
 	}
 	return a
 }
@@ -191,7 +192,7 @@ func (s *Store) create(ctx context.Context, calls []creation) {
 		switch c := &calls[i]; {
 		case len(calls) == 1:
 			alone(c)
-		case s.o.Cluster && c.cmd != nil && again(c.cmd.Err()) && notNow(c.cmd.Err()):
+		case s.o.Cluster && c.cmd != nil && again(c.cmd.Err()) && wire.NotNow(c.cmd.Err()):
 			s.aparts.note(c.Partition, c.cmd.Err())
 			c.apart = c.cmd.Err()
 		case c.cmd == nil || again(c.cmd.Err()):
@@ -205,32 +206,24 @@ func (s *Store) create(ctx context.Context, calls []creation) {
 // let through by itself: nothing was done.
 func again(err error) bool {
 	var answer redis.Error
-	return errors.As(err, &answer) && !errors.Is(err, ErrUnconfirmed) && (redis.HasErrorPrefix(err, "NOSCRIPT") || refused(err) || notNow(err))
+	return errors.As(err, &answer) && !errors.Is(err, wire.ErrUnconfirmed) && (redis.HasErrorPrefix(err, "NOSCRIPT") || wire.Refused(err) || wire.NotNow(err))
 }
 
 func (s *Store) createTogether(ctx context.Context, v *view, calls []creation) {
-	list := make([]once, len(calls))
-	form := v.forms[scheduleScript].fit(s, scheduleScript)
+	list := make([]wire.Call, len(calls))
 	for i := range calls {
 		c := &calls[i]
-		list[i] = form.write(ctx, s.ready(v, scheduleScript, c.keys(s, v), c.args), c.args)
+		list[i] = wire.Call{Keys: s.ready(v, scheduleScript, c.keys(s, v), c.args), Args: c.args}
 	}
-	if s.calls != nil {
-		for i, cmd := range s.calls.sendAll(ctx, list) {
-			calls[i].cmd = cmd
-		}
-		return
-	}
-	sendAll(ctx, s.c, list)
-	for i := range calls {
-		calls[i].cmd = list[i].Cmd
+	for i, cmd := range s.w.SendAll(ctx, scheduleScript, v.forms[scheduleScript], list) {
+		calls[i].cmd = cmd
 	}
 }
 
 // created are the replies to a call that has been made.
 func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Reply, error) {
-	v, err := s.list(scheduleScript.op, c.cmd)
-	if err != nil && !errors.Is(err, ErrUnconfirmed) {
+	v, err := s.w.List(scheduleScript.Op, c.cmd)
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}
 	late := err
@@ -247,7 +240,7 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 		replies[i] = s.scheduled(&reqs[i], under, x, now)
 	}
 	if late != nil {
-		s.unconfirmed(scheduleScript.op, hold(replies, late), late)
+		s.unconfirmed(scheduleScript.Op, hold(replies, late), late)
 	}
 	if s.o.Cluster {
 		var t []timer

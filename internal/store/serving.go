@@ -5,12 +5,14 @@ import (
 	_ "embed"
 	"strings"
 	"time"
+
+	"notifier/internal/wire"
 )
 
 //go:embed lua/serve.lua
 var serveSource string
 
-var serveScript = newScript("serve", serveSource, false)
+var serveScript = wire.NewScript("serve", serveSource, false)
 
 // Serve notes which prefixes an instance has routes for, and says which each of
 // those has that have done so within stale.
@@ -19,7 +21,7 @@ func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, s
 	for _, p := range prefixes {
 		args = append(args, p)
 	}
-	v, err := s.run(ctx, serveScript, []string{s.space.Serving()}, args)
+	v, err := s.w.Run(ctx, serveScript, []string{s.space.Serving()}, args)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func (s *Store) Unserve(ctx context.Context, instance string, prefixes []string)
 		members[i] = p + " " + instance
 	}
 	if err := s.c.ZRem(ctx, s.space.Serving(), members...).Err(); err != nil {
-		return s.fail("unserve", err)
+		return s.w.Fail("unserve", err)
 	}
 	return nil
 }

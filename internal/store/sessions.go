@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/session"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/beginsession.lua
@@ -19,8 +20,8 @@ var endLinkSource string
 
 // Both may run although Redis is full: operators sign in to make room, and revoke links.
 var (
-	beginSessionScript = newScript("beginsession", beginSessionSource, false).anywhere()
-	endLinkScript      = newScript("endlink", endLinkSource, false).anywhere()
+	beginSessionScript = wire.NewScript("beginsession", beginSessionSource, false).Anywhere()
+	endLinkScript      = wire.NewScript("endlink", endLinkSource, false).Anywhere()
 )
 
 // sessions is the key of the sessions of a link, or, if link is empty, of a client.
@@ -37,7 +38,7 @@ func (s *Store) BeginSession(ctx context.Context, client, link, id string, durin
 	if link != "" {
 		at = append(at, s.space.Link(link))
 	}
-	v, err := s.parts(ctx, beginSessionScript, 1, at, []any{id, max(during.Milliseconds(), 1), session.MaxSessions})
+	v, err := s.w.Parts(ctx, beginSessionScript, 1, at, []any{id, max(during.Milliseconds(), 1), session.MaxSessions})
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (s *Store) BeginSession(ctx context.Context, client, link, id string, durin
 // EndSession ends a session.
 func (s *Store) EndSession(ctx context.Context, client, link, id string) error {
 	if err := s.c.ZRem(ctx, s.sessions(client, link), id).Err(); err != nil {
-		return s.fail("session", err)
+		return s.w.Fail("session", err)
 	}
 	return nil
 }
@@ -78,7 +79,7 @@ func (s *Store) SessionStands(ctx context.Context, client, link, id string) (boo
 		err = linked.Err() // the pipeline's is that of its first command
 	}
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, s.fail("session", err)
+		return false, s.w.Fail("session", err)
 	}
 	return found && (linked == nil || linked.Val() != ""), nil
 }
@@ -86,7 +87,7 @@ func (s *Store) SessionStands(ctx context.Context, client, link, id string) (boo
 // KeepLink notes a link for a time.
 func (s *Store) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
 	if err := s.c.Set(ctx, s.space.Link(id), text, during).Err(); err != nil {
-		return s.fail("link", err)
+		return s.w.Fail("link", err)
 	}
 	return nil
 }
@@ -95,14 +96,14 @@ func (s *Store) KeepLink(ctx context.Context, id, text string, during time.Durat
 func (s *Store) Link(ctx context.Context, id string) (string, error) {
 	text, err := s.c.Get(ctx, s.space.Link(id)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", s.fail("link", err)
+		return "", s.w.Fail("link", err)
 	}
 	return text, nil
 }
 
 // DropLink revokes a link, and ends its sessions.
 func (s *Store) DropLink(ctx context.Context, id string) error {
-	_, err := s.run(ctx, endLinkScript, []string{s.space.Link(id), s.space.LinkSessions(id)}, nil)
+	_, err := s.w.Run(ctx, endLinkScript, []string{s.space.Link(id), s.space.LinkSessions(id)}, nil)
 	return err
 }
 
@@ -110,9 +111,9 @@ func (s *Store) DropLink(ctx context.Context, id string) error {
 // revoked on far. It goes through all keys.
 func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 	for cursor := uint64(0); ; {
-		ks, next, err := s.holder(ctx, s.space.Link("")).Scan(ctx, cursor, s.space.Link("")+"*", 1000).Result()
+		ks, next, err := s.w.Holder(ctx, s.space.Link("")).Scan(ctx, cursor, s.space.Link("")+"*", 1000).Result()
 		if err != nil {
-			return s.fail("link", err)
+			return s.w.Fail("link", err)
 		}
 		for _, k := range ks {
 			text, err := s.c.Get(ctx, k).Result()
@@ -130,7 +131,7 @@ func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 				}
 			}
 			if err != nil {
-				return s.fail("link", err)
+				return s.w.Fail("link", err)
 			}
 		}
 		if cursor = next; cursor == 0 {

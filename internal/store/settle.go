@@ -10,12 +10,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = newScript("settle", settleSource, false).ends(5)
+var settleScript = wire.NewScript("settle", settleSource, false).Ends(handoverCode, 5).ConfirmedSettle()
 
 // Ending says how a claim ends.
 type Ending string
@@ -65,17 +66,17 @@ type Settled struct {
 // has undone it.
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	ks := s.keysOf(p)
-	a := newArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix), s.keep, "")
-	defer a.free()
-	a.number(int64(len(list)))
+	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix), s.keep, "")
+	defer a.Free()
+	a.Number(int64(len(list)))
 	for i := range list {
-		a.text(list[i].Claim.Key)
+		a.Text(list[i].Claim.Key)
 	}
 	for i := range list {
 		ks = list[i].append(a, ks)
 	}
-	v, late := s.run(ctx, settleScript, ks, a.list())
-	if late != nil && !errors.Is(late, ErrUnconfirmed) {
+	v, late := s.w.Run(ctx, settleScript, ks, a.List())
+	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
 	}
 	if len(v) != len(list)+1 {
@@ -92,7 +93,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 		switch ms, counted := v[i+1].(int64); {
 		case !counted:
 			out[i].Refused = fmt.Sprint(v[i+1])
-			out[i].Unavailable = !refusesEntry(refusal(out[i].Refused))
+			out[i].Unavailable = !refusesEntry(wire.Refusal(out[i].Refused))
 		case ms < 0:
 			out[i].Stale = true
 		case ms > 0:
@@ -108,55 +109,55 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	s.arm(ctx, p.Prefix, timers, now)
 	s.handedOver(p.Shard, list)
 	if late != nil {
-		s.unconfirmed(settleScript.op, len(list), late)
+		s.unconfirmed(settleScript.Op, len(list), late)
 	}
 	return out, late
 }
 
 // append appends the arguments of one settlement, and to ks where it pushes.
-func (t *Settlement) append(a *args, ks []string) []string {
+func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	n := t.Claim.Notice
-	a.text(t.Claim.token)
-	a.buf = append(a.buf, t.Ending...)
+	a.Text(t.Claim.token)
+	a.Buf = append(a.Buf, t.Ending...)
 	if pushes(t.Push) {
 		var at int
 		ks, at = addKey(ks, t.Push.Key)
-		a.buf = strconv.AppendInt(a.buf, int64(at-4), 10)
+		a.Buf = strconv.AppendInt(a.Buf, int64(at-4), 10)
 		if t.Push.Stream {
-			a.buf = strconv.AppendInt(append(a.buf, " S "...), t.Push.MaxLen, 10)
+			a.Buf = strconv.AppendInt(append(a.Buf, " S "...), t.Push.MaxLen, 10)
 		} else {
-			a.buf = append(a.buf, " L"...)
+			a.Buf = append(a.Buf, " L"...)
 		}
 	}
-	a.end()
+	a.End()
 	coming := n.NextAttempt()
 	if t.Ending == EndHanded {
 		coming = n.AttemptsMade // the report is on the attempt just counted
 	}
-	a.buf = append(append(append(append(a.buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
-	a.buf = append(strconv.AppendInt(a.buf, int64(n.Made), 10), ' ')
-	a.buf = append(strconv.AppendInt(a.buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
-	a.buf = append(strconv.AppendInt(a.buf, int64(coming), 10), ' ')
+	a.Buf = append(append(append(append(a.Buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
+	a.Buf = append(strconv.AppendInt(a.Buf, int64(n.Made), 10), ' ')
+	a.Buf = append(strconv.AppendInt(a.Buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
+	a.Buf = append(strconv.AppendInt(a.Buf, int64(coming), 10), ' ')
 	held := 0
 	if t.Ending == EndPostponed { // no other score may allow an early claim
 		held = t.Held.Index()
 	}
-	a.number(int64(held))
+	a.Number(int64(held))
 	switch {
 	case t.KeepRecord:
-		a.buf = append(a.buf, '-')
+		a.Buf = append(a.Buf, '-')
 	default:
 		if t.Ending != EndRetry && t.Ending != EndDeferred {
-			a.buf = strconv.AppendInt(append(a.buf, `{"due":`...), n.Due.UnixMilli(), 10)
+			a.Buf = strconv.AppendInt(append(a.Buf, `{"due":`...), n.Due.UnixMilli(), 10)
 		}
-		a.buf = strconv.AppendInt(append(a.buf, `,"made":`...), int64(n.Made), 10)
-		a.buf = n.AppendTail(a.buf)
+		a.Buf = strconv.AppendInt(append(a.Buf, `,"made":`...), int64(n.Made), 10)
+		a.Buf = n.AppendTail(a.Buf)
 	}
-	a.end()
+	a.End()
 	if pushes(t.Push) {
-		a.number(int64(len(t.Push.Entry)))
+		a.Number(int64(len(t.Push.Entry)))
 		for _, e := range t.Push.Entry {
-			a.text(e)
+			a.Text(e)
 		}
 	}
 	return ks

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
 )
 
 // How a Redis stands to another one that notices move to, or come from: see package
@@ -66,18 +68,15 @@ func (s Side) sorts() bool { return s.State != "" && s.State != SideOpen }
 //go:embed lua/elsewhere.lua
 var elsewhereSource string
 
-var elsewhereCode = stripped(elsewhereSource)
+var elsewhereCode = wire.Prelude(elsewhereSource)
 
 // guard is what a script begins with, behind the guard of all, while notices move.
-func (s Side) guard(sc *script) string {
-	if !s.sorts() || sc.named == "" {
+func (s Side) guard(sc *wire.Script) string {
+	names, hash := sc.Named()
+	if !s.sorts() || names == "" {
 		return ""
 	}
-	hash := "elsewhere"
-	if sc == adoptScript { // what a producer has set since a notice left is a new one
-		hash = "moving"
-	}
-	return strings.NewReplacer("<names>", sc.named, "<hash>", hash).Replace(elsewhereCode)
+	return strings.NewReplacer("<names>", names, "<hash>", hash).Replace(elsewhereCode)
 }
 
 // Side is how this Redis stands, as far as this Store knows.
@@ -101,7 +100,7 @@ func (s *Store) sided(text string) bool {
 // moved stands for a call that is not made because this Redis takes none of its kind.
 func moved(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(ErrMoved)
+	cmd.SetErr(wire.ErrMoved)
 	return cmd
 }
 
@@ -119,7 +118,7 @@ func elsewhereIn(err error) map[int]bool {
 	if !errors.As(err, &answer) {
 		return nil
 	}
-	text, ok := strings.CutPrefix(cause(answer).Error(), "ELSEWHERE ")
+	text, ok := strings.CutPrefix(wire.Cause(answer).Error(), "ELSEWHERE ")
 	if !ok {
 		return nil
 	}
@@ -149,14 +148,14 @@ func (s *Store) absent(ctx context.Context, shard int, key string) error {
 	switch {
 	case v == nil || !v.side.sorts():
 	case v.side.Closed():
-		return fmt.Errorf("%s: %w", key, ErrMoved)
+		return fmt.Errorf("%s: %w", key, wire.ErrMoved)
 	default:
 		there, err := s.c.HExists(ctx, s.space.Elsewhere(shard), key).Result()
 		if err != nil {
-			return s.fail("elsewhere", err)
+			return s.w.Fail("elsewhere", err)
 		}
 		if there {
-			return fmt.Errorf("%s: %w", key, ErrMoved)
+			return fmt.Errorf("%s: %w", key, wire.ErrMoved)
 		}
 	}
 	return fmt.Errorf("%s: %w", key, ErrNotFound)
@@ -166,10 +165,10 @@ func (s *Store) absent(ctx context.Context, shard int, key string) error {
 var sideSource string
 
 // What is full must still learn that it takes calls again.
-var sideScript = newScript("side", sideSource, false).anywhere()
+var sideScript = wire.NewScript("side", sideSource, false).Anywhere()
 
 // errOvertaken says that another mover has changed a side.
-var errOvertaken = fmt.Errorf("%w: another migration has begun meanwhile", ErrUnavailable)
+var errOvertaken = fmt.Errorf("%w: another migration has begun meanwhile", wire.ErrUnavailable)
 
 // SetSide changes how this Redis stands from was to next, with the next epoch, in
 // notifier:meta and then in each shard, and publishes it to all instances. fields are
@@ -177,7 +176,7 @@ var errOvertaken = fmt.Errorf("%w: another migration has begun meanwhile", ErrUn
 // is not was any more.
 func (s *Store) SetSide(ctx context.Context, was, next Side, fields ...any) (Side, error) {
 	next.Epoch = was.Epoch + 1
-	done, err := s.bare(ctx, sideScript, []string{s.space.Meta()}, append([]any{was.Epoch, next.String()}, fields...))
+	done, err := s.w.Int(ctx, sideScript, []string{s.space.Meta()}, append([]any{was.Epoch, next.String()}, fields...))
 	if err != nil {
 		return was, err
 	}
@@ -193,8 +192,8 @@ func (s *Store) SetSide(ctx context.Context, was, next Side, fields ...any) (Sid
 func (s *Store) Home(ctx context.Context) (string, error) {
 	name := s.space.Meta()
 	if err := s.c.HSetNX(ctx, name, "home", rand.Text()).Err(); err != nil {
-		return "", s.fail("home", err)
+		return "", s.w.Fail("home", err)
 	}
 	home, err := s.c.HGet(ctx, name, "home").Result()
-	return home, s.wrapped("home", err)
+	return home, s.w.Wrapped("home", err)
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"notifier/internal/coalesce"
 	"notifier/internal/keys"
 	"notifier/internal/node"
+	"notifier/internal/wire"
 )
 
 // Options of a Store.
@@ -44,8 +44,8 @@ type Options struct {
 	Host func(prefix string) string
 	// Confirm is what Schedule, Amend and the redrives wait for, ConfirmSettle what
 	// Settle does. If either waits, connections are made by Conn.
-	Confirm, ConfirmSettle Confirm
-	Conn                   *Conn
+	Confirm, ConfirmSettle wire.Confirm
+	Conn                   *wire.Conn
 	// OnUnconfirmed, if not nil, hears of n notices whose write was not confirmed,
 	// and why.
 	OnUnconfirmed func(op string, n int, err error)
@@ -68,13 +68,11 @@ type Options struct {
 
 // Store is safe for concurrent use.
 type Store struct {
-	o        Options
-	c        redis.UniversalClient
-	space    keys.Space
-	keep     string // "1" = settled notices are kept
-	allowOOM atomic.Bool
-
-	calls, settles *confirmer // nil = nothing is waited for
+	o     Options
+	w     *wire.Client
+	c     redis.UniversalClient // as w has it
+	space keys.Space            // as w has it
+	keep  string                // "1" = settled notices are kept
 
 	view     atomic.Pointer[view] // nil until the layout is known
 	learning chan struct{}        // one at a time
@@ -94,14 +92,16 @@ type Store struct {
 
 // New makes a Store. It does not speak to Redis.
 func New(o Options) *Store {
-	s := &Store{o: o, c: o.Client, space: o.Space.Live(), keep: "1", learning: make(chan struct{}, 1)}
+	w := wire.New(wire.Options{Client: o.Client, Space: o.Space, Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn,
+		Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnError: o.OnError})
+	s := &Store{o: o, w: w, c: w.Redis, space: w.Space, keep: "1", learning: make(chan struct{}, 1)}
+	w.GuardBy(s)
 	s.places.reset(o.Space.First())
 	s.timers.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
 		func(list []timer) { s.setTimers(context.Background(), list) })
 	if o.Retention <= 0 {
 		s.keep = "0"
 	}
-	s.calls, s.settles = s.newConfirmer(o.Confirm), s.newConfirmer(o.ConfirmSettle)
 	return s
 }
 
@@ -119,26 +119,15 @@ func (s *Store) timing(prefix string) string {
 
 func (s *Store) adopts(prefix string) bool { return s.o.Adopts != nil && s.o.Adopts(prefix) }
 
+// Wire is the way to Redis.
+func (s *Store) Wire() *wire.Client { return s.w }
+
 // Space names the Redis keys.
 func (s *Store) Space() keys.Space { return s.space }
 
-// Detect learns what the server can do. It is called after each connect.
-func (s *Store) Detect(ctx context.Context) error {
-	info, err := s.anyNode(ctx).Info(ctx, "server").Result()
-	var answer redis.Error
-	if err != nil && !redis.IsPermissionError(err) && (!errors.As(err, &answer) || kind(err) != nil) {
-		return s.fail("info", err)
+// unconfirmed tells of n notices.
+func (s *Store) unconfirmed(op string, n int, err error) {
+	if s.o.OnUnconfirmed != nil && n > 0 {
+		s.o.OnUnconfirmed(op, n, err)
 	}
-	// A server that refuses INFO is taken for an old one.
-	major, _ := version(info)
-	s.allowOOM.Store(major >= 7)
-	return nil
-}
-
-// fail counts an error and says what kind it is.
-func (s *Store) fail(op string, err error) error {
-	if s.o.OnError != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMoved) {
-		s.o.OnError(op)
-	}
-	return Wrap(op, err)
 }

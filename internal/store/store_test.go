@@ -13,6 +13,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 const (
@@ -31,13 +32,13 @@ func open(t *testing.T) (*Store, *redistest.Server) {
 
 func on(t testing.TB, url, namespace string) *Store {
 	t.Helper()
-	c, err := Open(Address{URL: url})
+	c, err := wire.Open(wire.Address{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
-	if err := s.Detect(t.Context()); err != nil {
+	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -512,8 +513,8 @@ func TestARestartedRedisHasNoScripts(t *testing.T) {
 	srv.Client().ScriptFlush(t.Context())
 	s.put(t, Request{Key: "app1:a:b:2"})
 	srv.Kill()
-	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("%v, want ErrUnavailable", err)
+	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, wire.ErrUnavailable) {
+		t.Errorf("%v, want wire.ErrUnavailable", err)
 	}
 	srv.Restart()
 	s.put(t, Request{Key: "app1:a:b:4"})
@@ -524,8 +525,8 @@ func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
 	s := on(t, srv.URL(), "notifier")
 	s.put(t, Request{Key: "app1:a:b:1"})
 	srv.Client().ConfigSet(t.Context(), "maxmemory", "1")
-	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, ErrFull) {
-		t.Errorf("%v, want ErrFull", err)
+	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, wire.ErrFull) {
+		t.Errorf("%v, want wire.ErrFull", err)
 	}
 	if got := s.end(t, Settlement{Claim: s.take(t, "app1:a:b:1", "t"), Ending: EndDelivered}); got.Stale {
 		t.Error("not settled")
@@ -535,7 +536,7 @@ func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
 func TestOpenDoesNotRepeatPasswords(t *testing.T) {
 	for _, c := range [][2]string{{"standalone", "redis://u:hunter2@h:x/0"}, {"sentinel", "redis://u:hunter2@h:1/0"}, {"cluster", "http://u:hunter2@h"},
 		{"moon", "redis://u:hunter2@h/0"}} {
-		if _, err := Open(Address{Mode: c[0], URL: c[1]}); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := wire.Open(wire.Address{Mode: c[0], URL: c[1]}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v: %v", c, err)
 		}
 	}

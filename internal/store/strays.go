@@ -12,12 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/strays.lua
 var straysSource string
 
-var straysScript = newScript("strays", straysSource, false)
+var straysScript = wire.NewScript("strays", straysSource, false)
 
 // strayBatch is how many notices one call of Strays looks at.
 const strayBatch = 500
@@ -42,7 +43,7 @@ func (s *Store) StraysDue(ctx context.Context, p keys.Partition, within time.Dur
 }
 
 func (s *Store) strays(ctx context.Context, p keys.Partition, mode, arg string) (now time.Time, ks []string, next string, err error) {
-	v, err := s.run(ctx, straysScript, []string{s.space.Shadow(p)}, []any{mode, arg, strayBatch})
+	v, err := s.w.Run(ctx, straysScript, []string{s.space.Shadow(p)}, []any{mode, arg, strayBatch})
 	if err != nil {
 		return now, nil, "", err
 	}
@@ -60,12 +61,12 @@ func (s *Store) strays(ctx context.Context, p keys.Partition, mode, arg string) 
 // Evicts reports whether Redis may delete timers to make room, or may not be
 // asked.
 func (s *Store) Evicts(ctx context.Context) (bool, error) {
-	info, err := s.anyNode(ctx).Info(ctx, "memory").Result()
+	info, err := s.w.AnyNode(ctx).Info(ctx, "memory").Result()
 	if redis.IsPermissionError(err) || redis.HasErrorPrefix(err, "ERR") {
 		return true, nil
 	}
 	if err != nil {
-		return true, s.fail("info", err)
+		return true, s.w.Fail("info", err)
 	}
 	limited, policy := false, ""
 	for line := range strings.Lines(info) {
@@ -86,9 +87,9 @@ func (s *Store) Unknown(ctx context.Context, p keys.Partition, ks []string, late
 	k := s.keysOf(p)
 	has, crossed := make([]*redis.BoolCmd, len(ks)), make([]*redis.BoolCmd, len(ks))
 	ends := make([][2]*redis.FloatCmd, len(ks))
-	now, err := s.holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result()
+	now, err := s.w.Holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result()
 	if err != nil {
-		return nil, nil, s.fail("unknown", err)
+		return nil, nil, s.w.Fail("unknown", err)
 	}
 	_, err = s.c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, key := range ks {
@@ -98,7 +99,7 @@ func (s *Store) Unknown(ctx context.Context, p keys.Partition, ks []string, late
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, nil, s.fail("unknown", err)
+		return nil, nil, s.w.Fail("unknown", err)
 	}
 	before := float64(now.Add(-late).UnixMilli())
 	for i, key := range ks {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // Timers calls f with the keys that match a pattern, some at a time, from all
@@ -19,12 +20,12 @@ func (s *Store) Timers(ctx context.Context, masters func(context.Context, func(c
 		for {
 			part, cancel := ctx, context.CancelFunc(func() {})
 			if masters != nil { // others wait for it
-				part, cancel = context.WithTimeout(ctx, apartTimeout)
+				part, cancel = context.WithTimeout(ctx, wire.NodeTimeout)
 			}
 			ks, next, err := c.Scan(part, cursor, pattern, n).Result()
 			cancel()
 			if err != nil {
-				return s.fail("scan", err)
+				return s.w.Fail("scan", err)
 			}
 			if len(ks) > 0 {
 				if err := f(ctx, ks); err != nil {
@@ -63,7 +64,7 @@ func (s *Store) TouchGroups(ctx context.Context, prefix string, list []TouchGrou
 	for i := 1; i < len(cmds); i += 2 {
 		n, eerr := cmds[i].(*redis.IntCmd).Result()
 		if eerr != nil {
-			return 0, s.fail("touch", errors.Join(err, eerr))
+			return 0, s.w.Fail("touch", errors.Join(err, eerr))
 		}
 		left += int(n) // that a message was refused costs a claim or two
 	}
@@ -90,13 +91,13 @@ func (s *Store) Touch(ctx context.Context, ks []string) (Touched, error) {
 	if !s.o.Cluster {
 		n, err := s.c.Exists(ctx, ks...).Result()
 		if err != nil {
-			return Touched{}, s.fail("touch", err)
+			return Touched{}, s.w.Fail("touch", err)
 		}
 		return Touched{Left: int(n)}, nil
 	}
 	var all Touched
 	answers, asked := make(chan Touched, len(ks)), 0
-	for master, some := range s.byMaster(ctx, ks) {
+	for master, some := range s.w.ByMaster(ctx, ks) {
 		if s.o.Nodes.Slow(master) {
 			all.Missed += len(some)
 			continue
@@ -131,7 +132,7 @@ func (s *Store) touchApart(ctx context.Context, ks []string) Touched {
 		return nil
 	})
 	if err != nil {
-		_ = s.fail("touch", err)
+		_ = s.w.Fail("touch", err)
 	}
 	for _, c := range cmds {
 		n, ok := c.(*redis.IntCmd)

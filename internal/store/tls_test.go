@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // authority signs certificates.
@@ -131,20 +132,20 @@ func TestTLSWithCertificatesOfBothSides(t *testing.T) {
 	redis := "127.0.0.1:" + strconv.Itoa(port)
 	sentinel := startSentinel(t, a, port)
 	for name, c := range map[string]struct {
-		a  Address
+		a  wire.Address
 		ok bool
 	}{
-		"all there":           {Address{URL: "rediss://" + redis, TLS: good}, true},
-		"authority unknown":   {Address{URL: "rediss://" + redis, TLS: &tls.Config{Certificates: good.Certificates}}, false},
-		"no certificate":      {Address{URL: "rediss://" + redis, TLS: &tls.Config{RootCAs: a.pool}}, false},
-		"another host":        {Address{URL: "rediss://localhost:" + strconv.Itoa(port), TLS: good}, false},
-		"without TLS":         {Address{URL: "redis://" + redis, TLS: good}, false},
-		"sentinel":            {Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good, SentinelUsername: "watcher", SentinelPassword: "sesame"}, true},
-		"sentinel, wrong":     {Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good, SentinelUsername: "watcher", SentinelPassword: "x"}, false},
-		"sentinel, no log-in": {Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good}, false},
+		"all there":           {wire.Address{URL: "rediss://" + redis, TLS: good}, true},
+		"authority unknown":   {wire.Address{URL: "rediss://" + redis, TLS: &tls.Config{Certificates: good.Certificates}}, false},
+		"no certificate":      {wire.Address{URL: "rediss://" + redis, TLS: &tls.Config{RootCAs: a.pool}}, false},
+		"another host":        {wire.Address{URL: "rediss://localhost:" + strconv.Itoa(port), TLS: good}, false},
+		"without TLS":         {wire.Address{URL: "redis://" + redis, TLS: good}, false},
+		"sentinel":            {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good, SentinelUsername: "watcher", SentinelPassword: "sesame"}, true},
+		"sentinel, wrong":     {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good, SentinelUsername: "watcher", SentinelPassword: "x"}, false},
+		"sentinel, no log-in": {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := Open(c.a)
+			conn, err := wire.Open(c.a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,8 +158,8 @@ func TestTLSWithCertificatesOfBothSides(t *testing.T) {
 			if (err == nil) != c.ok {
 				t.Errorf("%v", err)
 			}
-			if !c.ok && !errors.Is(Wrap("ping", err), ErrUnavailable) {
-				t.Errorf("%v is no ErrUnavailable", err)
+			if !c.ok && !errors.Is(wire.Wrap("ping", err), wire.ErrUnavailable) {
+				t.Errorf("%v is no wire.ErrUnavailable", err)
 			}
 			if strings.HasPrefix(name, "sentinel, ") && !strings.Contains(err.Error(), "NOTIFIER_SENTINEL_PASSWORD") {
 				t.Errorf("%v does not say where the log-in of sentinels is given", err)

@@ -14,6 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // trips counts the round trips that scripts take.
@@ -105,8 +106,8 @@ func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 func TestShardsOfOneNodeShareAWait(t *testing.T) {
 	master, replica := replicated(t)
 	one := notice.Durability{Replicas: 1}
-	s := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: one, Timeout: 20 * time.Second})
-	hasty := confirmingOn(t, Address{URL: master.URL()}, Confirm{Durability: one, Timeout: 50 * time.Millisecond})
+	s := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 20 * time.Second})
+	hasty := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 50 * time.Millisecond})
 	s.space.Shards, hasty.space.Shards = 64, 64
 	master.Client().HSet(t.Context(), s.space.Meta(), "layout", Layout, "shards", 64)
 	first := everywhere(s, "first")
@@ -122,7 +123,7 @@ func TestShardsOfOneNodeShareAWait(t *testing.T) {
 	replica.Pause()
 	for i, g := range hasty.ScheduleAll(t.Context(), third) {
 		for j, r := range g.Replies {
-			if !r.Created || !errors.Is(r.Err, ErrUnconfirmed) {
+			if !r.Created || !errors.Is(r.Err, wire.ErrUnconfirmed) {
 				t.Errorf("batch %d, request %d, without the replica: %+v", i, j, r)
 			}
 		}
@@ -182,10 +183,10 @@ func TestWhatGoesTogetherFollowsASlotThatMoves(t *testing.T) {
 			}
 		}
 	}
-	address := Address{Mode: "cluster", URL: "redis://" + a.Addr()}
+	address := wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()}
 	stores := map[string]*Store{
-		"plain":     confirmingOn(t, address, Confirm{}),
-		"confirmed": confirmingOn(t, address, Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second}),
+		"plain":     confirmingOn(t, address, wire.Confirm{}),
+		"confirmed": confirmingOn(t, address, wire.Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second}),
 	}
 	for name, s := range stores {
 		s.space.Shards = 8

@@ -12,6 +12,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // Tombstones. A producer that got no answer repeats its schedule call, which must not make
@@ -39,10 +40,10 @@ var (
 	//go:embed lua/tombsend.lua
 	tombsEndSource string
 
-	buriedScript   = newScript("buried", buriedSource, false)
-	unburyScript   = newScript("unbury", unburySource, false)
-	tombsInScript  = newScript("tombsin", tombsInSource, false)
-	tombsEndScript = newScript("tombsend", tombsEndSource, false)
+	buriedScript   = wire.NewScript("buried", buriedSource, false)
+	unburyScript   = wire.NewScript("unbury", unburySource, false)
+	tombsInScript  = wire.NewScript("tombsin", tombsInSource, false)
+	tombsEndScript = wire.NewScript("tombsend", tombsEndSource, false)
 )
 
 // bucketsInWindow is how many buckets cover the window. More waste less memory, since the
@@ -57,8 +58,8 @@ const tombsAtOnce = 500
 func (s *Store) RepeatWindow() time.Duration { return min(s.o.RepeatWindow, s.o.Retention) }
 
 // tombs sends a script that only needs the tombstones of a place.
-func (s *Store) tombs(ctx context.Context, place int, sc *script, args []any) *redis.Cmd {
-	return s.answer(ctx, sc, []string{s.space.Tombstones(place)}, args)
+func (s *Store) tombs(ctx context.Context, place int, sc *wire.Script, args []any) *redis.Cmd {
+	return s.w.Do(ctx, sc, []string{s.space.Tombstones(place)}, args)
 }
 
 // tombstoneOf reads the answer of schedule.lua that is a tombstone.
@@ -124,12 +125,12 @@ func (s *Store) buriedFormerly(ctx context.Context, ks []string) (map[int]notice
 
 // buriedIn finds the tombstones of keys in one place, by their number in ks.
 func (s *Store) buriedIn(ctx context.Context, place int, ks []string) (map[int]notice.Tombstone, error) {
-	v, err := s.list(buriedScript.op, s.tombs(ctx, place, buriedScript, digests(ks)))
+	v, err := s.w.List(buriedScript.Op, s.tombs(ctx, place, buriedScript, digests(ks)))
 	if err != nil {
 		return nil, err
 	}
 	if len(v) != len(ks) {
-		return nil, s.fail(buriedScript.op, fmt.Errorf("a reply of %d parts to %d keys", len(v), len(ks)))
+		return nil, s.w.Fail(buriedScript.Op, fmt.Errorf("a reply of %d parts to %d keys", len(v), len(ks)))
 	}
 	found := map[int]notice.Tombstone{}
 	for i := range v {
@@ -147,7 +148,7 @@ func (s *Store) Unbury(ctx context.Context, ks []string) (n int, err error) {
 		for some := range slices.Chunk(ks, tombsAtOnce) {
 			gone, err := s.tombs(ctx, place, unburyScript, digests(some)).Int64()
 			if err != nil {
-				return n, s.fail(unburyScript.op, err)
+				return n, s.w.Fail(unburyScript.Op, err)
 			}
 			n += int(gone)
 		}
@@ -166,12 +167,12 @@ type Tombs struct {
 func (s *Store) Buckets(ctx context.Context, place int) (map[string]int64, error) {
 	ends, err := s.c.ZRange(ctx, s.space.Tombstones(place), 0, -1).Result()
 	if err != nil {
-		return nil, s.fail("tombstones", err)
+		return nil, s.w.Fail("tombstones", err)
 	}
 	sizes := make(map[string]int64, len(ends))
 	for _, end := range ends {
 		if sizes[end], err = s.c.HLen(ctx, s.space.Bucket(place, end)).Result(); err != nil {
-			return nil, s.fail("tombstones", err)
+			return nil, s.w.Fail("tombstones", err)
 		}
 	}
 	return sizes, nil
@@ -181,7 +182,7 @@ func (s *Store) Buckets(ctx context.Context, place int) (map[string]int64, error
 func (s *Store) ReadTombs(ctx context.Context, place int, bucket string, cursor uint64) (Tombs, uint64, error) {
 	pairs, next, err := s.c.HScan(ctx, s.space.Bucket(place, bucket), cursor, "", tombsAtOnce).Result()
 	if err != nil {
-		return Tombs{}, 0, s.fail("tombstones", err)
+		return Tombs{}, 0, s.w.Fail("tombstones", err)
 	}
 	return Tombs{place, bucket, pairs}, next, nil
 }
@@ -197,7 +198,7 @@ func (s *Store) CopyTombs(ctx context.Context, t Tombs) error {
 	}
 	for shard, pairs := range by {
 		if err := s.tombs(ctx, shard, tombsInScript, append([]any{t.Bucket}, pairs...)).Err(); err != nil {
-			return s.fail(tombsInScript.op, err)
+			return s.w.Fail(tombsInScript.Op, err)
 		}
 	}
 	return nil
@@ -236,7 +237,7 @@ func (s *Store) endTombs(ctx context.Context, t Tombs) error {
 	for i := range t.pairs {
 		args = append(args, t.pairs[i])
 	}
-	return s.wrapped(tombsEndScript.op, s.tombs(ctx, t.Place, tombsEndScript, args).Err())
+	return s.w.Wrapped(tombsEndScript.Op, s.tombs(ctx, t.Place, tombsEndScript, args).Err())
 }
 
 // CopyTrimmed notes in each shard of far how far trimming has got in a place here: see
@@ -244,13 +245,13 @@ func (s *Store) endTombs(ctx context.Context, t Tombs) error {
 func (s *Store) CopyTrimmed(ctx context.Context, place int, far *Store) error {
 	marks, err := s.c.HGetAll(ctx, s.space.Trimmed(place)).Result()
 	if err != nil {
-		return s.fail("tombstones", err)
+		return s.w.Fail("tombstones", err)
 	}
 	now := far.space.Now()
 	for shard := now.First(); shard < now.Places(); shard++ {
 		have, err := far.c.HGetAll(ctx, now.Trimmed(shard)).Result()
 		if err != nil {
-			return far.fail("tombstones", err)
+			return far.w.Fail("tombstones", err)
 		}
 		for prefix, text := range marks {
 			ms, _ := strconv.ParseInt(text, 10, 64)
@@ -258,7 +259,7 @@ func (s *Store) CopyTrimmed(ctx context.Context, place int, far *Store) error {
 				continue
 			}
 			if err := far.c.HSet(ctx, now.Trimmed(shard), prefix, text).Err(); err != nil {
-				return far.fail("tombstones", err)
+				return far.w.Fail("tombstones", err)
 			}
 		}
 	}

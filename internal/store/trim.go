@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 //go:embed lua/trim.lua
@@ -19,8 +20,8 @@ var trimSource string
 var burySource string
 
 var (
-	trimScript = newScript("trim", trimSource, false)
-	buryScript = newScript("bury", burySource, false)
+	trimScript = wire.NewScript("trim", trimSource, false)
+	buryScript = wire.NewScript("bury", burySource, false)
 )
 
 // MaxTrims is of how many prefixes one Trim forgets.
@@ -49,14 +50,14 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimme
 		args = append(args, t.Prefix, t.Young.Milliseconds())
 	}
 
-	v, err := s.parts(ctx, trimScript, 3, ks, args)
+	v, err := s.w.Parts(ctx, trimScript, 3, ks, args)
 	if err != nil {
 		return 0, false, err
 	}
 	old, _ := v[0].(int64)
 	trimmed, more = int(old), v[2] == int64(1)
 	if text, _ := v[1].(string); text != "" {
-		err = s.fail(trimScript.op, refusal(text))
+		err = s.w.Fail(trimScript.Op, wire.Refusal(text))
 	}
 
 	for i, graves := range s.graves(list, v[3:]) {
@@ -95,12 +96,12 @@ func (s *Store) graves(list []Trim, v []any) map[int][]any {
 func (s *Store) bury(ctx context.Context, p keys.Partition, graves []any) (int, error) {
 	most := s.o.RepeatBytes / int64(s.space.Now().Shards)
 	args := append([]any{p.Prefix, max(s.RepeatWindow().Milliseconds()/bucketsInWindow, 1), most}, graves...)
-	n, err := s.answer(ctx, buryScript, []string{s.space.Settled(p), s.space.Records(p)}, args).Int64Slice()
+	n, err := s.w.Do(ctx, buryScript, []string{s.space.Settled(p), s.space.Records(p)}, args).Int64Slice()
 	if err != nil {
-		return 0, s.fail(buryScript.op, err)
+		return 0, s.w.Fail(buryScript.Op, err)
 	}
 	if len(n) != 2 {
-		return 0, s.fail(buryScript.op, fmt.Errorf("a reply of %d parts", len(n)))
+		return 0, s.w.Fail(buryScript.Op, fmt.Errorf("a reply of %d parts", len(n)))
 	}
 	return int(n[0]), nil
 }

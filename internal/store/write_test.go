@@ -15,6 +15,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 )
 
 // behind is a Store in one of the modes whose way to Redis loses answers. A
@@ -43,14 +44,14 @@ func behind(t *testing.T, mode string) (*Store, *redistest.Server, *lossy) {
 	if mode == "sentinel" {
 		url = "redis://" + sentinelFor(t, port) + "/0?master_name=m"
 	}
-	c, err := Open(Address{Mode: mode, URL: url})
+	c, err := wire.Open(wire.Address{Mode: mode, URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: mode == "cluster",
 		Retention: time.Hour, Retain: 1000})
-	if err := s.Detect(t.Context()); err != nil {
+	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s, srv, p
@@ -94,7 +95,7 @@ func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
 		"redis://shop:secret@" + sentinel + "/0?master_name=m",
 		"redis://" + sentinel + "/0?master_name=m&username=shop&password=secret",
 	} {
-		c, err := Open(Address{Mode: "sentinel", URL: url})
+		c, err := wire.Open(wire.Address{Mode: "sentinel", URL: url})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
 	var now atomic.Pointer[string]
 	at := func(s *redistest.Server) *string { _, port, _ := strings.Cut(s.Addr(), ":"); return &port }
 	now.Store(at(old))
-	c, err := Open(Address{Mode: "sentinel", URL: "redis://" + sentinelSaying(t, func() string { return *now.Load() }) + "/0?master_name=m"})
+	c, err := wire.Open(wire.Address{Mode: "sentinel", URL: "redis://" + sentinelSaying(t, func() string { return *now.Load() }) + "/0?master_name=m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +127,8 @@ func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
 	}
 	old.Kill()
 	_ = c.Ping(ctx) // by the connection that was there
-	for range poolSize + 1 {
-		if err := c.Ping(ctx).Err(); !NotSent(err) {
+	for range wire.PoolSize + 1 {
+		if err := c.Ping(ctx).Err(); !wire.NotSent(err) {
 			t.Fatalf("%v of a master that is dead", err)
 		}
 	}
@@ -280,7 +281,7 @@ func TestWritesFollowASlotThatMoves(t *testing.T) {
 	if got := a.Client().ClusterKeySlot(ctx, shard).Val(); int(got) != slot {
 		t.Fatalf("the shard lies in slot %d", got)
 	}
-	c, err := Open(Address{Mode: "cluster", URL: "redis://" + a.Addr()})
+	c, err := wire.Open(wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,12 +314,12 @@ func TestWritesFollowASlotThatMoves(t *testing.T) {
 	}
 	migrate(1)
 	_, err = s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}})
-	if stats := a.Client().Info(ctx, "errorstats").Val(); !errors.Is(err, ErrUnavailable) || !strings.Contains(stats, "errorstat_TRYAGAIN:count=6") {
+	if stats := a.Client().Info(ctx, "errorstats").Val(); !errors.Is(err, wire.ErrUnavailable) || !strings.Contains(stats, "errorstat_TRYAGAIN:count=6") {
 		t.Errorf("amid the move: %v after\n%s", err, stats)
 	}
 	migrate(100)
 	push := &notice.Push{Key: "{0}list", Entry: []string{"x"}, Mark: "m:1:0"}
-	if err := Push(ctx, c, s.space, push, time.Minute); !errors.Is(err, notice.ErrUnanswered) || !errors.Is(err, ErrUnavailable) { // TRYAGAIN
+	if err := Push(ctx, c, s.space, push, time.Minute); !errors.Is(err, notice.ErrUnanswered) || !errors.Is(err, wire.ErrUnavailable) { // TRYAGAIN
 		t.Error(err)
 	}
 	setSlot(b, "node", ids[b])

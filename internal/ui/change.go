@@ -8,6 +8,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/remote"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // note enters what a visitor did in the audit. What changed nothing is no entry.
@@ -15,7 +16,7 @@ func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 	switch {
 	case err == nil:
 		e.Result = audit.Done
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrNotBegun):
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, wire.ErrNotBegun):
 		return
 	default:
 		e.Result, e.Detail = audit.Failed, err.Error()

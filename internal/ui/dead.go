@@ -15,6 +15,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // group is dead letters of one route that died of one reason at one host.
@@ -144,7 +145,7 @@ func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit ti
 			return got, err
 		}
 		got.looked += page.Looked
-		got.missing = store.Together(got.missing, page.Missing)
+		got.missing = wire.Together(got.missing, page.Missing)
 		list := slices.DeleteFunc(page.Items, func(f store.Found) bool {
 			to := p.hostOf(&f)
 			return !v.Sees(&f, to) || q.Host != "" && to != q.Host
@@ -251,7 +252,7 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 		}
 		q.Until = p.now()
 		done, seen := 0, 0
-		var left []store.Lost
+		var left []wire.Lost
 		var failed error
 		got, err := p.eachDead(lasting(r), q, v, changeTime, func(list []store.Found) bool {
 			var some []store.Amended
@@ -262,13 +263,13 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 				}
 			}
 			n, missing, err := p.o.Engine.AmendMany(lasting(r), op, some)
-			done, failed, left = done+n, err, store.Together(left, missing)
+			done, failed, left = done+n, err, wire.Together(left, missing)
 			return err == nil
 		})
 		failed = cmp.Or(failed, err)
 		p.sampler.changed.Store(true)
 		detail := fmt.Sprintf("%s, %s of host %s", plural(done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
-		if left = store.Together(left, got.missing); len(left) > 0 {
+		if left = wire.Together(left, got.missing); len(left) > 0 {
 			detail += ", without what lies at"
 			for _, l := range left {
 				detail += " " + cmp.Or(l.Node, "an unknown node")

@@ -7,6 +7,7 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Engine is the service behind the pages: what the API has, and what only pages
@@ -24,7 +25,7 @@ type Recorder interface {
 	Minutes(ctx context.Context, behind string, since time.Time) ([]fleet.Minute, string, error)
 	// Forecast counts what falls due under a prefix in each of n spans from now, without
 	// the nodes of a cluster that are missing.
-	Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []store.Lost, err error)
+	Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error)
 	// Shards is how many parts each count is made of.
 	Shards() int
 }
@@ -34,5 +35,5 @@ type Amender interface {
 	// AmendMany changes notices that were listed, in bounded steps, and is how many
 	// it changed; that is known with an error too. In a cluster it leaves out the nodes
 	// that are missing.
-	AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []store.Lost, err error)
+	AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []wire.Lost, err error)
 }

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/api"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // failure is an error that the visitor is told as it stands.
@@ -26,7 +26,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v Visitor, err erro
 		return
 	}
 	f := p.failure(r.Context(), err)
-	if at := store.NodeOf(err); at != "" && v.All() && errors.Is(err, store.ErrUnavailable) {
+	if at := wire.NodeOf(err); at != "" && v.All() && errors.Is(err, wire.ErrUnavailable) {
 		f.text = "Redis node " + at + ": " + f.text
 	}
 	if err := p.render(w, r, f.status, view{Template: "failure", Title: http.StatusText(f.status), Visitor: v, Bare: v.session == nil && !p.o.Sessions.Open(), Data: f.text}); err != nil {

@@ -19,8 +19,8 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/remote"
 	"notifier/internal/session"
-	"notifier/internal/store"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 var (
@@ -260,7 +260,7 @@ func TestForgedCookiesOpenNothing(t *testing.T) {
 func TestNobodyIsLetInWhileRedisIsAway(t *testing.T) {
 	engine, at := instances(t, 1, clients)
 	b := signedIn(t, at[0], "token-of-ops")
-	engine.Fail(store.ErrUnavailable)
+	engine.Fail(wire.ErrUnavailable)
 	if a := b.get("/ui/"); a.StatusCode != 503 || b.cookie == nil || !strings.Contains(a.body, "Redis") {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}

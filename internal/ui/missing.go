@@ -3,15 +3,14 @@ package ui
 import (
 	"cmp"
 	"context"
+	"notifier/internal/wire"
 	"strings"
-
-	"notifier/internal/store"
 )
 
 // away says, in a sentence, which nodes of a cluster do not answer, so that what a page
 // shows is without what lies there; empty if there are none. Only who sees everything
 // is told their addresses.
-func (v Visitor) away(lost []store.Lost) string {
+func (v Visitor) away(lost []wire.Lost) string {
 	if len(lost) == 0 {
 		return ""
 	}
@@ -33,7 +32,7 @@ func (p *Pages) stale(b *board, v Visitor) string {
 	if b.Err == nil {
 		return ""
 	}
-	if at := store.NodeOf(b.Err); at != "" {
+	if at := wire.NodeOf(b.Err); at != "" {
 		if !v.All() {
 			return "What the instances do, and have done, is old: the part of Redis where it lies does not answer."
 		}

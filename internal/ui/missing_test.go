@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/store"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 // While a node of Redis is away the pages show what the others have, and say which it
@@ -56,7 +56,7 @@ func TestChangesOfAGroupSayWhatTheyLeaveOut(t *testing.T) {
 // old.
 func TestWhatInstancesTellMayBeAwayAlone(t *testing.T) {
 	s := newSite(t)
-	s.engine.Fail(fmt.Errorf("list instances: %w", &store.NodeError{Node: "10.0.0.3:6379", Err: store.ErrUnavailable}))
+	s.engine.Fail(fmt.Errorf("list instances: %w", &wire.NodeError{Node: "10.0.0.3:6379", Err: wire.ErrUnavailable}))
 	open := s.open() // who signs in is looked for in Redis too
 	open.get("/ui/").is(200).says("What the instances do, and have done, is old: it lies at Redis node 10.0.0.3:6379, which does not answer.")
 	open.get("/ui/audit").is(503).says("Redis node 10.0.0.3:6379: ")

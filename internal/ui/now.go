@@ -10,6 +10,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // nowPage is how everything stands that a visitor may see.
@@ -166,7 +167,7 @@ func (p *Pages) routesOf(b *board, v Visitor) (list []store.Counts, shared int) 
 func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	now := b.At
 	out := nowPage{Visitor: v, Taken: p.stamp(now), All: v.All()}
-	out.Stale, out.Away = p.stale(b, v), v.away(store.Together(b.Missing, b.Hidden))
+	out.Stale, out.Away = p.stale(b, v), v.away(wire.Together(b.Missing, b.Hidden))
 	list, shared := p.routesOf(b, v)
 	out.Shared = shared
 	var prefixes []string

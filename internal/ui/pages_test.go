@@ -16,6 +16,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 func late(n int64) metrics.Work {
@@ -69,7 +70,7 @@ func TestFiguresThatAreOldSaySo(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{}, time.Hour)
 	s = s.open()
-	s.engine.Fail(fmt.Errorf("away: %w", store.ErrUnavailable))
+	s.engine.Fail(fmt.Errorf("away: %w", wire.ErrUnavailable))
 	s.get("/ui/").is(200).says("These figures are old", "Redis cannot be reached")
 	s.get("/ui/notices").is(503).says("Redis cannot be reached")
 	s.get("/ui/notices/app1:orders:paid:1").is(503)

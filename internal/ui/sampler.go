@@ -12,6 +12,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // The sampler asks for what dashboards show: once for all that are open at this
@@ -40,13 +41,13 @@ type board struct {
 	Err        error // why what follows is not of this moment; nil = it is
 	Counts     []store.Counts
 	CountsAt   time.Time
-	Missing    []store.Lost // nodes that Counts are without
+	Missing    []wire.Lost // nodes that Counts are without
 	Instances  []seenInstance
 	Minutes    map[int64]map[string]metrics.Work // by Unix minute, then prefix
 	MinutesAt  time.Time
 	Forecast   map[string][]int64 // by prefix, from ForecastAt on
 	ForecastAt time.Time
-	Hidden     []store.Lost // nodes that Forecast is without
+	Hidden     []wire.Lost // nodes that Forecast is without
 	Ready      api.Readiness
 	Answered   time.Duration // how long Redis took for the signs of life
 }
@@ -263,7 +264,7 @@ func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
 	if now.Sub(b.ForecastAt) < pace(n*forecastCommands, forecastBudget, forecastLeast, forecastMost) && !back {
 		return nil
 	}
-	forecast, hidden := map[string][]int64{}, []store.Lost(nil)
+	forecast, hidden := map[string][]int64{}, []wire.Lost(nil)
 	for _, c := range b.Counts {
 		if c.Pending == 0 {
 			continue
@@ -272,7 +273,7 @@ func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		hidden = store.Together(hidden, missing)
+		hidden = wire.Together(hidden, missing)
 		forecast[c.Prefix] = list
 	}
 	b.Forecast, b.ForecastAt, b.Hidden = forecast, now, hidden

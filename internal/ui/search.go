@@ -13,6 +13,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // A search reads in bounded steps, none of which takes Redis more than a few
@@ -195,7 +196,7 @@ type found struct {
 	looked int
 	cursor string // empty = all was looked at
 	// missing are the nodes that were passed over.
-	missing []store.Lost
+	missing []wire.Lost
 }
 
 // run searches from a cursor on until want are found, or its time is over.
@@ -213,7 +214,7 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int) (fo
 			return out, err
 		}
 		out.looked += page.Looked
-		out.missing = store.Together(out.missing, page.Missing)
+		out.missing = wire.Together(out.missing, page.Missing)
 		for _, f := range page.Items {
 			to := p.hostOf(&f)
 			if v.Sees(&f, to) && (host == "" || to == host) {

@@ -16,7 +16,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 	"notifier/test/record"
 )
 
@@ -77,7 +77,7 @@ func powerCuts(t *testing.T, lib, no string, lv level) {
 	if no == "8.4" { // which servers differ in
 		row.No += strings.TrimPrefix(numberOf(row.Server), "11")
 	}
-	if err := store.Synced(t.Context(), db.Client()); lv.durability == "fsync" && err != nil {
+	if err := wire.Synced(t.Context(), db.Client()); lv.durability == "fsync" && err != nil {
 		row.Found = "the service refuses to start on " + row.Server + ": " + err.Error()
 		row.Put(t)
 		t.Log(row.Found)

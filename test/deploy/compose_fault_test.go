@@ -22,6 +22,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 	"notifier/test/record"
 )
 
@@ -193,7 +194,7 @@ func TestComposeVariantsOutliveAPulledCable(t *testing.T) {
 				key := fmt.Sprintf("shop:orders:paid:%d", accepted)
 				await(t, func() bool {
 					_, err := p.Schedule(t.Context(), store.Request{Key: key, Delay: delay, Content: notice.Content{Body: []byte(`{}`)}})
-					if err != nil && !errors.Is(err, store.ErrUnavailable) {
+					if err != nil && !errors.Is(err, wire.ErrUnavailable) {
 						t.Fatalf("%s: %v", key, err)
 					}
 					return err == nil

@@ -22,6 +22,7 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -89,7 +90,7 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 		var err error
 		await(t, func() bool {
 			_, err = p.Schedule(ctx, store.Request{Key: key, Delay: 20 * time.Millisecond, Content: notice.Content{Body: []byte(`{}`)}})
-			return !errors.Is(err, store.ErrUnavailable)
+			return !errors.Is(err, wire.ErrUnavailable)
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", key, err)

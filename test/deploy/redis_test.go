@@ -21,6 +21,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // shipped is a Redis as deploy/compose.yaml runs it, on files that
@@ -131,7 +132,7 @@ func TestNoticesOutliveARestartOfRedis(t *testing.T) {
 		var err error
 		await(t, func() bool {
 			_, err = p.Schedule(t.Context(), store.Request{Key: key, Delay: delay, Content: notice.Content{Body: []byte(`{}`)}})
-			return !errors.Is(err, store.ErrUnavailable)
+			return !errors.Is(err, wire.ErrUnavailable)
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", key, err)
@@ -155,7 +156,7 @@ func TestNoticesOutliveARestartOfRedis(t *testing.T) {
 		var err error
 		await(t, func() bool {
 			f, err = p.Find(t.Context(), k)
-			return !errors.Is(err, store.ErrUnavailable)
+			return !errors.Is(err, wire.ErrUnavailable)
 		})
 		if err != nil {
 			t.Errorf("%s after the restart: %v, %v", k, f.State, err)

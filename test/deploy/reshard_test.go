@@ -14,6 +14,7 @@ import (
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // The rights of the service's user are enough to change the number of shards, and for
@@ -33,7 +34,7 @@ func TestTheServicesUserMayReshard(t *testing.T) {
 		}
 		return true
 	})
-	conn, err := store.Open(store.Address{URL: s.url})
+	conn, err := wire.Open(wire.Address{URL: s.url})
 	if err != nil {
 		t.Fatal(err)
 	}

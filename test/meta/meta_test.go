@@ -42,6 +42,7 @@ var layers = map[string]int{
 	"internal/embedded": 40,
 
 	"internal/node":  45,
+	"internal/wire":  47,
 	"internal/store": 50,
 	"internal/fleet": 55,
 

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // In a world of migrations notices move between two servers, to and fro, while producers
@@ -35,8 +36,8 @@ type shore struct {
 	name   string
 	srv    *redistest.Server
 	plain  *redis.Client
-	conn   *store.Conn // of its instances
-	tap    *tap        // on that
+	conn   *wire.Conn // of its instances
+	tap    *tap       // on that
 	stores [2]*store.Store
 	begun  bool // it knows of a migration, so that producers may call it
 }
@@ -91,7 +92,7 @@ func newShores(t *testing.T) (shores [2]*shore) {
 	t.Helper()
 	for i, name := range []string{"A", "B"} {
 		srv := redistest.Start(t)
-		c, err := store.Open(store.Address{URL: srv.URL()})
+		c, err := wire.Open(wire.Address{URL: srv.URL()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +150,7 @@ func (w *ferry) newStore(s *shore, shards int) *store.Store {
 		now.Shards = shards
 	}
 	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: now, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
-	if err := x.Detect(w.ctx); err != nil {
+	if err := x.Wire().Detect(w.ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := x.Learn(w.ctx); err != nil {
@@ -216,7 +217,7 @@ func (w *ferry) schedule(t *rapid.T) {
 		err = out[0].Err
 	}
 	switch {
-	case errors.Is(err, store.ErrUnavailable):
+	case errors.Is(err, wire.ErrUnavailable):
 		w.say("moved")
 		return
 	case err != nil:
@@ -239,7 +240,7 @@ func (w *ferry) amend(t *rapid.T, op store.Amendment) {
 	w.say("%s of key %d on %s; there is %q", op, k, s.name, f.state)
 	c, err := x.Amend(w.ctx, prefix, key(k), op, store.When{Delay: long})
 	switch {
-	case errors.Is(err, store.ErrUnavailable):
+	case errors.Is(err, wire.ErrUnavailable):
 		w.say("moved")
 		return
 	case errors.Is(err, store.ErrNotFound):
@@ -268,7 +269,7 @@ func (w *ferry) find(t *rapid.T) {
 	w.say("key %d is read on %s; there is %q", k, s.name, f.state)
 	got, err := x.Find(w.ctx, prefix, key(k))
 	switch {
-	case errors.Is(err, store.ErrUnavailable):
+	case errors.Is(err, wire.ErrUnavailable):
 		w.say("moved")
 	case errors.Is(err, store.ErrNotFound):
 		if f.state != "" {
@@ -441,7 +442,7 @@ func (w *ferry) migrate(t *rapid.T, from int, p *tap) error {
 	w.say("a mover begins, from %s to %s, killed at command %d, after it %v", w.shores[from].name, w.shores[1-from].name, p.kill, p.after)
 	done, err := w.mover(from, p)
 	w.say("the mover ends after %d commands: open %v, %v", p.n, done.Open, err)
-	if err != nil && !errors.Is(err, errKill) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, move.ErrRefused) {
+	if err != nil && !errors.Is(err, errKill) && !errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, move.ErrRefused) {
 		t.Fatalf("the mover: %v", err)
 	}
 	return err
@@ -449,9 +450,9 @@ func (w *ferry) migrate(t *rapid.T, from int, p *tap) error {
 
 // mover is a process that moves.
 func (w *ferry) mover(from int, p *tap) (move.Migrated, error) {
-	var conns [2]*store.Conn
+	var conns [2]*wire.Conn
 	for i, s := range w.shores {
-		c, err := store.Open(store.Address{URL: s.srv.URL()})
+		c, err := wire.Open(wire.Address{URL: s.srv.URL()})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -581,7 +582,7 @@ func (w *ferry) end() {
 		case err != nil || got.State != f.state || got.Made != f.made || got.Shard < 0:
 			w.t.Fatalf("key %d is %+v on %s, %v; want %+v", k, got, to.name, err, f)
 		}
-		if _, err := w.shores[from].stores[0].Find(w.ctx, prefix, key(k)); !errors.Is(err, store.ErrMoved) {
+		if _, err := w.shores[from].stores[0].Find(w.ctx, prefix, key(k)); !errors.Is(err, wire.ErrMoved) {
 			w.t.Fatalf("key %d on the side that was left: %v", k, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // The nodes of a cluster forget apart from each other. Here each place is a node: what
@@ -219,7 +220,7 @@ func (w *parted) announce(t *rapid.T) {
 	}
 	next := s.Space().Replace(rapid.IntRange(1, 3).Draw(t, "shards"), false)
 	if err := s.Announce(w.ctx, next); err != nil {
-		if !errors.Is(err, store.ErrUnavailable) {
+		if !errors.Is(err, wire.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		return // another has
@@ -235,7 +236,7 @@ func (w *parted) moveOut(t *rapid.T) {
 	to := s.Space().Shard(pick(t, "key", here))
 	ks := slices.DeleteFunc(here, func(k string) bool { return s.Space().Shard(k) != to })
 	l, _, err := s.MoveOut(w.ctx, p, to, ks)
-	if err != nil && !errors.Is(err, store.ErrMoving) && !errors.Is(err, store.ErrUnavailable) {
+	if err != nil && !errors.Is(err, store.ErrMoving) && !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	if err == nil && l.Len() > 0 {
@@ -267,7 +268,7 @@ func (w *parted) moveEnd(t *rapid.T) {
 
 func (w *parted) finish(t *rapid.T) {
 	s, p := pick(t, "instance", w.stores), w.place(t)
-	if err := s.Finish(w.ctx, min(p, s.Space().Places()-1)); err != nil && !errors.Is(err, store.ErrUnavailable) {
+	if err := s.Finish(w.ctx, min(p, s.Space().Places()-1)); err != nil && !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatal(err)
 	}
 }
@@ -275,7 +276,7 @@ func (w *parted) finish(t *rapid.T) {
 func (w *parted) moveAll(s *store.Store) {
 	m := move.Mover{From: s, To: s}
 	r, err := m.Pass(w.ctx)
-	if err != nil && !errors.Is(err, store.ErrUnavailable) {
+	if err != nil && !errors.Is(err, wire.ErrUnavailable) {
 		w.t.Fatal(err)
 	}
 	w.say("%d are moved, former shards that may hold something: %v", r.Moved, s.Formers())

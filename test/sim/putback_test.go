@@ -12,6 +12,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // In worlds of moves and of reshards, notices that were read before are put back from
@@ -196,7 +197,7 @@ func (w *world) replay(t *rapid.T) {
 	f = w.left(f)
 	if shard < max(w.space().First(), in.store.Space().First()) && f == arrives && err != nil { // it is a shard no more
 		w.wire.lose(arrives)
-		if !errors.Is(err, store.ErrUnavailable) || w.seen(l.key) != before {
+		if !errors.Is(err, wire.ErrUnavailable) || w.seen(l.key) != before {
 			t.Fatalf("the item's shard is one no more, %v (%d places were known); of the key is left %s; there was %s", err, knew, w.seen(l.key), before)
 		}
 		return

@@ -11,6 +11,7 @@ import (
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // In a world of reshards other shards take the place of those there are, again and
@@ -345,7 +346,7 @@ func (w *world) drain(t *rapid.T) {
 	left, err := in.store.Drained(w.ctx, nil)
 	f = w.left(f)
 	w.wire.lose(arrives)
-	if err != nil && f == arrives && in.store.Space().Places() == w.space().Places() && !errors.Is(err, store.ErrUnavailable) {
+	if err != nil && f == arrives && in.store.Space().Places() == w.space().Places() && !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatalf("%s looks what former shards hold: %v", in.id, err)
 	}
 	if err == nil {

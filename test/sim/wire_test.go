@@ -29,9 +29,9 @@ type mutation struct {
 	kind           kind // of the world that finds it; "" = onePrefix
 }
 
-// wire stands between the store and Redis: it loses requests and replies, and
+// cable stands between the store and Redis: it loses requests and replies, and
 // changes a line of a script that passes.
-type wire struct {
+type cable struct {
 	mutation mutation
 
 	mu        sync.Mutex
@@ -46,14 +46,14 @@ type wire struct {
 
 // interrupt has something happen behind so many of the next scripts, between this and
 // the next call of lose.
-func (w *wire) interrupt(after int, do func()) {
+func (w *cable) interrupt(after int, do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.amid, w.after = do, after
 }
 
 // interruption takes what is to happen now; nil = nothing is.
-func (w *wire) interruption() func() {
+func (w *cable) interruption() func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.amid == nil {
@@ -74,10 +74,10 @@ func (w *wire) interruption() func() {
 }
 
 // lose decides about the next script.
-func (w *wire) lose(f fate) { w.loseAfter(0, f) }
+func (w *cable) lose(f fate) { w.loseAfter(0, f) }
 
 // loseAfter decides about the script that comes after n others.
-func (w *wire) loseAfter(n int, f fate) {
+func (w *cable) loseAfter(n int, f fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next, w.skip, w.ran, w.amid = f, n, nil, nil
@@ -85,7 +85,7 @@ func (w *wire) loseAfter(n int, f fate) {
 
 // lost says what is still to be lost, and which script was the last that Redis has
 // carried out, by its first key.
-func (w *wire) lost() (left fate, last string) {
+func (w *cable) lost() (left fate, last string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.ran) > 0 {
@@ -95,21 +95,21 @@ func (w *wire) lost() (left fate, last string) {
 }
 
 // count is how many scripts Redis has carried out since.
-func (w *wire) count() int {
+func (w *cable) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.ran)
 }
 
 // hold is what is still to be lost, and after how many scripts.
-func (w *wire) hold() (fate, int) {
+func (w *cable) hold() (fate, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.next, w.skip
 }
 
 // sent takes what becomes of a script.
-func (w *wire) sent() fate {
+func (w *cable) sent() fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.skip > 0 {
@@ -119,7 +119,7 @@ func (w *wire) sent() fate {
 }
 
 // done takes a script that Redis has carried out.
-func (w *wire) done(f fate, first string) {
+func (w *cable) done(f fate, first string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ran = append(w.ran, first); w.skip > 0 {
@@ -130,9 +130,9 @@ func (w *wire) done(f fate, first string) {
 	}
 }
 
-func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (w *cable) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (w *cable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
@@ -143,7 +143,7 @@ type unknown struct{}
 func (unknown) Error() string { return "NOSCRIPT no matching script" }
 func (unknown) RedisError()   {}
 
-func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (w *cable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		args := cmd.Args()
 		name := cmd.Name()

@@ -18,6 +18,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 const (
@@ -66,7 +67,7 @@ type lab struct {
 	srv      *redistest.Server
 	plain    *redis.Client // past the wire
 	heard    *redis.PubSub // Redis's events, of adoption
-	wire     *wire
+	wire     *cable
 	store    *store.Store
 	steps    int // of all runs
 	failedAt int // the steps taken when one failed first
@@ -75,7 +76,7 @@ type lab struct {
 func newLab(t *testing.T, k kind, m mutation) *lab {
 	t.Helper()
 	srv := redistest.Start(t, k.options()...)
-	l := &lab{kind: k, srv: srv, plain: srv.Client(), wire: &wire{mutation: m}}
+	l := &lab{kind: k, srv: srv, plain: srv.Client(), wire: &cable{mutation: m}}
 	if k == adoption {
 		l.listen(t)
 	}
@@ -86,7 +87,7 @@ func newLab(t *testing.T, k kind, m mutation) *lab {
 			}
 		}
 	}
-	c, err := store.Open(store.Address{URL: srv.URL()})
+	c, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func newLab(t *testing.T, k kind, m mutation) *lab {
 	c.AddHook(l.wire)
 	l.client = c.UniversalClient
 	l.store = l.newStore([]string{prefix})
-	if err := l.store.Detect(t.Context()); err != nil {
+	if err := l.store.Wire().Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	info, err := l.plain.InfoMap(t.Context(), "server").Result()

@@ -11,10 +11,10 @@ import (
 
 var errRefused = errors.New("connection refused")
 
-// wire makes the connections of one instance. What is written on either side is
+// cable makes the connections of one instance. What is written on either side is
 // buffered without bound, as a network does within limits: a pipe alone would
 // let a server that answers a pipeline wait for a client that still sends it.
-type wire struct {
+type cable struct {
 	em *embedded.Emulation
 
 	mu    sync.Mutex
@@ -24,10 +24,10 @@ type wire struct {
 	gate  chan struct{} // closed = bytes pass
 }
 
-func newWire(em *embedded.Emulation) *wire {
+func newWire(em *embedded.Emulation) *cable {
 	gate := make(chan struct{})
 	close(gate)
-	return &wire{em: em, links: map[*link]struct{}{}, gate: gate}
+	return &cable{em: em, links: map[*link]struct{}{}, gate: gate}
 }
 
 type link struct{ client, server net.Conn }
@@ -38,7 +38,7 @@ func (l *link) close() {
 }
 
 // dial makes a connection.
-func (w *wire) dial() (net.Conn, error) {
+func (w *cable) dial() (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down || w.dead {
@@ -57,7 +57,7 @@ func (w *wire) dial() (net.Conn, error) {
 }
 
 // pump moves bytes one way until either side has closed.
-func (w *wire) pump(l *link, from, to net.Conn) {
+func (w *cable) pump(l *link, from, to net.Conn) {
 	var mu sync.Mutex
 	more := sync.NewCond(&mu)
 	var waiting []byte
@@ -107,7 +107,7 @@ func (w *wire) pump(l *link, from, to net.Conn) {
 }
 
 // cut closes all connections; what was on its way is lost.
-func (w *wire) cut() {
+func (w *cable) cut() {
 	w.mu.Lock()
 	links := make([]*link, 0, len(w.links))
 	for l := range w.links {
@@ -120,7 +120,7 @@ func (w *wire) cut() {
 }
 
 // away cuts, and refuses connections for a time.
-func (w *wire) away(d time.Duration) {
+func (w *cable) away(d time.Duration) {
 	w.set(&w.down, true)
 	w.cut()
 	time.Sleep(d)
@@ -128,12 +128,12 @@ func (w *wire) away(d time.Duration) {
 }
 
 // kill cuts for ever, as the end of a process does.
-func (w *wire) kill() {
+func (w *cable) kill() {
 	w.set(&w.dead, true)
 	w.cut()
 }
 
-func (w *wire) set(b *bool, to bool) {
+func (w *cable) set(b *bool, to bool) {
 	w.mu.Lock()
 	*b = to
 	w.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *wire) set(b *bool, to bool) {
 
 // hold lets no byte pass for a time, and then all that were sent: a network that
 // is half open, or a process that was stopped.
-func (w *wire) hold(d time.Duration) {
+func (w *cable) hold(d time.Duration) {
 	gate := make(chan struct{})
 	w.mu.Lock()
 	w.gate = gate

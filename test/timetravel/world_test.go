@@ -20,7 +20,7 @@ import (
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // standard is the ladder that a route has unless it says otherwise.
@@ -113,8 +113,8 @@ func (w *world) attempts(key string) []attempt {
 type instance struct {
 	*engine.Engine
 	name string
-	wire *wire
-	conn *store.Conn
+	wire *cable
+	conn *wire.Conn
 	end  context.CancelFunc
 	done chan error
 }
@@ -140,9 +140,9 @@ func (w *world) start(t *testing.T) *instance {
 	t.Helper()
 	w.made++
 	i := &instance{name: fmt.Sprint("i", w.made), wire: newWire(w.em), done: make(chan error, 1)}
-	// As store.Open sets it up, without waits for a free connection: the timers of
+	// As wire.Open sets it up, without waits for a free connection: the timers of
 	// those are kept for other bubbles.
-	i.conn = &store.Conn{UniversalClient: redis.NewClient(&redis.Options{
+	i.conn = &wire.Conn{UniversalClient: redis.NewClient(&redis.Options{
 		Dialer:     func(context.Context, string, string) (net.Conn, error) { return i.wire.dial() },
 		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
 		ContextTimeoutEnabled: true, PoolSize: 10000, DisableIdentity: true,

@@ -19,6 +19,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Engine is an [api.Engine] in memory.
@@ -30,7 +31,7 @@ type Engine struct {
 	trimmed  map[string]notice.Tombstone
 	paused   map[string]bool
 	fail     error
-	missing  []store.Lost
+	missing  []wire.Lost
 	audited  []audit.Entry
 	answer   string // of receivers
 	clients  []string
@@ -473,7 +474,7 @@ func (e *Engine) setPaused(prefix string, paused bool) error {
 }
 
 // Counts counts.
-func (e *Engine) Counts(context.Context) ([]store.Counts, []store.Lost, error) {
+func (e *Engine) Counts(context.Context) ([]store.Counts, []wire.Lost, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fail != nil {

@@ -9,6 +9,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // What only the pages ask of an engine.
@@ -39,7 +40,7 @@ func (e *Engine) Minutes(_ context.Context, behind string, _ time.Time) ([]fleet
 }
 
 // Forecast counts what falls due.
-func (e *Engine) Forecast(_ context.Context, prefix string, span time.Duration, n int) ([]int64, []store.Lost, error) {
+func (e *Engine) Forecast(_ context.Context, prefix string, span time.Duration, n int) ([]int64, []wire.Lost, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := make([]int64, n)
@@ -57,7 +58,7 @@ func (e *Engine) Miss(nodes ...string) {
 	defer e.mu.Unlock()
 	e.missing = nil
 	for i, n := range nodes {
-		e.missing = append(e.missing, store.Lost{Node: n, Shards: []int{i}, Err: store.ErrUnavailable})
+		e.missing = append(e.missing, wire.Lost{Node: n, Shards: []int{i}, Err: wire.ErrUnavailable})
 	}
 }
 
@@ -65,7 +66,7 @@ func (e *Engine) Miss(nodes ...string) {
 func (e *Engine) Shards() int { return 1 }
 
 // AmendMany changes dead letters.
-func (e *Engine) AmendMany(_ context.Context, op store.Amendment, list []store.Amended) (int, []store.Lost, error) {
+func (e *Engine) AmendMany(_ context.Context, op store.Amendment, list []store.Amended) (int, []wire.Lost, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fail != nil {

@@ -1,4 +1,4 @@
-package store
+package wire
 
 import (
 	"strings"
@@ -8,12 +8,12 @@ import (
 func TestArgsKeepWhatTheyWereAfterTheMemoryIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 1000, mostSpare + 1} {
-		a := newArgs("first", "")
-		a.text(strings.Repeat("x", size))
-		a.number(-5)
-		list := a.list()
-		a.free()
-		again := newArgs(strings.Repeat("y", 2*size))
+		a := NewArgs("first", "")
+		a.Text(strings.Repeat("x", size))
+		a.Number(-5)
+		list := a.List()
+		a.Free()
+		again := NewArgs(strings.Repeat("y", 2*size))
 		for i, want := range []string{"first", "", strings.Repeat("x", size), "-5"} {
 			got := ""
 			switch v := list[i].(type) {
@@ -26,6 +26,6 @@ func TestArgsKeepWhatTheyWereAfterTheMemoryIsUsedAgain(t *testing.T) {
 				t.Errorf("argument %d of %d bytes: %.20q, want %.20q", i, size, got, want)
 			}
 		}
-		again.free()
+		again.Free()
 	}
 }

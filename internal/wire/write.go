@@ -1,4 +1,4 @@
-package store
+package wire
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"notifier/internal/node"
 )
 
-// once is a write. A client of a cluster sends a command again when its
+// Once is a write that is sent at most once. A client of a cluster sends a command again when its
 // connection broke or its answer is late, whatever MaxRetries says: a claim made
 // twice is lost to itself, an entry pushed twice is there twice. Of a write it
 // does so only where Redis has not carried it out. MOVED and ASK it follows for
 // any command: nothing is carried out by a node that answers so.
-type once struct{ *redis.Cmd }
+type Once struct{ *redis.Cmd }
 
 // NoRetry reports whether the command must not be sent again. go-redis asks
 // after each failure, and before it, with no error yet, for a whole pipeline.
-func (c once) NoRetry() bool { return mayHaveRun(c.Err()) }
+func (c Once) NoRetry() bool { return mayHaveRun(c.Err()) }
 
 // mayHaveRun reports whether a command that came to err may have been carried
 // out all the same. It was not, if Redis answered that it refuses it, or if no
@@ -42,16 +42,16 @@ func NotSent(err error) bool {
 	return false
 }
 
-// newWrite makes a write whose first key stands at a place among its arguments.
-func newWrite(ctx context.Context, place int8, args ...any) once {
-	c := once{redis.NewCmd(ctx, args...)}
+// NewWrite makes a write whose first key stands at a place among its arguments.
+func NewWrite(ctx context.Context, place int8, args ...any) Once {
+	c := Once{redis.NewCmd(ctx, args...)}
 	c.SetFirstKeyPos(place)
 	return c
 }
 
 // send makes a write. Where its answer is lost, the nodes of a cluster are asked
 // at once who serves what: the one that was to answer may have been replaced.
-func send(ctx context.Context, c redis.UniversalClient, w once) *redis.Cmd {
+func send(ctx context.Context, c redis.UniversalClient, w Once) *redis.Cmd {
 	if lost(c.Process(ctx, w)) {
 		reload(ctx, c)
 	}
@@ -59,13 +59,13 @@ func send(ctx context.Context, c redis.UniversalClient, w once) *redis.Cmd {
 }
 
 // sendAll makes writes in one pipeline. Each has its own error.
-func sendAll(ctx context.Context, c redis.UniversalClient, list []once) {
+func sendAll(ctx context.Context, c redis.UniversalClient, list []Once) {
 	pipe := c.Pipeline()
 	for _, w := range list {
 		_ = pipe.Process(ctx, w)
 	}
 	_, _ = pipe.Exec(ctx)
-	if slices.ContainsFunc(list, func(w once) bool { return lost(w.Err()) }) {
+	if slices.ContainsFunc(list, func(w Once) bool { return lost(w.Err()) }) {
 		reload(ctx, c)
 	}
 }

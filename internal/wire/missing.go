@@ -1,9 +1,10 @@
-package store
+package wire
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,17 +18,17 @@ import (
 // whose node does not answer, and says which they are: what the others hold is worth
 // more than an error, and a sum that is silently too small is worth less.
 
-// roundTimeout is how long a round waits in all for nodes that do not answer, and
-// roundLeast how long it waits for each at least.
+// RoundTimeout is how long a round waits in all for nodes that do not answer, and
+// RoundLeast how long it waits for each at least.
 const (
-	roundTimeout = 700 * time.Millisecond
-	roundLeast   = 100 * time.Millisecond
+	RoundTimeout = 700 * time.Millisecond
+	RoundLeast   = 100 * time.Millisecond
 )
 
-// round is one call that goes over shards. Its methods may be called at the same
+// Round is one call that goes over shards. Its methods may be called at the same
 // time.
-type round struct {
-	s       *Store
+type Round struct {
+	w       *Client
 	timeout time.Duration
 
 	mu     sync.Mutex
@@ -37,17 +38,29 @@ type round struct {
 	done   int              // calls that were answered
 }
 
-func (s *Store) newRound() *round {
-	return &round{s: s, timeout: roundTimeout, nodes: map[string]error{}, shards: map[int]Lost{}}
+// NewRound begins one.
+func (w *Client) NewRound() *Round {
+	return &Round{w: w, timeout: RoundTimeout, nodes: map[string]error{}, shards: map[int]Lost{}}
 }
 
-// do makes one call on a shard. It is false where the shard is missing; any other
+// Allow has the round wait longer, for calls that take so much longer than others. It is called
+// before the first Do.
+func (r *Round) Allow(more time.Duration) { r.timeout += more }
+
+// Silent returns the nodes that gave no answer.
+func (r *Round) Silent() map[string]error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.nodes)
+}
+
+// Do makes one call on a shard. It is false where the shard is missing; any other
 // failure is an error.
-func (r *round) do(ctx context.Context, shard int, f func(ctx context.Context) error) (bool, error) {
-	if !r.s.o.Cluster {
+func (r *Round) Do(ctx context.Context, shard int, f func(ctx context.Context) error) (bool, error) {
+	if !r.w.Cluster {
 		return true, f(ctx)
 	}
-	master := r.s.master(ctx, r.s.space.Base(shard))
+	master := r.w.Master(ctx, r.w.Space.Base(shard))
 	wait, here := r.begin(shard, master)
 	if !here {
 		return false, nil
@@ -71,7 +84,7 @@ func (r *round) do(ctx context.Context, shard int, f func(ctx context.Context) e
 }
 
 // begin is how long a call may take on a shard of a node, if it is worth one.
-func (r *round) begin(shard int, master string) (time.Duration, bool) {
+func (r *Round) begin(shard int, master string) (time.Duration, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, missing := r.shards[shard]; missing {
@@ -79,19 +92,19 @@ func (r *round) begin(shard int, master string) (time.Duration, bool) {
 	}
 	err := r.nodes[master]
 	if err == nil {
-		err = r.s.o.Nodes.Refuse(master)
+		err = r.w.Nodes.Refuse(master)
 	}
 	if err != nil {
-		r.s.reload(context.Background()) // does not wait
+		r.w.Reload(context.Background()) // does not wait
 		r.shards[shard] = Lost{Node: master, Err: Wrap("missing", err)}
 		return 0, false
 	}
-	return max(r.timeout-r.spent, roundLeast), true
+	return max(r.timeout-r.spent, RoundLeast), true
 }
 
 // miss notes that a shard is missing; silent says that its node gave no answer at
 // all, which counts for what else lies there.
-func (r *round) miss(shard int, master string, err error, silent bool, took time.Duration) {
+func (r *Round) miss(shard int, master string, err error, silent bool, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shards[shard] = Lost{Node: master, Err: err}
@@ -101,9 +114,9 @@ func (r *round) miss(shard int, master string, err error, silent bool, took time
 	}
 }
 
-// missing are the nodes whose shards are missing, in order of their addresses. It is
+// Missing are the nodes whose shards are missing, in order of their addresses. It is
 // an error if nothing was answered and no other shard would be.
-func (r *round) missing(ctx context.Context) ([]Lost, error) {
+func (r *Round) Missing(ctx context.Context) ([]Lost, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.shards) == 0 {
@@ -117,21 +130,21 @@ func (r *round) missing(ctx context.Context) ([]Lost, error) {
 		by[l.Node].Shards = append(by[l.Node].Shards, shard)
 	}
 	list := lostList(by)
-	if r.done == 0 && r.s.none(ctx) {
+	if r.done == 0 && r.w.None(ctx) {
 		return list, list[0].Err
 	}
 	return list, nil
 }
 
-// none reports whether no shard answers.
-func (s *Store) none(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, roundLeast)
+// None reports whether no shard answers.
+func (w *Client) None(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, RoundLeast)
 	defer cancel()
 	n := 0
-	for _, l := range s.Unreached(ctx) {
+	for _, l := range w.Unreached(ctx) {
 		n += len(l.Shards)
 	}
-	return n >= s.space.Places()
+	return n >= w.Space.Places()
 }
 
 // lostList puts nodes in order, and the shards of each.
@@ -192,17 +205,17 @@ func NodeOf(err error) string {
 	return ""
 }
 
-// at makes one call on a key that no other shard can stand for. In a cluster it does
+// At makes one call on a key that no other shard can stand for. In a cluster it does
 // not wait longer than other nodes are worth waiting for, and its error names the node.
-func (s *Store) at(ctx context.Context, key string, f func(ctx context.Context) error) error {
-	if !s.o.Cluster {
+func (w *Client) At(ctx context.Context, key string, f func(ctx context.Context) error) error {
+	if !w.Cluster {
 		return f(ctx)
 	}
-	part, cancel := context.WithTimeout(ctx, roundTimeout)
+	part, cancel := context.WithTimeout(ctx, RoundTimeout)
 	defer cancel()
 	err := f(part)
 	if ctx.Err() == nil && errors.Is(err, ErrUnavailable) {
-		if master := s.master(ctx, key); master != "" {
+		if master := w.Master(ctx, key); master != "" {
 			return &NodeError{master, err}
 		}
 	}

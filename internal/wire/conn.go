@@ -1,4 +1,4 @@
-package store
+package wire
 
 import (
 	"cmp"
@@ -113,7 +113,7 @@ func (c *Conn) Close() error {
 const (
 	dialTimeout = 2 * time.Second
 	readTimeout = 3 * time.Second
-	poolSize    = 32
+	PoolSize    = 32
 )
 
 // Address says where Redis is and of which kind.
@@ -169,7 +169,7 @@ func openStandalone(a Address) (*Conn, error) {
 		return nil, badURL(err, a.URL)
 	}
 	o.MaxRetries, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = -1, dialTimeout, readTimeout, readTimeout
-	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig = true, poolSize, noMaintenance
+	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig = true, PoolSize, noMaintenance
 	o.DisableIdentity, o.TLSConfig = true, a.tls(o.TLSConfig, false)
 	o.Dialer = lazy(o.TLSConfig)
 	plain := *o // the client fills in what it is given
@@ -222,7 +222,7 @@ func openSentinel(a Address) (*Conn, error) {
 			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
 		})
 	}
-	return &Conn{UniversalClient: client(waiting{size: poolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back, tells: tells,
+	return &Conn{UniversalClient: client(waiting{size: PoolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back, tells: tells,
 		server: func(addr string) *redis.Client {
 			return redis.NewClient(&redis.Options{Addr: addr, Protocol: o.Protocol, Username: o.Username, Password: o.Password, TLSConfig: a.tls(o.TLSConfig, true),
 				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
@@ -236,7 +236,7 @@ func openCluster(a Address) (*Conn, error) {
 		return nil, badURL(err, a.URL)
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, readTimeout, readTimeout
-	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig, o.DisableIdentity = true, poolSize, noMaintenance, true
+	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig, o.DisableIdentity = true, PoolSize, noMaintenance, true
 	// Redirections are the cluster's way to say where a slot is.
 	o.MaxRedirects, o.TLSConfig = 5, a.tls(o.TLSConfig, true)
 	o.Dialer = lazy(o.TLSConfig)

@@ -1,4 +1,4 @@
-package store
+package wire
 
 import (
 	"cmp"
@@ -33,7 +33,7 @@ import (
 //go:embed lua/mark.lua
 var markSource string
 
-var markScript = newScript("mark", markSource, false).anywhere()
+var markScript = NewScript("mark", markSource, false).Anywhere()
 
 // ErrUnconfirmed says that what was asked for has been done, and it is not known to be as
 // durable as it should be. The same call may be made again.
@@ -54,10 +54,10 @@ func (c Confirm) Wait() time.Duration {
 }
 
 const (
-	// waitingConns is how many connections to each node calls may wait on.
-	waitingConns = 4
-	// maxPipelined is how many callers' script calls share a wait.
-	maxPipelined = 64
+	// WaitingConns is how many connections to each node calls may wait on.
+	WaitingConns = 4
+	// MaxPipelined is how many callers' script calls share a wait.
+	MaxPipelined = 64
 	// syncedFor is how long it holds that a server without a reliable WAITAOF syncs
 	// before each answer: as long as a connection lives on which it was found.
 	syncedFor = 30 * time.Second
@@ -77,37 +77,37 @@ type confirmer struct {
 
 // confirming is writes to one node on their way.
 type confirming struct {
-	list []once
+	list []Once
 	ctx  context.Context // the caller's: who has gone is not sent for
 	node redis.UniversalClient
 	done chan struct{}
 }
 
 // newConfirmer is nil where there is nothing to wait for.
-func (s *Store) newConfirmer(w Confirm) *confirmer {
-	if !w.Waits() {
+func (w *Client) newConfirmer(o Confirm) *confirmer {
+	if !o.Waits() {
 		return nil
 	}
-	w.Timeout = w.Wait()
-	own := waiting{size: waitingConns, timeout: w.Timeout + readTimeout}
-	if w.Fsync {
+	o.Timeout = o.Wait()
+	own := waiting{size: WaitingConns, timeout: o.Timeout + readTimeout}
+	if o.Fsync {
 		own.lifetime, own.onConnect = syncedFor, syncs
 	}
-	c := &confirmer{Confirm: w, c: s.o.Conn.waiters(own), gates: s.o.Nodes,
-		mark: func() string { return markScript.bare.fit(s, markScript).src }}
-	c.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: waitingConns, MinExtra: 1, MaxBatch: maxPipelined}, c.flush)
+	c := &confirmer{Confirm: o, c: w.Conn.waiters(own), gates: w.Nodes,
+		mark: func() string { return w.fit(markScript.bare, markScript.mayGrow).src }}
+	c.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: WaitingConns, MinExtra: 1, MaxBatch: MaxPipelined}, c.flush)
 	return c
 }
 
 // send makes a write whose first key stands at its third argument, and waits. Its
 // result is there also where the error is ErrUnconfirmed.
-func (c *confirmer) send(ctx context.Context, w once) *redis.Cmd {
-	return c.sendAll(ctx, []once{w})[0]
+func (c *confirmer) send(ctx context.Context, w Once) *redis.Cmd {
+	return c.sendAll(ctx, []Once{w})[0]
 }
 
 // sendAll makes writes to the node that holds the first one's key, with one wait
 // behind them. What that node says has moved goes on by itself.
-func (c *confirmer) sendAll(ctx context.Context, list []once) []*redis.Cmd {
+func (c *confirmer) sendAll(ctx context.Context, list []Once) []*redis.Cmd {
 	out := make([]*redis.Cmd, len(list))
 	fail := func(err error) []*redis.Cmd {
 		for i := range out {
@@ -148,7 +148,7 @@ func (c *confirmer) pass(p *confirming, addr string) error {
 }
 
 // follow makes a write again where a node says that another holds its key.
-func (c *confirmer) follow(ctx context.Context, w once) *redis.Cmd {
+func (c *confirmer) follow(ctx context.Context, w Once) *redis.Cmd {
 	for range maxFollowed {
 		to, moved := redis.IsMovedError(w.Err())
 		if !moved || errors.Is(w.Err(), ErrUnconfirmed) {
@@ -158,8 +158,8 @@ func (c *confirmer) follow(ctx context.Context, w once) *redis.Cmd {
 		if node == nil {
 			break
 		}
-		w = newWrite(ctx, 3, w.Args()...)
-		if err := c.pass(&confirming{list: []once{w}, ctx: ctx, node: node}, to); err != nil {
+		w = NewWrite(ctx, 3, w.Args()...)
+		if err := c.pass(&confirming{list: []Once{w}, ctx: ctx, node: node}, to); err != nil {
 			gone := redis.NewCmd(ctx)
 			gone.SetErr(err)
 			return gone
@@ -214,7 +214,7 @@ func (c *confirmer) flush(list []*confirming) {
 	defer cancel()
 	node := list[len(list)-1].node // the latest client of this node
 	pipe := node.Pipeline()
-	var sent []once
+	var sent []Once
 	for _, p := range list {
 		for _, w := range p.list {
 			if err := p.ctx.Err(); err != nil {
@@ -232,7 +232,7 @@ func (c *confirmer) flush(list []*confirming) {
 	if _, moved := redis.IsMovedError(short); moved {
 		// The node has that slot no more, and others it has. A mark behind them confirms
 		// them on any connection.
-		if i := slices.IndexFunc(sent, func(w once) bool { return w.Err() == nil }); i >= 0 {
+		if i := slices.IndexFunc(sent, func(w Once) bool { return w.Err() == nil }); i >= 0 {
 			short = c.confirm(ctx, node.Pipeline(), sent[i])
 		}
 	}
@@ -255,9 +255,9 @@ func (c *confirmer) flush(list []*confirming) {
 
 // confirm sends what is in a pipeline, and behind it a mark in the slot of a write and
 // the wait. It says what is lacking; each write has its own error.
-func (c *confirmer) confirm(ctx context.Context, pipe redis.Pipeliner, w once) error {
+func (c *confirmer) confirm(ctx context.Context, pipe redis.Pipeliner, w Once) error {
 	key, _ := w.Args()[3].(*string)
-	mark, wait := newWrite(ctx, 3, "eval", c.mark(), 1, base(*key)+"confirmed"), c.wait(ctx)
+	mark, wait := NewWrite(ctx, 3, "eval", c.mark(), 1, Base(*key)+"confirmed"), c.wait(ctx)
 	_ = pipe.Process(ctx, mark)
 	_ = pipe.Process(ctx, wait)
 	_, _ = pipe.Exec(ctx)
@@ -322,7 +322,7 @@ func Synced(ctx context.Context, c redis.Cmdable) error {
 	if err != nil && !errors.As(err, &answer) {
 		return err
 	}
-	if waitsForDisk(info) {
+	if WaitsForDisk(info) {
 		return nil
 	}
 	for _, want := range [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}} {
@@ -339,10 +339,10 @@ func Synced(ctx context.Context, c redis.Cmdable) error {
 	return nil
 }
 
-// waitsForDisk reports whether a server's WAITAOF can be relied on. Before 7.2 there is
+// WaitsForDisk reports whether a server's WAITAOF can be relied on. Before 7.2 there is
 // none. Valkey (tried: 8.0.1 and 8.1.1) answers under appendfsync everysec that a write is on disk
 // before it was synced, and so do the first versions of Redis 7.2 and 7.4; Redis 8.0.2 does not.
-func waitsForDisk(info string) bool {
+func WaitsForDisk(info string) bool {
 	major, _ := version(info)
 	return major >= 8 && !strings.Contains(info, "valkey_version:")
 }
@@ -356,26 +356,4 @@ func version(info string) (major, minor int) {
 		}
 	}
 	return major, minor
-}
-
-// through is how a script's call is sent: at once, or with a wait behind it.
-func (s *Store) through(sc *script) func(ctx context.Context, w once) *redis.Cmd {
-	var c *confirmer
-	switch sc {
-	case scheduleScript, amendScript, restoreScript, replayScript, moveInScript:
-		c = s.calls
-	case settleScript:
-		c = s.settles
-	}
-	if c == nil {
-		return func(ctx context.Context, w once) *redis.Cmd { return send(ctx, s.c, w) }
-	}
-	return c.send
-}
-
-// unconfirmed tells of n notices.
-func (s *Store) unconfirmed(op string, n int, err error) {
-	if s.o.OnUnconfirmed != nil && n > 0 {
-		s.o.OnUnconfirmed(op, n, err)
-	}
 }

@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"strconv"
+	"sync"
+)
+
+// Args gathers the arguments of a script. They share one piece of memory: what
+// a notice takes of them costs no allocation of its own.
+type Args struct {
+	Buf  []byte
+	ends []int
+}
+
+var spareArgs = sync.Pool{New: func() any { return new(Args) }}
+
+// NewArgs begins with the given ones; Free gives the memory back for the next
+// call.
+func NewArgs(parts ...string) *Args {
+	a := spareArgs.Get().(*Args)
+	for _, s := range parts {
+		a.Text(s)
+	}
+	return a
+}
+
+// mostSpare is what a large call may leave in memory for the next ones, in
+// bytes.
+const mostSpare = 256 << 10
+
+// Free gives the memory back. a is not used afterwards.
+func (a *Args) Free() {
+	if cap(a.Buf) > mostSpare {
+		return
+	}
+	a.Buf, a.ends = a.Buf[:0], a.ends[:0]
+	spareArgs.Put(a)
+}
+
+// End ends the argument that was appended to Buf.
+func (a *Args) End() { a.ends = append(a.ends, len(a.Buf)) }
+
+// Text appends an argument.
+func (a *Args) Text(s string) {
+	a.Buf = append(a.Buf, s...)
+	a.End()
+}
+
+// Number appends a whole number.
+func (a *Args) Number(n int64) {
+	a.Buf = strconv.AppendInt(a.Buf, n, 10)
+	a.End()
+}
+
+// List is what go-redis takes. It shares nothing with a, or nobody gets the
+// memory after it.
+func (a *Args) List() []any {
+	list := make([]any, len(a.ends))
+	from := 0
+	if cap(a.Buf) > mostSpare { // too much to have twice
+		for i, to := range a.ends {
+			list[i] = a.Buf[from:to:to]
+			from = to
+		}
+		return list
+	}
+	// Pointers, because each string in an interface would be an allocation.
+	whole := string(a.Buf)
+	parts := make([]string, len(a.ends))
+	for i, to := range a.ends {
+		parts[i] = whole[from:to]
+		list[i] = &parts[i]
+		from = to
+	}
+	return list
+}

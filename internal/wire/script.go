@@ -1,0 +1,270 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Script is one Lua file. What ends a notice's way frees memory in the end and is
+// done although maxmemory is reached; only new notices must be refused.
+type Script struct {
+	Op      string // names the script in metrics and errors
+	src     string
+	mayGrow bool
+	guarded bool // refused where the layout is not what is known: see package layout
+	bare    Forms
+	waits   waits
+	// outbox is the place among the arguments of what handover.lua takes; 0 = the
+	// script ends nothing.
+	outbox int
+	// named says where among the arguments the keys are of the notices that it makes or
+	// changes: the first and the next but how many, as Lua has it; "" = it does neither.
+	// absent is the shard's hash in which none of them may be.
+	named, absent string
+}
+
+// waits says which confirmation a script waits for.
+type waits int
+
+const (
+	waitsForNone waits = iota
+	waitsAsCall
+	waitsAsSettle
+)
+
+// NewScript makes a script, guarded and sent without a wait. mayGrow says that a Redis
+// that has reached maxmemory refuses it. It is for variables of packages: all scripts are
+// known before the first Client is made.
+func NewScript(op, src string, mayGrow bool) *Script {
+	sc := &Script{Op: op, src: src, mayGrow: mayGrow, guarded: true, bare: NewForms(src)}
+	scripts = append(scripts, sc)
+	return sc
+}
+
+// Names says where the keys are of what a script makes or changes, and in which of the
+// shard's hashes they may not be while notices move to another Redis.
+func (sc *Script) Names(where, absent string) *Script {
+	sc.named, sc.absent = where, absent
+	return sc
+}
+
+// Named is what Names was given.
+func (sc *Script) Named() (where, absent string) { return sc.named, sc.absent }
+
+// Anywhere lets a script go without the guard that only looks, or does not
+// concern notices.
+func (sc *Script) Anywhere() *Script {
+	sc.guarded = false
+	return sc
+}
+
+// Confirmed has each call of a script wait as [Options].Confirm says.
+func (sc *Script) Confirmed() *Script {
+	sc.waits = waitsAsCall
+	return sc
+}
+
+// ConfirmedSettle has each call of a script wait as [Options].ConfirmSettle says.
+func (sc *Script) ConfirmedSettle() *Script {
+	sc.waits = waitsAsSettle
+	return sc
+}
+
+// Ends says that a script hands over what it ends: prelude is put in front of it, and at is
+// the place among its arguments of what the prelude takes, which the [Guard] fills in.
+func (sc *Script) Ends(prelude string, at int) *Script {
+	sc.src, sc.outbox = prelude+sc.src, at
+	return sc
+}
+
+// Outbox is the place of Ends; 0 = the script ends nothing.
+func (sc *Script) Outbox() int { return sc.outbox }
+
+// Source is the script's text, without a guard.
+func (sc *Script) Source() string { return sc.src }
+
+// Guarded lists all scripts that are sent behind a guard.
+func Guarded() []*Script {
+	var list []*Script
+	for _, sc := range scripts {
+		if sc.guarded {
+			list = append(list, sc)
+		}
+	}
+	return list
+}
+
+// scripts are all that NewScript made.
+var scripts []*Script
+
+// Prelude is code that stands in front of scripts: without its comments, which
+// would be sent with each, and in one line, so that errors name the script's own.
+func Prelude(source string) string {
+	var b strings.Builder
+	for line := range strings.Lines(source) {
+		if !strings.HasPrefix(line, "--") {
+			b.WriteString(strings.TrimSpace(line) + " ")
+		}
+	}
+	return b.String()
+}
+
+// form is a script as Redis knows it.
+type form struct{ src, sha string }
+
+func newForm(src string) form { return form{src, redis.NewScript(src).Hash()} }
+
+// run runs the script by its digest, or, on a server that does not know it yet,
+// by its text.
+func (f form) run(ctx context.Context, through func(context.Context, Once) *redis.Cmd, keys []string, args []any) *redis.Cmd {
+	w := f.write(ctx, keys, args)
+	cmd := through(ctx, w)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		all := w.Args()
+		all[0], all[1] = "eval", f.src
+		cmd = through(ctx, NewWrite(ctx, 3, all...))
+	}
+	return cmd
+}
+
+// write is the script's call by its digest.
+func (f form) write(ctx context.Context, keys []string, args []any) Once {
+	all := make([]any, 3+len(keys)+len(args))
+	all[0], all[1], all[2] = "evalsha", f.sha, len(keys)
+	for i := range keys {
+		all[3+i] = &keys[i]
+	}
+	copy(all[3+len(keys):], args)
+	return NewWrite(ctx, 3, all...)
+}
+
+// Forms are a script as it is, and with the header by which Redis 7 lets it run
+// although maxmemory is reached.
+type Forms struct{ plain, always form }
+
+// NewForms makes the forms of a text.
+func NewForms(src string) Forms { return Forms{newForm(src), newForm("#!lua flags=allow-oom\n" + src)} }
+
+// fit is the form for the server that answers.
+func (w *Client) fit(f Forms, mayGrow bool) form {
+	if !mayGrow && w.allowOOM.Load() {
+		return f.always
+	}
+	return f.plain
+}
+
+// TextFor is a script's text as the server that answers takes it although it is full.
+func (w *Client) TextFor(src string) string { return w.fit(NewForms(src), false).src }
+
+// Run sends a script whose reply is a list. The first key of a guarded one is the
+// shard's. The reply is there also where the error is ErrUnconfirmed.
+func (w *Client) Run(ctx context.Context, sc *Script, keys []string, args []any) ([]any, error) {
+	return w.List(sc.Op, w.Do(ctx, sc, keys, args))
+}
+
+// List is a reply that is a list; it is there also where it is not confirmed.
+func (w *Client) List(op string, cmd *redis.Cmd) ([]any, error) {
+	v, err := cmd.Slice()
+	switch {
+	case errors.Is(err, ErrUnconfirmed):
+		v, _ = cmd.Val().([]any)
+		return v, Wrap(op, err)
+	case err != nil:
+		return nil, w.Fail(op, err)
+	}
+	return v, nil
+}
+
+// Parts is Run of a reply that has so many parts at least.
+func (w *Client) Parts(ctx context.Context, sc *Script, least int, keys []string, args []any) ([]any, error) {
+	v, err := w.Run(ctx, sc, keys, args)
+	if err == nil && len(v) < least {
+		err = w.Fail(sc.Op, fmt.Errorf("a reply of %d parts", len(v)))
+	}
+	return v, err
+}
+
+// Int runs a script that answers with a number.
+func (w *Client) Int(ctx context.Context, sc *Script, ks []string, args []any) (int, error) {
+	n, err := w.Do(ctx, sc, ks, args).Int()
+	if err != nil {
+		return 0, w.Fail(sc.Op, err)
+	}
+	return n, nil
+}
+
+// Do sends a script, and is its reply as it came.
+func (w *Client) Do(ctx context.Context, sc *Script, keys []string, args []any) *redis.Cmd {
+	if sc.guarded {
+		return w.guard.Guarded(ctx, sc, keys, args)
+	}
+	return w.Send(ctx, sc, sc.bare, keys, args)
+}
+
+// Send sends a script in forms that its guard has made.
+func (w *Client) Send(ctx context.Context, sc *Script, f Forms, keys []string, args []any) *redis.Cmd {
+	return w.fit(f, sc.mayGrow).run(ctx, w.through(sc), keys, args)
+}
+
+// Call is one call of a script among several.
+type Call struct {
+	Keys []string
+	Args []any
+}
+
+// SendAll makes calls of one script to the node that holds the first one's key, in one round trip.
+// Each has its own error; what a node does not know by its digest is NOSCRIPT.
+func (w *Client) SendAll(ctx context.Context, sc *Script, f Forms, calls []Call) []*redis.Cmd {
+	list, form := make([]Once, len(calls)), w.fit(f, sc.mayGrow)
+	for i, c := range calls {
+		list[i] = form.write(ctx, c.Keys, c.Args)
+	}
+	if c := w.confirmer(sc); c != nil {
+		return c.sendAll(ctx, list)
+	}
+
+	sendAll(ctx, w.Redis, list)
+	out := make([]*redis.Cmd, len(list))
+	for i := range list {
+		out[i] = list[i].Cmd
+	}
+	return out
+}
+
+// SendTo sends an unguarded script over a client that need not be a Client's, and waits for
+// no confirmation.
+func SendTo(ctx context.Context, c redis.UniversalClient, sc *Script, keys []string, args []any) *redis.Cmd {
+	return sc.bare.plain.run(ctx, func(ctx context.Context, w Once) *redis.Cmd { return send(ctx, c, w) }, keys, args)
+}
+
+// Base begins the names of all keys of the shard that key is one of.
+func Base(key string) string { return key[:strings.Index(key, "}:")+2] }
+
+// through is how a script's call is sent: at once, or with a wait behind it.
+func (w *Client) through(sc *Script) func(ctx context.Context, call Once) *redis.Cmd {
+	if c := w.confirmer(sc); c != nil {
+		return c.send
+	}
+	return func(ctx context.Context, call Once) *redis.Cmd { return send(ctx, w.Redis, call) }
+}
+
+// confirmer is what makes a script's calls wait; nil = they do not.
+func (w *Client) confirmer(sc *Script) *confirmer {
+	switch sc.waits {
+	case waitsAsCall:
+		return w.calls
+	case waitsAsSettle:
+		return w.settles
+	}
+	return nil
+}
+
+// Refused reports whether the guard has refused a script.
+func Refused(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "LAYOUT ")
+}
