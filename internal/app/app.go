@@ -122,7 +122,7 @@ func New(o Options) (*Process, error) {
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
 		Drain:         c.ShutdownTimeout, OnSubscribed: p.setup.subscribed,
-		History: engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog}, Metrics: m, Logger: o.Logger})
+		History: engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog}, Metrics: m, Logger: o.Logger, LogAttempts: c.LogAttempts})
 	m.Observe(p.Gauges)
 	m.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
 	if p.listen == nil {

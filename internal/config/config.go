@@ -71,9 +71,10 @@ type Config struct {
 
 	History History
 
-	LogCalls  string // off, changes, all
-	LogLevel  string // debug, info, warn, error
-	LogFormat string // json, console
+	LogCalls    string // off, changes, all
+	LogAttempts notice.LogAttempts
+	LogLevel    string // debug, info, warn, error
+	LogFormat   string // json, console
 }
 
 // Redis says where Redis is and of which kind.
@@ -193,10 +194,11 @@ func (r *reader) service(raw *serviceVars) *Config {
 		DurabilitySettle:  r.durability("DURABILITY_SETTLE", raw.DurabilitySettle),
 		DurabilityTimeout: r.duration("DURABILITY_TIMEOUT", raw.DurabilityTimeout, 10*time.Millisecond, 30*time.Second),
 
-		History:   r.history(raw),
-		LogCalls:  r.oneOf("LOG_CALLS", raw.LogCalls, "off", "changes", "all"),
-		LogLevel:  r.oneOf("LOG_LEVEL", raw.LogLevel, "debug", "info", "warn", "error"),
-		LogFormat: r.oneOf("LOG_FORMAT", raw.LogFormat, "json", "console"),
+		History:     r.history(raw),
+		LogCalls:    r.oneOf("LOG_CALLS", raw.LogCalls, "off", "changes", "all"),
+		LogAttempts: r.logAttempts(raw.LogAttempts),
+		LogLevel:    r.oneOf("LOG_LEVEL", raw.LogLevel, "debug", "info", "warn", "error"),
+		LogFormat:   r.oneOf("LOG_FORMAT", raw.LogFormat, "json", "console"),
 	}
 	if raw.Shards != "" {
 		c.Shards = r.integer("SHARDS", raw.Shards, 1, 1024)
@@ -246,6 +248,15 @@ func (r *reader) history(raw *serviceVars) History {
 		r.wrong("HISTORY_URL", "", "postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)")
 	}
 	return h
+}
+
+// logAttempts reads NOTIFIER_LOG_ATTEMPTS.
+func (r *reader) logAttempts(text string) notice.LogAttempts {
+	which, err := notice.ParseLogAttempts(text)
+	if err != nil {
+		r.add(Prefix+"LOG_ATTEMPTS", text, err.Error())
+	}
+	return which
 }
 
 // mask reads what the pages do not show.

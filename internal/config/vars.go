@@ -52,6 +52,7 @@ type serviceVars struct {
 	HistoryKeep    string `env:"HISTORY_RETENTION"`
 	HistoryBacklog string `env:"HISTORY_BACKLOG, default=1000000"`
 	LogCalls       string `env:"LOG_CALLS, default=changes"`
+	LogAttempts    string `env:"LOG_ATTEMPTS, default=all"`
 	LogLevel       string `env:"LOG_LEVEL, default=info"`
 	LogFormat      string `env:"LOG_FORMAT, default=json"`
 }
@@ -160,6 +161,8 @@ var texts = map[string]string{
 	"LOG_CALLS": "Which calls of the API are logged at level info, one line each, with client, operation and key: `off` (none), `changes` (all that may change something, without schedules) or " +
 		"`all` (every call of a client). A batch is one line, with the number of its notices and the first key. Bodies, urls and tokens are never logged. " +
 		"A call with an entry in the audit has the line `operator action` in its place.",
+	"LOG_ATTEMPTS": "Which attempts are logged: `all`, `failed`, or `1/100` (all failures and one in 100 successes, chosen by webhook-id; 1/1 to 1/1000000). " +
+		"The lines that a `log` target delivers are always written.",
 	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
 	"LOG_FORMAT": "`json` or `console`.",
 

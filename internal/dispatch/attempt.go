@@ -21,6 +21,7 @@ type finished struct {
 	attempt  int
 	at       time.Time
 	took     time.Duration
+	due      time.Time // the promise that lateness counts from; zero = none
 	lateness time.Duration
 	held     notice.Held  // of an exchange that began
 	waits    notice.Waits // until the attempt began
@@ -48,7 +49,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	if c.AwaitsReport {
 		due = c.Attention // when the report was to come
 	}
-	e := finished{at: begin, lateness: begin.Sub(due), trigger: j.trigger, slot: true}
+	e := finished{at: begin, due: due, lateness: begin.Sub(due), trigger: j.trigger, slot: true}
 	countLapses(q.r, c, begin)
 	e.attempt = c.NextAttempt()
 	switch {

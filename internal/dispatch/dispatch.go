@@ -130,6 +130,8 @@ type Options struct {
 	Observer Observer
 	Strays   Strays
 	Logger   *zap.Logger
+	// LogAttempts chooses the attempts that are logged.
+	LogAttempts notice.LogAttempts
 }
 
 // setDefaults puts parts that do nothing in place of those that are not given.
@@ -148,6 +150,7 @@ func (o *Options) setDefaults() {
 // Dispatcher is safe for concurrent use.
 type Dispatcher struct {
 	o      Options
+	log    attemptLog
 	queues map[string]*routeQueue
 	total  total
 	tokens atomic.Uint64
@@ -170,7 +173,7 @@ var ErrShutdown = errors.New("shutting down")
 // then what it is hinted or told to sweep.
 func New(o Options) *Dispatcher {
 	o.setDefaults()
-	d := &Dispatcher{o: o, queues: map[string]*routeQueue{}}
+	d := &Dispatcher{o: o, log: attemptLog{o.Observer, o.LogAttempts, o.Logger}, queues: map[string]*routeQueue{}}
 	d.jobs = make(chan job)
 	d.total.free = o.Total
 	d.grace.Store(int64(o.Grace))

@@ -40,20 +40,41 @@ func (e *finished) level(s store.Settled) zapcore.Level {
 	return zap.InfoLevel
 }
 
+// attemptLog counts the ends of attempts and logs those that which chooses.
+type attemptLog struct {
+	observer AttemptObserver
+	which    notice.LogAttempts
+	logger   *zap.Logger
+}
+
 // record counts the end of an attempt and writes its one line. An attempt that
 // was handed to a consumer has two ends: that, and what came of it.
-func (e *finished) record(o AttemptObserver, logger *zap.Logger, r *route.Route, s store.Settled) {
-	o.Attempt(r.Name, e.outcome(), e.result.Reason)
-
-	ce := logger.Check(e.level(s), "attempt")
-	if ce == nil {
+// A stale end is logged whatever the log chooses.
+func (l attemptLog) record(e *finished, r *route.Route, s store.Settled) {
+	outcome := e.outcome()
+	l.observer.Attempt(r.Name, outcome, e.result.Reason)
+	if !s.Stale && !l.which.Includes(e.Claim.Notice, outcome) {
 		return
 	}
-	fields := make([]zap.Field, 0, 13)
-	fields = append(fields, zap.String("key", e.Claim.Key), zap.String("route", r.Name), zap.Int("attempt", e.attempt),
-		zap.String("outcome", string(e.outcome())), zap.String("source", string(e.trigger.source())))
-	if e.trigger != triggerReport { // it was on time or late when it was handed over
-		fields = append(fields, zap.Float64("lateness_ms", float64(e.lateness.Microseconds())/1000))
+	if ce := l.logger.Check(e.level(s), "attempt"); ce != nil {
+		ce.Write(e.fields(r, outcome, s)...)
+	}
+}
+
+// fields are those of an attempt's line. A report's line has no due time and no lateness:
+// that of the attempt has them.
+func (e *finished) fields(r *route.Route, outcome notice.Outcome, s store.Settled) []zap.Field {
+	fields := make([]zap.Field, 0, 17)
+	fields = append(fields, zap.String("key", e.Claim.Key), zap.String("webhook_id", e.Claim.ID()), zap.String("route", r.Name), zap.Int("attempt", e.attempt),
+		zap.String("outcome", string(outcome)), zap.String("source", string(e.trigger.source())))
+	if e.result.Host != "" {
+		fields = append(fields, zap.String("host", e.result.Host))
+	}
+	if id := e.Claim.TraceID(); id != "" {
+		fields = append(fields, zap.String("trace_id", id))
+	}
+	if !e.due.IsZero() {
+		fields = append(fields, zap.String("due", notice.Stamp(e.due)), zap.Float64("lateness_ms", float64(e.lateness.Microseconds())/1000))
 	}
 	if e.held != "" {
 		fields = append(fields, zap.String("held", string(e.held)))
@@ -71,5 +92,5 @@ func (e *finished) record(o AttemptObserver, logger *zap.Logger, r *route.Route,
 	if s.Stale {
 		fields = append(fields, zap.Bool("stale", true))
 	}
-	ce.Write(fields...)
+	return fields
 }

@@ -40,6 +40,8 @@ type Reports struct {
 	Store   ReportStore
 	Notices Finder
 	Logger  *zap.Logger
+	// LogAttempts chooses the reports that are logged.
+	LogAttempts notice.LogAttempts
 	// Observer counts the ends of attempts; it may be nil.
 	Observer AttemptObserver
 	// Ahead: entries may reach their consumers before the notice says so, as in
@@ -157,7 +159,7 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 		if c.State == notice.Scheduled {
 			s.Due = c.Due
 		}
-		e.record(cmp.Or[AttemptObserver](p.Observer, silent{}), p.Logger, r, s)
+		attemptLog{cmp.Or[AttemptObserver](p.Observer, silent{}), p.LogAttempts, p.Logger}.record(&e, r, s)
 	}
 	return c, nil
 }

@@ -173,7 +173,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		if list[i].pushes && !done[i].Stale {
 			q.observe(&list[i])
 		}
-		list[i].record(q.d.o.Observer, q.d.o.Logger, q.r, done[i])
+		q.d.log.record(&list[i], q.r, done[i])
 		q.d.wg.Done()
 	}
 }

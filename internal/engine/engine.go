@@ -94,6 +94,8 @@ type Options struct {
 	// OnSubscribed, if not nil, hears of each subscription that begins. It must
 	// not block.
 	OnSubscribed func()
+	// LogAttempts chooses the attempts that are logged.
+	LogAttempts notice.LogAttempts
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 	Logger  *zap.Logger
@@ -206,9 +208,9 @@ func (e *Engine) build(space keys.Space) error {
 		return err
 	}
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
-		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.Fleet(), Observer: o.Metrics, Strays: strays{e}, Logger: o.Logger})
+		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.Fleet(), Observer: o.Metrics, Strays: strays{e}, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.unadopted = newUnadopted(e, o.Logger)
-	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Logger: o.Logger,
+	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Logger: o.Logger, LogAttempts: o.LogAttempts,
 		Ahead: o.Conn.Masters != nil}
 	limit := time.Duration(0)
 	if o.Conn.Nodes != nil {

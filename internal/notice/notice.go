@@ -133,8 +133,13 @@ func (m Made) Time() time.Time {
 // ID is the webhook-id: the same for every attempt and redrive of a notice,
 // different for another notice under the same key. It holds no dot.
 func (n *Notice) ID() string {
-	sum := sha256.Sum256(strconv.AppendInt(append([]byte(n.Key), '|'), int64(n.Made), 10))
+	sum := n.digest()
 	return "msg_" + hex.EncodeToString(sum[:13])
+}
+
+// digest identifies the notice among all with its key.
+func (n *Notice) digest() [sha256.Size]byte {
+	return sha256.Sum256(strconv.AppendInt(append([]byte(n.Key), '|'), int64(n.Made), 10))
 }
 
 // MadeOf is the Made of the notice under a key that was made within the
