@@ -9,7 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"notifier/internal/alarm"
 	"notifier/internal/keys"
+	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -177,7 +179,8 @@ func (a *Adopter) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	failures := 0
+	again := retry.Loop{Min: 40 * time.Millisecond, Max: time.Second, Logger: a.o.Logger,
+		Failure: "adoption failed, retrying", Recovered: "adopting again"}
 	next := time.Now().Add(a.o.Every)
 	for ctx.Err() == nil {
 		err := a.Drain(ctx)
@@ -197,23 +200,16 @@ func (a *Adopter) Run(ctx context.Context) error {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			if failures++; failures == 1 {
-				a.o.Logger.Warn("adoption failed; it is repeated", zap.Error(err))
-			}
-			pause := min(20*time.Millisecond<<min(failures, 6), time.Second)
-			if a.o.Masters != nil {
-				a.hold(pause)
-			} else {
-				select {
-				case <-ctx.Done():
-				case <-time.After(pause):
-				}
+			pause := again.Fail(err)
+			if a.o.Masters == nil {
+				alarm.Wait(ctx, pause)
 				continue
 			}
+			a.hold(pause)
 		}
 		turn, holds := a.nextTurn(next), false
 		if turn, holds = a.release(turn); !holds && err == nil {
-			failures = 0
+			again.Succeed()
 		}
 		select {
 		case <-ctx.Done():

@@ -14,6 +14,7 @@ import (
 	"notifier/client"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
+	"notifier/internal/retry"
 )
 
 // API is where results are reported; see client.Client.
@@ -106,20 +107,20 @@ func (c *Consumer) endAfter(d time.Duration) {
 
 // list takes entries one by one.
 func (c *Consumer) list(ctx context.Context) {
-	p := pause{}
+	again := c.again("take from the list")
 	for ctx.Err() == nil {
 		// The call is not ended by ctx: an entry that is on its way to a call
 		// that was given up would be lost to this consumer.
 		v, err := c.o.Redis.BLPop(context.WithoutCancel(ctx), c.o.Block, c.o.Key).Result()
 		if errors.Is(err, redis.Nil) {
-			p.reset()
+			again.Succeed()
 			continue
 		}
 		if err != nil {
-			c.trouble(ctx, &p, "take from the list", err)
+			again.Wait(ctx, err)
 			continue
 		}
-		p.reset()
+		again.Succeed()
 		e, err := queue.ParseEnvelope(v[1])
 		if err != nil {
 			c.o.Logger.Error("an entry cannot be read; it is dropped", zap.String("list", c.o.Key), zap.String("entry", short(v[1])), zap.Error(err))
@@ -152,7 +153,7 @@ func (c *Consumer) report(e *Entry, res notice.Result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.work), limit)
 	defer cancel()
 	r := client.Report{Attempt: e.Attempt, ID: e.ID, Response: res.Response}
-	p := pause{}
+	again := c.again("report")
 	for {
 		var err error
 		switch res.Outcome {
@@ -165,6 +166,7 @@ func (c *Consumer) report(e *Entry, res notice.Result) bool {
 			_, err = c.o.API.Nack(ctx, e.Key, r)
 		}
 		if err == nil {
+			again.Succeed()
 			return true
 		}
 		var problem *client.Problem
@@ -177,7 +179,7 @@ func (c *Consumer) report(e *Entry, res notice.Result) bool {
 			c.o.Logger.Error("a report did not arrive", zap.String("key", e.Key), zap.Bool("comes_again", c.o.Report || c.o.Stream), zap.Error(err))
 			return false
 		}
-		c.trouble(ctx, &p, "report", err)
+		again.Wait(ctx, err)
 	}
 }
 
@@ -199,28 +201,10 @@ func (c *Consumer) stands(e *Entry) bool {
 	return n.ID == e.ID && (n.State == waits && n.AttemptsMade == e.Attempt || n.State == "claimed" && n.AttemptsMade == e.Attempt-1)
 }
 
-// trouble says what went wrong, once in a row, and waits.
-func (c *Consumer) trouble(ctx context.Context, p *pause, what string, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	if p.first() {
-		c.o.Logger.Warn("cannot "+what+"; trying again until it works", zap.Error(err))
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(p.next()):
-	}
-}
-
-// pause doubles from 50 ms to 2 s.
-type pause struct{ n int }
-
-func (p *pause) first() bool { return p.n == 0 }
-func (p *pause) reset()      { p.n = 0 }
-func (p *pause) next() time.Duration {
-	p.n++
-	return min(25*time.Millisecond<<min(p.n, 10), 2*time.Second)
+// again paces the repetition of an operation, which the log calls what.
+func (c *Consumer) again(what string) *retry.Loop {
+	return &retry.Loop{Min: 50 * time.Millisecond, Max: 2 * time.Second,
+		Logger: c.o.Logger, Failure: "cannot " + what + ", retrying", Recovered: "can " + what + " again"}
 }
 
 func short(s string) string {

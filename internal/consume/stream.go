@@ -3,6 +3,7 @@ package consume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,14 +16,14 @@ import (
 // members left.
 func (c *Consumer) stream(ctx context.Context) {
 	slots := make(chan struct{}, c.o.Concurrency)
-	p := pause{}
+	again := c.again("read the stream")
 	looked, grouped := time.Time{}, false
 	for ctx.Err() == nil {
 		if !grouped {
 			// From the beginning: what came before the group was made counts.
 			err := c.o.Redis.XGroupCreateMkStream(ctx, c.o.Key, c.o.Group, "0").Err()
 			if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
-				c.trouble(ctx, &p, "make the group", err)
+				again.Wait(ctx, fmt.Errorf("make the group: %w", err))
 				continue
 			}
 			grouped = true
@@ -49,16 +50,16 @@ func (c *Consumer) stream(ctx context.Context) {
 		}
 		switch {
 		case errors.Is(err, redis.Nil):
-			p.reset()
+			again.Succeed()
 			continue
 		case err != nil:
 			if redis.HasErrorPrefix(err, "NOGROUP") {
 				grouped = false // a restarted Redis has forgotten it
 			}
-			c.trouble(ctx, &p, "read the stream", err)
+			again.Wait(ctx, err)
 			continue
 		}
-		p.reset()
+		again.Succeed()
 		for _, m := range entries {
 			slots <- struct{}{}
 			c.wg.Go(func() {
@@ -131,12 +132,15 @@ func (c *Consumer) hold(id string, stop <-chan struct{}) {
 func (c *Consumer) acknowledge(id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.work), 30*time.Second)
 	defer cancel()
-	p := pause{}
+	again := c.again("acknowledge an entry")
 	for {
 		err := c.o.Redis.XAck(ctx, c.o.Key, c.o.Group, id).Err()
-		if err == nil || ctx.Err() != nil || redis.HasErrorPrefix(err, "NOGROUP") {
+		if err == nil || redis.HasErrorPrefix(err, "NOGROUP") {
+			again.Succeed()
 			return
 		}
-		c.trouble(ctx, &p, "acknowledge an entry", err)
+		if !again.Wait(ctx, err) {
+			return
+		}
 	}
 }

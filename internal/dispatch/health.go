@@ -3,6 +3,8 @@ package dispatch
 import (
 	"sync"
 	"time"
+
+	"notifier/internal/retry"
 )
 
 // How long claims rest after a failed one: twice as long after each further one.
@@ -18,7 +20,7 @@ type health struct {
 	queue waker // woken, without a lock, when claims have rested long enough
 
 	mu       sync.Mutex
-	backoff  time.Duration // after the last failed claim; 0 = the last one succeeded
+	claims   retry.Loop
 	resting  bool
 	failing  int // settle calls that Redis has not taken yet
 	stopping bool
@@ -28,12 +30,15 @@ type health struct {
 // waker claims what is possible by now. *[routeQueue] is one.
 type waker interface{ wake() }
 
-func newHealth(queue waker) *health { return &health{queue: queue, woken: make(chan struct{})} }
+func newHealth(queue waker) *health {
+	return &health{queue: queue, claims: retry.Loop{Min: minBackoff, Max: maxBackoff}, woken: make(chan struct{})}
+}
 
 // awake ends a rest at once, as when a node has come back.
 func (h *health) awake() {
 	h.mu.Lock()
-	h.resting, h.backoff = false, 0
+	h.resting = false
+	h.claims.Succeed()
 	close(h.woken)
 	h.woken = make(chan struct{})
 	h.mu.Unlock()
@@ -55,23 +60,19 @@ func (h *health) ready() bool {
 }
 
 // claimed notes a claim call that was answered.
-func (h *health) claimed() {
-	h.mu.Lock()
-	h.backoff = 0
-	h.mu.Unlock()
-}
+func (h *health) claimed() { h.claims.Succeed() }
 
 // claimFailed lets claims rest, and reports whether the one before had succeeded.
 func (h *health) claimFailed() (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first = h.backoff == 0
-	h.backoff = min(max(2*h.backoff, minBackoff), maxBackoff)
+	first = !h.claims.Failing()
+	rest := h.claims.Next()
 	if h.resting || h.stopping {
 		return first
 	}
 	h.resting = true
-	time.AfterFunc(h.backoff, func() {
+	time.AfterFunc(rest, func() {
 		h.mu.Lock()
 		h.resting = false
 		h.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -67,7 +68,8 @@ const (
 
 // Take takes a report on a notice of route r.
 func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice.Report) (store.Change, error) {
-	wait, reread := time.Millisecond, 5*time.Millisecond
+	push := retry.Loop{Min: time.Millisecond, Max: 100 * time.Millisecond}
+	reread := retry.Loop{Min: 5 * time.Millisecond, Max: 80 * time.Millisecond}
 	until := time.Now().Add(maxPushWait)
 	for range maxRereads {
 		f, err := p.Notices.Find(ctx, key)
@@ -78,8 +80,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 			select {
 			case <-ctx.Done():
 				return store.Change{}, ctx.Err()
-			case <-time.After(wait):
-				wait = min(2*wait, 100*time.Millisecond)
+			case <-time.After(push.Next()):
 			}
 			f, err = p.Notices.Find(ctx, key)
 		}
@@ -96,8 +97,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 		select { // the sweep that is faster may make the wait longer
 		case <-ctx.Done():
 			return store.Change{}, ctx.Err()
-		case <-time.After(reread):
-			reread *= 2
+		case <-time.After(reread.Next()):
 		}
 	}
 	f, err := p.Notices.Find(ctx, key)

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/notice"
+	"notifier/internal/retry"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -31,7 +32,9 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 	for i := range list {
 		items[i] = list[i].Settlement
 	}
-	wait, failed, warned := 10*time.Millisecond, false, time.Time{}
+	failed := false
+	again := retry.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: q.d.o.Logger, WarnEvery: warnEvery,
+		Failure: "settle failed, retrying", Recovered: "settling again"}
 	var written []store.Settled // what was answered, as long as it is not confirmed
 	for tries := 1; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), claimTimeout+q.d.o.SettleWait)
@@ -44,6 +47,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		if err == nil || short && tries >= settleTries {
 			if failed {
 				l.health.settleTaken()
+				again.Succeed(zap.String("route", q.r.Name))
 			}
 			q.settled(q.settledInHand(q.refused(list, written)))
 			return
@@ -53,14 +57,15 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 			l.health.settleFailed()
 			q.d.o.Observer.Unsettled(q.r.Name, len(list))
 		}
-		if !short && time.Since(warned) > warnEvery {
-			warned = time.Now()
-			q.d.o.Logger.Warn("settle failed; it is repeated", zap.String("route", q.r.Name), zap.Int("notices", len(list)), zap.Error(err))
+		var wait time.Duration
+		if short {
+			wait = again.Next()
+		} else {
+			wait = again.Fail(err, zap.String("route", q.r.Name), zap.Int("notices", len(list)))
 		}
 		select {
 		case <-l.health.wakes():
 		case <-time.After(wait):
-			wait = min(2*wait, maxBackoff)
 		case <-q.stop:
 			if short {
 				q.settled(q.settledInHand(q.refused(list, written)))

@@ -25,6 +25,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/reconcile"
 	"notifier/internal/replay"
+	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
 	"notifier/internal/sentinel"
@@ -366,7 +367,7 @@ func (e *Engine) Close(ctx context.Context) {
 // written with other settings are refused with store.ErrLayout. Run does it
 // first.
 func (e *Engine) Begin(ctx context.Context) error {
-	wait, o := 50*time.Millisecond, e.outage()
+	again, o := retry.Loop{Min: 50 * time.Millisecond, Max: 2 * time.Second}, e.outage()
 	for !e.begun.Load() {
 		err := e.learn(ctx)
 		if err == nil {
@@ -380,11 +381,8 @@ func (e *Engine) Begin(ctx context.Context) error {
 		}
 		e.trouble.Store(&err)
 		o.failed(err)
-		select {
-		case <-ctx.Done():
+		if !again.Wait(ctx, err) {
 			return ctx.Err()
-		case <-time.After(wait):
-			wait = min(2*wait, 2*time.Second)
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
+	"notifier/internal/retry"
 	"notifier/internal/store"
 )
 
@@ -95,8 +96,7 @@ type Fleet struct {
 	figures   string
 	sent      int // beats since what is told was sent
 	announced map[string]int64
-	failing   bool
-	retry     time.Duration // after the last failure in a row
+	retry     retry.Loop
 }
 
 const (
@@ -133,6 +133,8 @@ func New(o Options) (*Fleet, error) {
 		o: o, begun: time.Now(), beat: beatOf(o.Takeover), wake: make(chan struct{}, 1), joined: make(chan struct{}),
 		judge: newJudge(o.Takeover), about: string(about), announced: map[string]int64{}, sent: tellEvery,
 	}
+	f.retry = retry.Loop{Min: shortestWait, Max: f.beat, Logger: o.Logger, Recovered: "the fleet is known again",
+		Failure: "no sign of life arrives: this instance works as if alone, and keeps its part of the limits"}
 	f.subscription = newSubscription(f)
 	id := newID()
 	f.aside = newID()
@@ -386,11 +388,7 @@ func (f *Fleet) worked(b store.Beat, sent time.Duration) {
 	if b.Figures != "" {
 		f.figures = b.Figures
 	}
-	f.retry = 0
-	if f.failing {
-		f.failing = false
-		f.o.Logger.Info("the fleet is known again")
-	}
+	f.retry.Succeed()
 }
 
 // failed notes a sign of life that did not arrive, as far as is known.
@@ -402,21 +400,16 @@ func (f *Fleet) failed(ctx context.Context, err error) time.Duration {
 	f.judge.failed()
 	f.sent = tellEvery
 	// At first soon: others may wait for this sign, as after a failover.
-	f.retry = min(max(2*f.retry, shortestWait), f.beat)
 	since := time.Since(f.begun) - time.Duration(f.confirmed.Load())
 	if left := beatsSilent*f.beat - since; left > 0 {
-		return min(f.retry, left)
+		return min(f.retry.Next(), left)
 	}
 	if v := f.view.Load(); v.known {
 		alone := *v
 		alone.known = false
 		f.put(&alone)
 	}
-	if !f.failing {
-		f.failing = true
-		f.o.Logger.Warn("no sign of life arrives: this instance works as if alone, and keeps its part of the limits", zap.Error(err))
-	}
-	return f.retry
+	return f.retry.Fail(err)
 }
 
 // rename takes a new id after the old one was counted out, or may have been.

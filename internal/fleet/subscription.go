@@ -6,9 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"notifier/internal/alarm"
+	"notifier/internal/retry"
 )
 
 // subscription keeps the subscription by which others know that this instance has a
@@ -47,23 +46,21 @@ var (
 
 // run keeps a line until ctx ends.
 func (s *subscription) run(ctx context.Context) {
-	wait, most, said := shortestWait, longestWait, false
+	again := retry.Loop{Min: shortestWait, Max: longestWait, Logger: s.f.o.Logger, Failure: "the fleet's subscription ended; it is made anew"}
 	for ctx.Err() == nil {
 		err := s.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if s.down() {
-			wait, most, said = shortestWait, missedWait, false
+			again.Max = missedWait
+			again.Succeed()
 		}
-		level := zap.WarnLevel
-		if said || errors.Is(err, errRenamed) { // once for each time it is away
-			level = zap.DebugLevel
+		if errors.Is(err, errRenamed) { // by this instance itself, which has logged it
+			alarm.Wait(ctx, again.Next())
+			continue
 		}
-		said = said || !errors.Is(err, errRenamed)
-		s.f.o.Logger.Log(level, "the fleet's subscription ended; it is made anew", zap.Error(err))
-		alarm.Wait(ctx, wait)
-		wait = min(2*wait, most)
+		again.Wait(ctx, err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
+	"notifier/internal/retry"
 	"notifier/internal/store"
 )
 
@@ -72,9 +73,9 @@ type Shipper struct {
 	more   chan struct{}            // there are more of them
 	writes chan struct{}            // how many batches are written at a time
 	down   atomic.Int64             // until when (Unix ns) the database is left alone
-	wait   atomic.Int64             // how long that was, in ns
 	each   atomic.Int64             // bytes of an entry, as last seen
 	told   sometimes
+	again  retry.Loop // of the database and of Redis
 }
 
 // waits are what a Shipper knows of a shard.
@@ -113,6 +114,8 @@ const (
 // NewShipper makes a Shipper. Run starts it.
 func NewShipper(o ShipperOptions) *Shipper {
 	s := &Shipper{o: o, token: rand.Text(), more: make(chan struct{}, 1), writes: make(chan struct{}, parallel)}
+	s.again = retry.Loop{Min: leastWait, Max: mostWait, Logger: o.Logger, WarnEvery: warnEvery, Recovered: "endings get into the history again",
+		Failure: "endings do not get into the history; they are kept in Redis and it is repeated"}
 	s.Grow(max(o.Shards, 1))
 	return s
 }
@@ -184,7 +187,7 @@ func (s *Shipper) watch(ctx context.Context) {
 			if total += n; n > 0 {
 				s.Wake(shard, 0)
 			}
-			if n > 0 && (s.wait.Load() > 0 || n > muchWaits) {
+			if n > 0 && (s.again.Failing() || n > muchWaits) {
 				near = s.relieve(ctx, shard, time.Now()) || near
 			}
 		}
@@ -269,7 +272,7 @@ func (s *Shipper) Ship(ctx context.Context, shard int) error {
 			_, _ = s.o.Queue.Hold(context.WithoutCancel(ctx), shard, store.Lease{Token: s.token}, store.Confirmed{})
 			return err
 		}
-		s.wait.Store(0)
+		s.again.Succeed()
 		done = store.Confirmed{N: len(texts), Last: texts[len(texts)-1]}
 	}
 	if done.N > 0 { // the database has it: it need not be written again after a stop
@@ -344,13 +347,11 @@ func (s *Shipper) back(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	wait := min(max(2*time.Duration(s.wait.Load()), leastWait), mostWait)
+	wait := s.again.Fail(err)
 	if errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 		wait = mostWait
 	}
-	s.wait.Store(int64(wait))
-	s.down.Store(time.Now().Add(wait/2 + mathrand.N(wait/2)).UnixNano())
-	s.told.warn(s.o.Logger, "endings do not get into the history; they are kept in Redis and it is repeated", zap.Error(err))
+	s.down.Store(time.Now().Add(wait).UnixNano())
 }
 
 // relieve drops the oldest endings of a shard that the database does not take

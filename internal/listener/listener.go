@@ -15,6 +15,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/retry"
 	"notifier/internal/route"
 )
 
@@ -214,37 +215,31 @@ func (l *Listener) runCluster(ctx context.Context) error {
 func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 	f := l.newFlow(c)
 	defer l.forget(f)
-	wait, logged := time.Duration(0), false
+	loop := retry.Loop{Min: l.o.Retry, Max: max(time.Second, l.o.Retry), Logger: l.o.Logger, Failure: "subscription ended; it is made anew"}
 	for {
 		again := l.waits()
-		err := l.subscribe(ctx, f, func() { wait, logged = 0, false })
+		err := l.subscribe(ctx, f, &loop)
 		if ctx.Err() != nil {
 			return
 		}
 		if redis.IsPermissionError(err) {
 			l.refuse(f, err)
 		}
-		wait = max(min(2*wait, time.Second), l.o.Retry)
-		level := zap.WarnLevel
-		if logged { // once for each time it is away, not once a second
-			level = zap.DebugLevel
-		}
-		logged = true
-		l.o.Logger.Log(level, "subscription ended; it is made anew", zap.String("redis", c.Options().Addr), zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return
 		case <-again:
-			wait = 0
-		case <-time.After(wait):
+			loop.Hurry()
+		case <-time.After(loop.Fail(err, zap.String("redis", c.Options().Addr))):
 		}
 	}
 }
 
 var errSilent = errors.New("the subscription does not hear its own beat")
 
-// subscribe runs one subscription until it fails or ctx ends.
-func (l *Listener) subscribe(ctx context.Context, f *flow, begun func()) error {
+// subscribe runs one subscription until it fails or ctx ends. Once confirmed, it is a
+// success of loop.
+func (l *Listener) subscribe(ctx context.Context, f *flow, loop *retry.Loop) error {
 	c, parent := f.c, ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -299,7 +294,7 @@ func (l *Listener) subscribe(ctx context.Context, f *flow, begun func()) error {
 				l.alive.Add(1)
 				l.o.Observer.Subscription()
 				l.o.Logger.Info("subscribed", zap.String("redis", c.Options().Addr))
-				begun()
+				loop.Succeed()
 				l.o.OnSubscribed()
 				select {
 				case f.soon <- struct{}{}:

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+
+	"notifier/internal/retry"
 )
 
 // again is after how many checks patterns that were refused are asked for anew.
@@ -21,8 +23,9 @@ var errRefused = errors.New("patterns were refused; they are asked for anew")
 // adopt, until ctx ends. What ends it is told where it matters: a Redis that is
 // away by the subscription beside this one, a refusal here.
 func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
-	for wait := time.Duration(0); ; {
-		err := l.subscribePatterns(ctx, c, func() { wait = 0 })
+	loop := retry.Loop{Min: 50 * time.Millisecond, Max: time.Second}
+	for {
+		err := l.subscribePatterns(ctx, c, &loop)
 		if ctx.Err() != nil {
 			return
 		}
@@ -30,18 +33,15 @@ func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 			l.adopting(c, nil, false)
 		}
 		l.o.Logger.Debug("subscription to keyspace events ended; it is made anew", zap.String("redis", c.Options().Addr), zap.Error(err))
-		wait = min(max(2*wait, 50*time.Millisecond), time.Second)
-		select {
-		case <-ctx.Done():
+		if !loop.Wait(ctx, err) {
 			return
-		case <-time.After(wait):
 		}
 	}
 }
 
 // subscribePatterns runs one subscription. Each pattern is asked for by itself, so
 // that one which is refused does not cost the others.
-func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, begun func()) error {
+func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, loop *retry.Loop) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ps := c.PSubscribe(ctx)
@@ -86,7 +86,7 @@ func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, begun
 		if asked = asked[1:]; len(asked) > 0 {
 			continue
 		}
-		begun()
+		loop.Succeed()
 		l.adopting(c, denied, true)
 		if len(denied) > 0 {
 			t := time.AfterFunc(again*l.o.Check, func() { cancel(errRefused) })

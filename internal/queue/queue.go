@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/retry"
 	"notifier/internal/route"
 )
 
@@ -72,7 +73,8 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 	answered := one.(*signal)
 	var lost error // an earlier push without an answer: the entry may be there
 
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, maxBackoff) {
+	again := retry.Loop{Min: 20 * time.Millisecond, Max: maxBackoff}
+	for {
 		err := h.Pusher.Push(ctx, p, keep)
 		switch {
 		case err == nil:
@@ -87,7 +89,7 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 		case <-ctx.Done():
 			return lost
 		case <-answered.next():
-		case <-time.After(wait):
+		case <-time.After(again.Next()):
 		}
 	}
 }

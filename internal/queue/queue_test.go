@@ -122,7 +122,7 @@ func TestPushWithoutAnAnswerUsesNoAttempt(t *testing.T) {
 			if res.Outcome != c.want || res.Outcome == notice.OutcomeDeferred && (res.After <= 0 || res.After > 250*time.Millisecond) {
 				t.Errorf("%v: %+v", c.answers, res)
 			}
-			if len(slices.Compact(marks)) != 1 || len(marks) > 60 {
+			if len(slices.Compact(marks)) != 1 || len(marks) > 70 { // one in 150 to 200 ms, and a few at first
 				t.Errorf("%v: pushed as %v", c.answers, marks)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/alarm"
 	"notifier/internal/keys"
+	"notifier/internal/retry"
 	"notifier/internal/store"
 )
 
@@ -182,7 +183,9 @@ func (s *Sweeper) signal() {
 func (s *Sweeper) Run(ctx context.Context) error {
 	a := s.o.Alarm()
 	defer a.Close()
-	failures := 0
+	again := retry.Loop{Min: 20 * time.Millisecond, Max: longestRest, Logger: s.o.Logger,
+		Failure: "sweep failed, retrying", Recovered: "sweeping again"}
+	where := []zap.Field{zap.String("prefix", s.o.Partition.Prefix), zap.Int("shard", s.o.Partition.Shard)}
 	for ctx.Err() == nil {
 		// Until the pass has said what it knows, every wake counts: one that
 		// came between the look and that would be lost.
@@ -192,15 +195,12 @@ func (s *Sweeper) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if failures++; failures == 1 {
-				s.o.Logger.Warn("sweep failed; it is repeated", zap.String("prefix", s.o.Partition.Prefix), zap.Int("shard", s.o.Partition.Shard), zap.Error(err))
-			}
-			if next = 10 * time.Millisecond << min(failures, 7); next > longestRest {
-				next = s.idle(longestRest)
+			if next = again.Fail(err, where...); next >= longestRest/2 {
+				next = s.idle(longestRest) // in step with the other sweepers, which share a call
 			}
 			s.patient = true
 		} else {
-			failures = 0
+			again.Succeed(where...)
 		}
 		// Timers within reach are touched without another look, so a wake for
 		// what lies between them must bring one.

@@ -14,6 +14,7 @@ import (
 	"notifier/internal/alarm"
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -142,13 +143,14 @@ func (d *Driver) take(ctx context.Context, wg *sync.WaitGroup) bool {
 // drive is the driving of one replay.
 type drive struct {
 	*Driver
-	r    history.Replay
-	as   string
-	wait time.Duration // of what fails again and again
+	r     history.Replay
+	as    string
+	again retry.Loop
 }
 
 func (d *drive) run(ctx context.Context) {
 	log := d.o.Logger.With(zap.String("replay", d.r.Name))
+	d.again = retry.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "replay failed, retrying", Recovered: "replay works again"}
 	if d.outdated(ctx) {
 		return
 	}
@@ -169,9 +171,7 @@ func (d *drive) run(ctx context.Context) {
 			d.fail(ctx, "notices are being moved to another Redis, or from it: "+anew)
 			return
 		case err != nil:
-			d.wait = min(max(2*d.wait, leastWait), mostWait)
-			log.Warn("a replay does not go on at the moment; it is tried again", zap.Error(err))
-			if !alarm.Wait(ctx, d.wait) {
+			if !d.again.Wait(ctx, err) {
 				continue
 			}
 			// The same again, if it is still this driver's.
@@ -185,7 +185,7 @@ func (d *drive) run(ctx context.Context) {
 			}
 			return
 		}
-		d.wait = 0
+		d.again.Succeed()
 		if ok, err := d.o.Journal.KeepReplay(ctx, &d.r, d.as, holdFor); err == nil && !ok {
 			log.Info("the replay was stopped, or is driven by another instance", zap.Int64("done", d.r.Done))
 			return

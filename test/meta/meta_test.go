@@ -31,6 +31,7 @@ var layers = map[string]int{
 	"internal/sentinel": 10,
 	"internal/spelling": 10,
 	"internal/access":   15,
+	"internal/retry":    15,
 	"internal/audit":    18,
 	"internal/session":  18,
 	"internal/notice":   20,

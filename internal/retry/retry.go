@@ -1,0 +1,119 @@
+// Package retry paces the repetition of operations that fail.
+package retry
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/alarm"
+)
+
+// Loop counts the failures in a row of an operation that is repeated until it
+// succeeds. Each failure doubles the delay before the next try, from Min to Max;
+// a random part of up to a quarter of the delay is taken off, so that operations that
+// failed together are not repeated together. A success begins again with Min.
+//
+// The first failure in a row is logged as a warning, the others at level debug,
+// and the recovery at level info.
+//
+// A Loop is safe for concurrent use, and then counts the failures of all its
+// users. It must not be copied after first use.
+type Loop struct {
+	// Min and Max bound the delay: Min is that of the first failure, and must be
+	// positive.
+	Min, Max time.Duration
+
+	// Logger receives the messages. Nil, or an empty message, logs nothing.
+	Logger             *zap.Logger
+	Failure, Recovered string
+	// WarnEvery, if positive, is the time between two warnings, while a failure
+	// lasts and also if successes come between. 0 = one warning for each first
+	// failure.
+	WarnEvery time.Duration
+
+	mu       sync.Mutex
+	failures int
+	warned   bool      // in this row
+	last     time.Time // when the last warning was logged
+}
+
+// Fail notes a failure, logs it, and returns the delay before the next try.
+func (l *Loop) Fail(err error, fields ...zap.Field) time.Duration {
+	l.log(append(fields, zap.Error(err)))
+	return l.Next()
+}
+
+// Next is Fail without the log.
+func (l *Loop) Next() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	d := doubled(l.Min, l.failures, l.Max)
+	l.failures++
+	return d - rand.N(d/4+1)
+}
+
+// Wait notes a failure as Fail does and waits for the delay. It returns false if
+// ctx ended first; the failure of an operation that ctx has ended is not noted.
+func (l *Loop) Wait(ctx context.Context, err error, fields ...zap.Field) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	return alarm.Wait(ctx, l.Fail(err, fields...))
+}
+
+// Succeed notes a success, and logs it if a failure before it was logged.
+func (l *Loop) Succeed(fields ...zap.Field) {
+	l.mu.Lock()
+	logged := l.warned
+	l.failures, l.warned = 0, false
+	l.mu.Unlock()
+
+	if logged && l.Recovered != "" {
+		l.Logger.Info(l.Recovered, fields...)
+	}
+}
+
+// Hurry begins again with Min, as when the operation is likely to succeed now. It
+// is no success: the failures that follow are not logged as the first.
+func (l *Loop) Hurry() {
+	l.mu.Lock()
+	l.failures = 0
+	l.mu.Unlock()
+}
+
+// Failing reports whether the last try failed.
+func (l *Loop) Failing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failures > 0
+}
+
+func (l *Loop) log(fields []zap.Field) {
+	if l.Logger == nil || l.Failure == "" {
+		return
+	}
+
+	l.mu.Lock()
+	level := zap.DebugLevel
+	if l.WarnEvery > 0 && time.Since(l.last) >= l.WarnEvery || l.WarnEvery == 0 && !l.warned {
+		l.warned, l.last, level = true, time.Now(), zap.WarnLevel
+	}
+	l.mu.Unlock()
+	l.Logger.Log(level, l.Failure, fields...)
+}
+
+// doubled returns least doubled n times, and most if that is less.
+func doubled(least time.Duration, n int, most time.Duration) time.Duration {
+	for ; n > 0; n-- {
+		if least > most/2 {
+			return most
+		}
+		least *= 2
+	}
+	return min(least, most)
+}
