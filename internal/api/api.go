@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/route"
@@ -169,9 +170,9 @@ type caller struct{ access.Caller }
 // check looks at a key from a path.
 func (c caller) check(key string) error {
 	if _, err := keys.Parse(key); err != nil {
-		var f faults
-		f.add("path.key", clip(key, 100), "%s", clip(err.Error(), 200))
-		return f.problem()
+		var f codec.Faults
+		f.Add("path.key", codec.Clip(key, 100), "%s", codec.Clip(err.Error(), 200))
+		return refusal(f)
 	}
 	if !c.Covers(key) {
 		return absent(key)
@@ -185,7 +186,7 @@ func absent(key string) *Problem {
 }
 
 func noRoute(name string) *Problem {
-	return problem(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", clip(name, 64))
+	return problem(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", codec.Clip(name, 64))
 }
 
 // operation is one call of the API: what the router and the document need.
@@ -245,7 +246,7 @@ func (a *api) failure(ctx context.Context, err error) *Problem {
 }
 
 func wrongPath(path string) *Problem {
-	return problem(http.StatusNotFound, "nothing is served at %q; /openapi.json describes what is", clip(path, 200))
+	return problem(http.StatusNotFound, "nothing is served at %q; /openapi.json describes what is", codec.Clip(path, 200))
 }
 
 func tooLarge(what string, limit int64) *Problem {

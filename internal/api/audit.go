@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/remote"
 	"notifier/internal/store"
@@ -27,18 +28,18 @@ var (
 
 // AuditEntry is one call of somebody.
 type AuditEntry struct {
-	ID      string `json:"id" doc:"Orders entries by time." example:"1795248000000-0"`
-	At      stamp  `json:"at" doc:"By Redis's clock; of several calls, that of the first."`
-	Count   int    `json:"count" doc:"The number of calls, all of them the same and within a minute." example:"1"`
-	Client  string `json:"client" doc:"The client's name; empty where none is configured."`
-	Address string `json:"address" doc:"Where the call came from; behind a proxy, the proxy's address." example:"10.0.0.7"`
-	Via     string `json:"via" enum:"api,pages"`
-	Action  string `json:"action" doc:"cancel, fire, reschedule, redrive, purge, send-test, pause, resume, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were put back), replay, replay-stop, replay-resume, erase." example:"cancel"`
-	Key     string `json:"key,omitempty" doc:"The notice's, of a call on one."`
-	Prefix  string `json:"prefix,omitempty" doc:"What all keys lie under that a call on more than one was about; absent = all."`
-	Route   string `json:"route,omitempty" doc:"The route's name, of a call on a route."`
-	Result  string `json:"result" enum:"done,failed" doc:"failed: Redis did not answer, or refused; where its answer was lost, it may have been done."`
-	Detail  string `json:"detail,omitempty" doc:"More, in words."`
+	ID      string      `json:"id" doc:"Orders entries by time." example:"1795248000000-0"`
+	At      codec.Stamp `json:"at" doc:"By Redis's clock; of several calls, that of the first."`
+	Count   int         `json:"count" doc:"The number of calls, all of them the same and within a minute." example:"1"`
+	Client  string      `json:"client" doc:"The client's name; empty where none is configured."`
+	Address string      `json:"address" doc:"Where the call came from; behind a proxy, the proxy's address." example:"10.0.0.7"`
+	Via     string      `json:"via" enum:"api,pages"`
+	Action  string      `json:"action" doc:"cancel, fire, reschedule, redrive, purge, send-test, pause, resume, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were put back), replay, replay-stop, replay-resume, erase." example:"cancel"`
+	Key     string      `json:"key,omitempty" doc:"The notice's, of a call on one."`
+	Prefix  string      `json:"prefix,omitempty" doc:"What all keys lie under that a call on more than one was about; absent = all."`
+	Route   string      `json:"route,omitempty" doc:"The route's name, of a call on a route."`
+	Result  string      `json:"result" enum:"done,failed" doc:"failed: Redis did not answer, or refused; where its answer was lost, it may have been done."`
+	Detail  string      `json:"detail,omitempty" doc:"More, in words."`
 }
 
 // Audit answers GET /v1/audit.
@@ -53,17 +54,17 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	if p != nil {
 		return p
 	}
-	var f faults
+	var f codec.Faults
 	var q audit.Query
 	q.Since, q.Until = span(values, &f)
 	q.Limit = limitOf(values, &f)
 	if s := values.Get("prefix"); s != "" {
 		q.Prefix = strings.TrimSuffix(s, ":")
 		if err := keys.CheckPrefix(q.Prefix); err != nil && !keys.Valid(q.Prefix) {
-			f.add("query.prefix", clip(s, 100), "%s, or the key of a notice", clip(err.Error(), 200))
+			f.Add("query.prefix", codec.Clip(s, 100), "%s, or the key of a notice", codec.Clip(err.Error(), 200))
 		}
 	}
-	if p := f.problem(); p != nil {
+	if p := refusal(f); p != nil {
 		return p
 	}
 	cursors := a.cursors("audit", at, values)
@@ -78,7 +79,7 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	out := Audit{Items: make([]AuditEntry, len(page.Entries))}
 	for i := range page.Entries {
 		e := &page.Entries[i]
-		out.Items[i] = AuditEntry{ID: e.ID, At: stamp(e.At), Count: e.Count, Client: e.Client, Address: e.Address, Via: e.Via, Action: string(e.Action), Key: e.Key,
+		out.Items[i] = AuditEntry{ID: e.ID, At: codec.Stamp(e.At), Count: e.Count, Client: e.Client, Address: e.Address, Via: e.Via, Action: string(e.Action), Key: e.Key,
 			Prefix: e.Prefix, Route: e.Route, Result: string(e.Result), Detail: e.Detail}
 	}
 	if out.Cursor, err = cursors.seal(r.Context(), page.Next); err != nil {

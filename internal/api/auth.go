@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/codec"
 	"notifier/internal/remote"
 )
 
@@ -48,7 +49,7 @@ func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 	}
 	if !remote.IsLoopback(r.Host) {
 		return caller{}, problem(http.StatusMisdirectedRequest,
-			"without clients only requests to localhost, 127.0.0.1 or [::1] are answered; this one names %q", clip(r.Host, 100))
+			"without clients only requests to localhost, 127.0.0.1 or [::1] are answered; this one names %q", codec.Clip(r.Host, 100))
 	}
 	if err := a.crossSite.Check(r); err != nil {
 		return caller{}, problem(http.StatusForbidden, "without clients no requests from web pages of other sites are answered")

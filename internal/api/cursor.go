@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/codec"
 	"notifier/internal/keyring"
 	"notifier/internal/store"
 )
@@ -45,10 +46,10 @@ func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, i
 	}
 	out = append(out, ']')
 	if cursor != "" {
-		out = appendJSON(append(out, `,"cursor":`...), cursor)
+		out = codec.AppendAny(append(out, `,"cursor":`...), cursor)
 	}
 	if len(missing) > 0 {
-		out = appendJSON(append(out, `,"missing":`...), missing)
+		out = codec.AppendAny(append(out, `,"missing":`...), missing)
 	}
 	return writeRaw(w, http.StatusOK, "application/json", append(out, '}', '\n'))
 }
@@ -77,6 +78,6 @@ func (c cursors) explain(err error) error {
 func badCursor() *Problem {
 	const rule = "is not a cursor of this listing for this client, or of another version of the service; begin again without one"
 	p := problem(http.StatusBadRequest, "query.cursor: %s", rule)
-	p.Errors = []Wrong{{Location: "query.cursor", Message: rule}}
+	p.Errors = []codec.Wrong{{Location: "query.cursor", Message: rule}}
 	return p
 }

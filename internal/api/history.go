@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -50,40 +50,10 @@ var (
 // maxText is the longest text that is searched for.
 const maxText = 200
 
-// Ending is one ending of a notice. Body and BodyBase64 stand at the end because
-// the body is appended byte for byte.
-type Ending struct {
-	Key          string            `json:"key" example:"app1:orders:paid:4711"`
-	ID           string            `json:"id" doc:"The webhook-id of its callbacks."`
-	Ending       int               `json:"ending" doc:"1, or more if it had ended before: a dead letter that was redriven, cancelled or replaced."`
-	Route        string            `json:"route" doc:"The name of its route, or the prefix if no route has that any more."`
-	Host         string            `json:"host,omitempty" doc:"The host that was called."`
-	Outcome      notice.Ending     `json:"outcome" enum:"delivered,dead,cancelled,replaced"`
-	Reason       string            `json:"reason,omitempty" doc:"Why it is dead."`
-	Due          stamp             `json:"due" doc:"When its last attempt was due."`
-	CreatedAt    stamp             `json:"created_at"`
-	EndedAt      stamp             `json:"ended_at" doc:"By Redis's clock."`
-	AttemptsMade int               `json:"attempts_made"`
-	URL          string            `json:"url,omitempty" doc:"Its own address, without a password."`
-	Audience     string            `json:"audience,omitempty"`
-	Method       string            `json:"method,omitempty" enum:"POST,PUT,GET"`
-	ContentType  string            `json:"content_type,omitempty"`
-	Retry        []string          `json:"retry,omitzero" doc:"Its own ladder, if it brought one; empty = one attempt."`
-	Headers      map[string]string `json:"headers,omitempty" doc:"Its own headers but those in headers_withheld."`
-	Withheld     []string          `json:"headers_withheld,omitempty" doc:"Names of headers whose values are secrets, which are not kept."`
-	Attempts     []Attempt         `json:"attempts" doc:"The last 20 attempts."`
-	BodySize     int               `json:"body_size" doc:"In bytes."`
-	BodySHA256   string            `json:"body_sha256,omitempty" doc:"In hex, where bodies are hashed."`
-	BodyKept     bool              `json:"body_kept" doc:"Whether the body is here as it was."`
-	Unreadable   []string          `json:"unreadable,omitempty" doc:"Columns of the entry's row that cannot be read: another program has changed them. Such an entry is not sent again."`
-	Body         any               `json:"body,omitempty" doc:"The body, if it is JSON, byte for byte."`
-	BodyBase64   string            `json:"body_base64,omitempty" doc:"The body, if it is not JSON, or contains control characters or direction marks."`
-}
-
 // Endings answers GET /v1/history.
 type Endings struct {
-	Items  []Ending `json:"items" doc:"The latest first."`
-	Cursor string   `json:"cursor,omitempty" doc:"If there is one, there may be more: call again with it."`
+	Items  []codec.Ending `json:"items" doc:"The latest first."`
+	Cursor string         `json:"cursor,omitempty" doc:"If there is one, there may be more: call again with it."`
 }
 
 // history serves GET /v1/history.
@@ -119,28 +89,29 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 		if n++; n > 1 {
 			out = append(out, ',', '\n')
 		}
-		out = a.appendEnding(out, &page.Rows[i])
+		v := a.ending(&page.Rows[i])
+		out = codec.Append(out, &v)
 	}
 	return cursors.writePage(w, r, out, page.Cursor, nil)
 }
 
 // endingsAsked reads the parameters of a search.
 func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
-	var f faults
+	var f codec.Faults
 	shared := a.filter(values, &f)
 	q := history.Query{Prefix: shared.Prefix, Reason: shared.Reason, Since: shared.Since, Until: shared.Until, Limit: limitOf(values, &f), Text: values.Get("text")}
 	if q.Key = values.Get("key"); q.Key != "" {
 		if err := (caller{}).check(q.Key); err != nil {
-			f.add("query.key", clip(q.Key, 100), "want app:module:type:id")
+			f.Add("query.key", codec.Clip(q.Key, 100), "want app:module:type:id")
 		}
 		if q.Prefix != "" {
-			f.add("query.prefix", nil, "goes with no key")
+			f.Add("query.prefix", nil, "goes with no key")
 		}
 	}
 	if s := values.Get("host"); s != "" {
 		host, err := notice.Host(s)
 		if err != nil {
-			f.add("query.host", clip(s, 100), "%s", clip(strings.TrimPrefix(err.Error(), "invalid: "), 200))
+			f.Add("query.host", codec.Clip(s, 100), "%s", codec.Clip(strings.TrimPrefix(err.Error(), "invalid: "), 200))
 		}
 		q.Host = host
 	}
@@ -148,7 +119,7 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 		for part := range strings.SplitSeq(s, ",") {
 			o := notice.Ending(strings.TrimSpace(part))
 			if !slices.Contains(notice.Endings, o) {
-				f.add("query.outcome", clip(part, 60), "want %s, or several, comma-separated", join(notice.Endings))
+				f.Add("query.outcome", codec.Clip(part, 60), "want %s, or several, comma-separated", codec.Join(notice.Endings))
 				break
 			}
 			q.Outcomes = append(q.Outcomes, o)
@@ -157,11 +128,11 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 	switch {
 	case q.Text == "":
 	case len(q.Text) > maxText:
-		f.add("query.text", nil, "has %d bytes, at most %d are allowed", len(q.Text), maxText)
+		f.Add("query.text", nil, "has %d bytes, at most %d are allowed", len(q.Text), maxText)
 	case q.Since.IsZero():
-		f.add("query.since", nil, "a search for text needs a window: say since when")
+		f.Add("query.since", nil, "a search for text needs a window: say since when")
 	}
-	return q, f.problem()
+	return q, refusal(f)
 }
 
 // within cuts a search to the caller's scope; false means that nothing of it lies
@@ -199,29 +170,18 @@ func (a *api) historyProblem(err error) error {
 	return problem(http.StatusServiceUnavailable, "%s", text).with("Retry-After", "5")
 }
 
-// appendEnding appends a row, its body included.
-func (a *api) appendEnding(b []byte, r *history.Row) []byte {
-	n := r.Notice
-	v := Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: n.Route, Host: r.Host, Outcome: r.Outcome, Reason: string(n.Reason), Due: stamp(n.Due),
-		CreatedAt: stamp(n.Made.Time()), EndedAt: stamp(r.Ended), AttemptsMade: n.AttemptsMade, URL: redacted(n.URL), Audience: n.Audience, Method: n.Method,
-		ContentType: n.EffectiveType(), Withheld: r.Withheld, BodySize: r.BodySize,
-		BodySHA256: hex.EncodeToString(r.BodyHash), BodyKept: r.BodyKept, Unreadable: r.Damaged}
+// ending shows a row, its body included.
+func (a *api) ending(r *history.Row) codec.Ending {
+	n, inline := r.Notice, r.InlineJSON()
+	v := codec.Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: n.Route, Host: r.Host, Outcome: r.Outcome, Reason: string(n.Reason),
+		Due: codec.Stamp(n.Due), CreatedAt: codec.Stamp(n.Made.Time()), EndedAt: codec.Stamp(r.Ended), AttemptsMade: n.AttemptsMade,
+		Content: contentOf(n, inline), Attempts: n.Attempts, BodySize: r.BodySize, BodySHA256: hex.EncodeToString(r.BodyHash), BodyKept: r.BodyKept,
+		Unreadable: r.Damaged, Payload: payloadOf(n, inline)}
+	v.Withheld = r.Withheld
 	if rt := a.routes.Prefix(n.Route); rt != nil {
 		v.Route = rt.Name
 	}
-	shown := a.view(store.Found{Notice: n}, "")
-	v.Retry, v.Headers, v.Attempts = shown.Retry, shown.Headers, shown.Attempts
-	b = appendJSON(b, v)
-	b = b[:len(b)-1] // the brace
-	switch {
-	case len(n.Body) == 0:
-	case n.InlineJSON() && !hiddenText(n.Body):
-		b = append(append(b, `,"body":`...), n.Body...)
-	default:
-		b = append(b, `,"body_base64":"`...)
-		b = append(base64.StdEncoding.AppendEncode(b, n.Body), '"')
-	}
-	return append(b, '}')
+	return v
 }
 
 // remembered is what history has of a notice that Redis keeps no more, as
@@ -267,9 +227,9 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 	case p != nil:
 		return p
 	case (q.Key == "") == (q.Host == ""):
-		var f faults
-		f.add("query.key", nil, "want key or host, one of the two")
-		return f.problem()
+		var f codec.Faults
+		f.Add("query.key", nil, "want key or host, one of the two")
+		return refusal(f)
 	case q.Key != "" && !at.Covers(q.Key):
 		return absent(q.Key)
 	case q.Host != "" && at.Prefix != "":

@@ -3,21 +3,22 @@ package api
 import (
 	"net/http"
 
+	"notifier/internal/codec"
 	"notifier/internal/fleet"
 )
 
 // Instance is one process of the service.
 type Instance struct {
-	ID           string   `json:"id" doc:"Its own; another after each start, and after it was taken for dead." example:"k3v7q2m5x6ya"`
-	Label        string   `json:"label" doc:"NOTIFIER_INSTANCE; several may have the same." example:"web-1-k2x7qd"`
-	Version      string   `json:"version"`
-	State        string   `json:"state" enum:"living,leaving,silent" doc:"leaving: it has been told to stop and finishes. silent: no sign of life for three beats; stopped, slow, cut off or dead."`
-	Self         bool     `json:"self,omitempty" doc:"It is the one that answers."`
-	Started      *stamp   `json:"started,omitempty"`
-	Seen         stamp    `json:"seen" doc:"Its last sign of life, by Redis's clock."`
-	TakeoverMS   int64    `json:"takeover_ms,omitempty" doc:"How long it is waited for when its connections are gone; absent = until its leases end."`
-	Limits       string   `json:"limits,omitempty" enum:"fleet,instance" doc:"Whom its RATE and HOST_CONCURRENCY hold for."`
-	RoutesDiffer []string `json:"routes_differ,omitempty" doc:"Names of routes that it is configured with otherwise than the instance that answers, or that only one of them has."`
+	ID           string      `json:"id" doc:"Its own; another after each start, and after it was taken for dead." example:"k3v7q2m5x6ya"`
+	Label        string      `json:"label" doc:"NOTIFIER_INSTANCE; several may have the same." example:"web-1-k2x7qd"`
+	Version      string      `json:"version"`
+	State        string      `json:"state" enum:"living,leaving,silent" doc:"leaving: it has been told to stop and finishes. silent: no sign of life for three beats; stopped, slow, cut off or dead."`
+	Self         bool        `json:"self,omitempty" doc:"It is the one that answers."`
+	Started      codec.Stamp `json:"started,omitzero"`
+	Seen         codec.Stamp `json:"seen" doc:"Its last sign of life, by Redis's clock."`
+	TakeoverMS   int64       `json:"takeover_ms,omitempty" doc:"How long it is waited for when its connections are gone; absent = until its leases end."`
+	Limits       string      `json:"limits,omitempty" enum:"fleet,instance" doc:"Whom its RATE and HOST_CONCURRENCY hold for."`
+	RoutesDiffer []string    `json:"routes_differ,omitempty" doc:"Names of routes that it is configured with otherwise than the instance that answers, or that only one of them has."`
 }
 
 // Instances answers GET /v1/instances.
@@ -45,7 +46,7 @@ func (a *api) instances(w http.ResponseWriter, r *http.Request, at site) error {
 	out := Instances{Items: make([]Instance, len(list))}
 	for i, x := range list {
 		out.Items[i] = Instance{ID: x.ID, Label: x.Label, Version: x.Version, State: string(x.State), Self: x.ID == self,
-			Started: stampOrNil(x.Started), Seen: stamp(x.Seen), TakeoverMS: x.Takeover, Limits: x.Limits,
+			Started: codec.Stamp(x.Started), Seen: codec.Stamp(x.Seen), TakeoverMS: x.Takeover, Limits: x.Limits,
 			RoutesDiffer: fleet.Differences(own, x.Routes)}
 	}
 	return writeJSON(w, http.StatusOK, out)

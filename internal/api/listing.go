@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/access"
+	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -51,7 +52,7 @@ func queryOf(r *http.Request, known []parameter) (url.Values, *Problem) {
 	if err != nil {
 		return nil, problem(http.StatusBadRequest, "the query cannot be read: an escape or a separator is wrong")
 	}
-	var f faults
+	var f codec.Faults
 	names := make([]string, len(known))
 	for i, p := range known {
 		names[i] = p.name
@@ -64,28 +65,28 @@ func queryOf(r *http.Request, known []parameter) (url.Values, *Problem) {
 	for _, name := range given {
 		switch {
 		case !slices.Contains(names, name) && len(names) == 0:
-			f.add("query."+clip(name, 60), nil, "this call takes no parameters")
+			f.Add("query."+codec.Clip(name, 60), nil, "this call takes no parameters")
 		case !slices.Contains(names, name):
-			f.add("query."+clip(name, 60), nil, "no such parameter; there are %s", strings.Join(names, ", "))
+			f.Add("query."+codec.Clip(name, 60), nil, "no such parameter; there are %s", strings.Join(names, ", "))
 		case len(q[name]) > 1:
-			f.add("query."+name, nil, "is given twice")
+			f.Add("query."+name, nil, "is given twice")
 		}
 	}
-	return q, f.problem()
+	return q, refusal(f)
 }
 
 // filter reads the parameters that listings and bulk redrives share.
-func (a *api) filter(q url.Values, f *faults) store.Query {
+func (a *api) filter(q url.Values, f *codec.Faults) store.Query {
 	var out store.Query
 	if p := q.Get("prefix"); p != "" {
 		out.Prefix = strings.TrimSuffix(p, ":")
 		if err := keys.CheckPrefix(out.Prefix); err != nil {
-			f.add("query.prefix", clip(p, 100), "%s", clip(err.Error(), 200))
+			f.Add("query.prefix", codec.Clip(p, 100), "%s", codec.Clip(err.Error(), 200))
 		}
 	}
 	if s := q.Get("reason"); s != "" {
 		if out.Reason = notice.Reason(s); !slices.Contains(notice.Reasons, out.Reason) {
-			f.add("query.reason", clip(s, 60), "want one of %s", join(notice.Reasons))
+			f.Add("query.reason", codec.Clip(s, 60), "want one of %s", codec.Join(notice.Reasons))
 		}
 	}
 	out.Since, out.Until = span(q, f)
@@ -93,7 +94,7 @@ func (a *api) filter(q url.Values, f *faults) store.Query {
 }
 
 // span reads the parameters since and until.
-func span(q url.Values, f *faults) (since, until time.Time) {
+func span(q url.Values, f *codec.Faults) (since, until time.Time) {
 	instant := func(name string) time.Time {
 		s := q.Get(name)
 		if s == "" {
@@ -101,38 +102,30 @@ func span(q url.Values, f *faults) (since, until time.Time) {
 		}
 		t, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-			f.add("query."+name, clip(s, 60), "want a time such as 2026-11-21T09:30:00Z")
+			f.Add("query."+name, codec.Clip(s, 60), "want a time such as 2026-11-21T09:30:00Z")
 			return time.Time{}
 		}
 		return t.UTC()
 	}
 	since, until = instant("since"), instant("until")
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
-		f.add("query.until", nil, "is not after since")
+		f.Add("query.until", nil, "is not after since")
 	}
 	return since, until
 }
 
 // limitOf reads the parameter limit.
-func limitOf(q url.Values, f *faults) int {
+func limitOf(q url.Values, f *codec.Faults) int {
 	s := q.Get("limit")
 	if s == "" {
 		return defaultPage
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > maxPage {
-		f.add("query.limit", clip(s, 60), "want a number from 1 to %d", maxPage)
+		f.Add("query.limit", codec.Clip(s, 60), "want a number from 1 to %d", maxPage)
 		return defaultPage
 	}
 	return n
-}
-
-func join[T ~string](values []T) string {
-	s := make([]string, len(values))
-	for i, v := range values {
-		s[i] = string(v)
-	}
-	return strings.Join(s, ", ")
 }
 
 // narrow cuts a query to the caller's scope; false means that nothing of it
@@ -154,18 +147,18 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 	if p != nil {
 		return p
 	}
-	var f faults
+	var f codec.Faults
 	q := a.filter(values, &f)
 	q.Limit = limitOf(values, &f)
 	if s := values.Get("state"); s != "" {
 		if q.State = notice.State(s); !slices.Contains(notice.States, q.State) {
-			f.add("query.state", clip(s, 60), "want one of %s", join(notice.States))
+			f.Add("query.state", codec.Clip(s, 60), "want one of %s", codec.Join(notice.States))
 		}
 	}
 	if q.Reason != "" && q.State != notice.Dead {
-		f.add("query.reason", nil, "only dead letters have a reason; add state=dead")
+		f.Add("query.reason", nil, "only dead letters have a reason; add state=dead")
 	}
-	if p := f.problem(); p != nil {
+	if p := refusal(f); p != nil {
 		return p
 	}
 	within := at.narrow(&q)
@@ -193,7 +186,8 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 		if n++; n > 1 {
 			out = append(out, ',', '\n')
 		}
-		out = a.appendNotice(out, item, a.scheduledBy(r.Context(), at.caller, item.Notice), "")
+		v := a.whole(&item, a.scheduledBy(r.Context(), at.caller, item.Notice))
+		out = codec.Append(out, &v)
 	}
 	return cursors.writePage(w, r, out, page.Cursor, at.missing(page.Missing).Nodes)
 }
@@ -264,7 +258,7 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := noBody(w, r); err != nil {
 		return err
 	}
-	var f faults
+	var f codec.Faults
 	q := a.filter(values, &f)
 	q.State = notice.Dead
 	out := Redriven{}
@@ -273,9 +267,9 @@ func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error 
 		out.DryRun = true
 	case "", "false":
 	default:
-		f.add("query.dry_run", clip(s, 60), "want true or false")
+		f.Add("query.dry_run", codec.Clip(s, 60), "want true or false")
 	}
-	if p := f.problem(); p != nil {
+	if p := refusal(f); p != nil {
 		return p
 	}
 	if err := a.choose(r.Context(), &q, at.caller, at.param); err != nil {

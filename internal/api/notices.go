@@ -6,8 +6,10 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -30,7 +32,8 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
-	return writeRaw(w, http.StatusOK, "application/json", append(a.appendNotice(nil, f, a.scheduledBy(r.Context(), at.caller, f.Notice), ""), '\n'))
+	v := a.whole(&f, a.scheduledBy(r.Context(), at.caller, f.Notice))
+	return answerObject(w, http.StatusOK, &v)
 }
 
 // gone reports whether nothing is kept: a key that no route covers holds nothing
@@ -57,11 +60,9 @@ func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb strin
 		p.State = string(c.Before)
 		return p
 	}
-	more := `"changed":` + strconv.FormatBool(c.Done) + `,"before":"` + string(c.Before) + `","in_flight":` + strconv.FormatBool(c.InFlight)
-	if at.readAs != "" {
-		more += `,"delay":"` + at.readAs + `"`
-	}
-	return writeRaw(w, http.StatusOK, "application/json", append(a.appendNotice(nil, c.Found, a.scheduledBy(r.Context(), at.caller, c.Notice), more), '\n'))
+	v := ChangeAnswer{Changed: c.Done, Before: c.Before, InFlight: c.InFlight,
+		Notice: a.whole(&c.Found, a.scheduledBy(r.Context(), at.caller, c.Notice))}
+	return answerObject(w, http.StatusOK, &RescheduleAnswer{v, ReadAs{at.readAs}})
 }
 
 // operated is a call of an operator on one notice.
@@ -122,30 +123,27 @@ func (a *api) redrive(w http.ResponseWriter, r *http.Request, at site) error {
 
 // reschedule serves PATCH /v1/notices/{key}.
 func (a *api) reschedule(w http.ResponseWriter, r *http.Request, at site) error {
-	var when store.When
-	var given []string
-	var f faults
-	err := a.fields(w, r, []string{"delay", "due"}, &f, func(name, loc string, raw []byte) {
-		given = append(given, name)
-		a.timeField(&f, name, loc, raw, &when)
-		at.readAs = readAs(name, raw, when.Delay)
-	})
-	if err != nil {
+	var q RescheduleRequest
+	var f codec.Faults
+	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
-	if len(f) == 0 && len(given) != 1 {
-		f.add("body", nil, "want either delay or due")
+	if len(f) == 0 && (q.Delay == nil) == time.Time(q.Due).IsZero() {
+		f.Add("body", nil, "want either delay or due")
+		return refusal(f)
 	}
-	if p := f.problem(); p != nil {
+	when, readAs := a.timesOf(q.Delay, q.Due, "body.", &f)
+	if p := refusal(f); p != nil {
 		return p
 	}
+	at.readAs = readAs
 	return a.operate(w, r, at, operated{audit.Reschedule, "rescheduled", func(ctx context.Context, key string) (store.Change, error) {
 		return a.changer.Reschedule(ctx, key, when.Due, when.Delay)
 	}})
 }
 
-// fields reads the body of a call that takes a small object.
-func (a *api) fields(w http.ResponseWriter, r *http.Request, known []string, f *faults, each func(name, at string, raw []byte)) error {
+// readObject reads the body of a call that takes a small object, given as a pointer to its type.
+func readObject(w http.ResponseWriter, r *http.Request, object any, f *codec.Faults) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
@@ -153,7 +151,10 @@ func (a *api) fields(w http.ResponseWriter, r *http.Request, known []string, f *
 	if err != nil {
 		return err
 	}
-	return object(data, "body.", known, f, each)
+	if err := codec.Read(data, "body.", object, f); err != nil {
+		return notJSON(err)
+	}
+	return nil
 }
 
 // whereID says where a consumer has the id of what it reports on.
@@ -162,52 +163,34 @@ const whereID = `want the id of the entry: "id" of a list's element, the field i
 // maxID is far above the length of an id.
 const maxID = 100
 
-// reported is one of the calls by which a consumer says what came of an attempt:
-// its fields beside those that all have, and what it makes of them.
-type reported struct {
-	known  []string
-	report notice.Report
-	each   func(f *faults, v *notice.Report, loc string, raw []byte)
+// readReport reads a consumer's report. q is the part of object that all reports have.
+func readReport(w http.ResponseWriter, r *http.Request, object any, q *AckRequest) (notice.Report, error) {
+	var f codec.Faults
+	if err := readObject(w, r, object, &f); err != nil {
+		return notice.Report{}, err
+	}
+	switch {
+	case len(f) > 0:
+	case q.Attempt == 0:
+		f.Add("body.attempt", nil, "is missing; want the attempt's number as the entry gave it")
+	case q.ID == "":
+		f.Add("body.id", nil, "is missing; "+whereID)
+	case len(q.ID) > maxID:
+		f.Add("body.id", codec.Clip(q.ID, maxID), whereID)
+	}
+	if p := refusal(f); p != nil {
+		return notice.Report{}, p
+	}
+	return notice.Report{Attempt: q.Attempt, ID: q.ID, Result: notice.Result{Response: notice.Kept(q.Response)}}, nil
 }
 
-// report is the frame of these calls.
-func (a *api) report(w http.ResponseWriter, r *http.Request, at site, call reported) error {
-	v := call.report
-	var f faults
-	err := a.fields(w, r, append([]string{"attempt", "id", "response"}, call.known...), &f, func(name, loc string, raw []byte) {
-		switch name {
-		case "attempt":
-			n, err := strconv.Atoi(string(raw))
-			if v.Attempt = n; err != nil || n < 1 || n > 1<<31 {
-				f.add(loc, shown(raw), "want the attempt's number, 1 or more, as the entry gave it")
-			}
-		case "id":
-			if v.ID = stringField(&f, loc, raw); kind(raw) == '"' && (v.ID == "" || len(v.ID) > maxID) {
-				f.add(loc, shown(raw), whereID)
-			}
-		case "response":
-			v.Response = notice.Kept(stringField(&f, loc, raw))
-		default:
-			call.each(&f, &v, loc, raw)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if len(f) == 0 && v.Attempt == 0 {
-		f.add("body.attempt", nil, "is missing; want the attempt's number as the entry gave it")
-	}
-	if len(f) == 0 && v.ID == "" {
-		f.add("body.id", nil, "is missing; "+whereID)
-	}
-	if p := f.problem(); p != nil {
-		return p
-	}
+// report records what a consumer reports.
+func (a *api) report(w http.ResponseWriter, r *http.Request, at site, v notice.Report) error {
 	return a.change(w, r, at, "reported on as attempt "+strconv.Itoa(v.Attempt), func() (store.Change, error) {
 		c, err := a.reporter.Report(r.Context(), at.param, v)
 		if err == nil && c.ID() != v.ID {
 			p := problem(http.StatusConflict, "the report is on notice %s, and the key holds another one, %s, which is %s and stays as it is",
-				clip(v.ID, maxID), c.ID(), c.State)
+				codec.Clip(v.ID, maxID), c.ID(), c.State)
 			p.State = string(c.State)
 			return c, p
 		}
@@ -216,29 +199,39 @@ func (a *api) report(w http.ResponseWriter, r *http.Request, at site, call repor
 }
 
 func (a *api) ack(w http.ResponseWriter, r *http.Request, at site) error {
-	return a.report(w, r, at, reported{report: notice.Report{Result: notice.Result{Outcome: notice.OutcomeDelivered}}})
+	var q AckRequest
+	v, err := readReport(w, r, &q, &q)
+	if err != nil {
+		return err
+	}
+	v.Outcome = notice.OutcomeDelivered
+	return a.report(w, r, at, v)
 }
 
 func (a *api) nack(w http.ResponseWriter, r *http.Request, at site) error {
-	return a.report(w, r, at, reported{known: []string{"permanent"},
-		report: notice.Report{Result: notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonRejected}},
-		each: func(f *faults, v *notice.Report, loc string, raw []byte) {
-			switch string(raw) {
-			case "true":
-				v.Outcome = notice.OutcomeDead
-			case "false":
-			default:
-				f.add(loc, shown(raw), "want true or false")
-			}
-		}})
+	var q NackRequest
+	v, err := readReport(w, r, &q, &q.AckRequest)
+	if err != nil {
+		return err
+	}
+	v.Outcome, v.Reason = notice.OutcomeRetry, notice.ReasonRejected
+	if q.Permanent {
+		v.Outcome = notice.OutcomeDead
+	}
+	return a.report(w, r, at, v)
 }
 
 func (a *api) putOff(w http.ResponseWriter, r *http.Request, at site) error {
-	return a.report(w, r, at, reported{known: []string{"after"},
-		report: notice.Report{Result: notice.Result{Outcome: notice.OutcomeDeferred, Reason: notice.ReasonLocked}},
-		each: func(f *faults, v *notice.Report, loc string, raw []byte) {
-			v.After, _ = durationField(f, loc, raw)
-		}})
+	var q DeferRequest
+	v, err := readReport(w, r, &q, &q.AckRequest)
+	if err != nil {
+		return err
+	}
+	v.Outcome, v.Reason = notice.OutcomeDeferred, notice.ReasonLocked
+	if q.After != nil {
+		v.After = q.After.Span
+	}
+	return a.report(w, r, at, v)
 }
 
 // empty refuses a body and a query where neither has a meaning. White space, null and an
@@ -258,9 +251,9 @@ func noBody(w http.ResponseWriter, r *http.Request) error {
 	if text := bytes.TrimSpace(data); len(text) == 0 || string(text) == "null" {
 		return nil
 	}
-	var f faults
-	if err := object(data, "body.", []string{}, &f, nil); err != nil {
-		return err
+	var f codec.Faults
+	if err := codec.Object(data, "body.", []string{}, &f, nil); err != nil {
+		return notJSON(err)
 	}
 	if len(f) > 0 {
 		return problem(http.StatusUnprocessableEntity, "this call takes no body")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"notifier/internal/access"
+	"notifier/internal/codec"
 )
 
 var (
@@ -50,7 +51,7 @@ func (a *api) operations() []operation {
 				"letter is one again, with reason and time of death: nothing is sent before it is redriven, and the history gets no second row. The answer is like that of " +
 				"/v1/notices/batch: 201 for what was put back; 200 for what is a dead letter already, and for what was pending if the same notice is kept, whatever has " +
 				"become of it, or one of the same content; 409 where something else is kept under the key. A dead letter that was cancelled, as a purge does, gives way to " +
-				"itself. 422 for what cannot be put back as it was: what was delivered, a body or a header that was not kept.",
+				"itself. 422 for what cannot be put back as it was: what was delivered, and a notice of which the body, a header or the url's password was not kept.",
 			body: RestoreRequest{}, example: exampleRestore, ndjson: true, answer: []BatchResult{}, ok: []int{created, ok, mixed}, fails: writes, serve: a.restore}},
 		{access.Read, call{method: "GET", path: "/v1/notices", id: "list", summary: "List notices",
 			about: "A page may be shorter than the limit, even empty, although more follow: go on until there is no cursor. " +
@@ -58,7 +59,7 @@ func (a *api) operations() []operation {
 			query: listParams, answer: Page{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.list}},
 		{access.Read, call{method: "GET", path: "/v1/notices/{key}", id: "get", summary: "Read a notice",
 			about:  "What Redis keeps no longer is answered from the history, if there is one: its last ending.",
-			answer: Notice{}, ok: []int{ok},
+			answer: codec.Notice{}, ok: []int{ok},
 			fails: []int{badRequest, notFound, unprocessable, down}, serve: a.get}},
 		{access.Produce, call{method: "PATCH", path: "/v1/notices/{key}", id: "reschedule", summary: "Give a notice another due time",
 			body: RescheduleRequest{}, example: exampleReschedule, answer: RescheduleAnswer{}, ok: []int{ok}, fails: changes, serve: a.reschedule}},

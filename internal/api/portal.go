@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/remote"
@@ -15,21 +16,21 @@ import (
 
 // PortalLinkRequest is the body of POST /v1/portal-links.
 type PortalLinkRequest struct {
-	Prefix   string `json:"prefix" doc:"app, app:module or app:module:type: the notices that the link shows." example:"app1:orders"`
-	Host     string `json:"host,omitempty" doc:"Of them only those that go to this host: as in their url, without scheme, port and path." example:"shop.example"`
-	Audience string `json:"audience,omitempty" doc:"Of them only those that are for this audience." example:"m17"`
-	TTL      string `json:"ttl,omitempty" doc:"How long it is good: a Go duration, or seconds; 1m to 720h, 8h if absent." example:"8h"`
+	Prefix   string       `json:"prefix" doc:"app, app:module or app:module:type: the notices that the link shows." example:"app1:orders"`
+	Host     string       `json:"host,omitempty" doc:"Of them only those that go to this host: as in their url, without scheme, port and path." example:"shop.example"`
+	Audience string       `json:"audience,omitempty" doc:"Of them only those that are for this audience." example:"m17"`
+	TTL      *codec.Delay `json:"ttl,omitempty" doc:"How long it is good: a Go duration, or seconds; 1m to 720h, 8h if absent."`
 }
 
 // PortalLink is a link to the pages for one merchant.
 type PortalLink struct {
-	ID        string `json:"id" doc:"By which it can be revoked." example:"K7QF2M5X6YATBWZC"`
-	URL       string `json:"url" doc:"The link. Whoever has it sees what it shows; it is kept nowhere. Its host is the one that this call was made to."`
-	Prefix    string `json:"prefix"`
-	Host      string `json:"host,omitempty" doc:"In lower case, punycode, without final dot."`
-	Audience  string `json:"audience,omitempty"`
-	ExpiresAt stamp  `json:"expires_at"`
-	Warning   string `json:"warning,omitempty" doc:"If it shows more than may be meant."`
+	ID        string      `json:"id" doc:"By which it can be revoked." example:"K7QF2M5X6YATBWZC"`
+	URL       string      `json:"url" doc:"The link. Whoever has it sees what it shows; it is kept nowhere. Its host is the one that this call was made to."`
+	Prefix    string      `json:"prefix"`
+	Host      string      `json:"host,omitempty" doc:"In lower case, punycode, without final dot."`
+	Audience  string      `json:"audience,omitempty"`
+	ExpiresAt codec.Stamp `json:"expires_at"`
+	Warning   string      `json:"warning,omitempty" doc:"If it shows more than may be meant."`
 }
 
 // PortalRevoked answers DELETE /v1/portal-links/{id}.
@@ -40,42 +41,30 @@ type PortalRevoked struct {
 
 // portalLink serves POST /v1/portal-links.
 func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error {
-	var f faults
-	var scope session.LinkScope
-	life := session.DefaultLink
-	err := a.fields(w, r, []string{"prefix", "host", "audience", "ttl"}, &f, func(name, loc string, raw []byte) {
-		switch name {
-		case "prefix":
-			scope.Prefix = stringField(&f, loc, raw)
-		case "host":
-			if s := stringField(&f, loc, raw); s != "" {
-				var err error
-				if scope.Host, err = notice.Host(s); err != nil {
-					f.add(loc, shown(raw), "want a host such as shop.example, without scheme, port and path")
-				}
-			}
-		case "audience":
-			if scope.Audience = stringField(&f, loc, raw); scope.Audience != "" {
-				if err := notice.CheckAudience(scope.Audience); err != nil {
-					f.addErr(loc, nil, err)
-				}
-			}
-		case "ttl":
-			d, ok := durationField(&f, loc, raw)
-			if life = d; ok && (d < session.MinLink || d > session.MaxLink) {
-				f.add(loc, shown(raw), "want a duration from %s to %s", notice.Short(session.MinLink), notice.Short(session.MaxLink))
-			}
-		}
-	})
-	if err != nil {
+	var q PortalLinkRequest
+	var f codec.Faults
+	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
-	if err := keys.CheckPrefix(scope.Prefix); scope.Prefix == "" {
-		f.add("body.prefix", nil, "is missing; want app, app:module or app:module:type")
-	} else if err != nil {
-		f.add("body.prefix", clip(scope.Prefix, 100), "%s", clip(err.Error(), 200))
+	scope := session.LinkScope{Prefix: q.Prefix, Audience: q.Audience, Host: hostMember(q.Host, &f)}
+	if scope.Audience != "" {
+		if err := notice.CheckAudience(scope.Audience); err != nil {
+			f.AddErr("body.audience", nil, err)
+		}
 	}
-	if p := f.problem(); p != nil {
+	life := session.DefaultLink
+	if q.TTL != nil {
+		life = q.TTL.Span
+	}
+	if life < session.MinLink || life > session.MaxLink {
+		f.Add("body.ttl", notice.Short(life), "want a duration from %s to %s", notice.Short(session.MinLink), notice.Short(session.MaxLink))
+	}
+	if err := keys.CheckPrefix(scope.Prefix); scope.Prefix == "" {
+		f.Add("body.prefix", nil, "is missing; want app, app:module or app:module:type")
+	} else if err != nil {
+		f.Add("body.prefix", codec.Clip(scope.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
+	}
+	if p := refusal(f); p != nil {
 		return p
 	}
 	return a.makeLink(w, r, at, scope, life)
@@ -101,7 +90,7 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 	if remote.Of(r).Secure {
 		to.Scheme = "https"
 	}
-	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience, ExpiresAt: stamp(link.Expires)}
+	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience, ExpiresAt: codec.Stamp(link.Expires)}
 	switch {
 	case a.clients.None():
 		out.Warning = "no client is configured, so whoever reaches the service sees everything without this link"

@@ -8,27 +8,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"notifier/internal/codec"
 )
 
 // Problem is an error as RFC 9457 describes it.
 type Problem struct {
-	Type   string  `json:"type,omitempty" doc:"What kind of problem it is, where that has a name: unconfirmed, or moved. Without it, the status says all."`
-	Title  string  `json:"title" doc:"The status in words."`
-	Status int     `json:"status" doc:"The HTTP status."`
-	Detail string  `json:"detail,omitempty" doc:"What is wrong with this request, and what would be right."`
-	Errors []Wrong `json:"errors,omitempty" doc:"Each field that is wrong."`
-	State  string  `json:"state,omitempty" doc:"Of a 409: the state the notice is in."`
+	Type   string        `json:"type,omitempty" doc:"What kind of problem it is, where that has a name: unconfirmed, or moved. Without it, the status says all."`
+	Title  string        `json:"title" doc:"The status in words."`
+	Status int           `json:"status" doc:"The HTTP status."`
+	Detail string        `json:"detail,omitempty" doc:"What is wrong with this request, and what would be right."`
+	Errors []codec.Wrong `json:"errors,omitempty" doc:"Each field that is wrong."`
+	State  string        `json:"state,omitempty" doc:"Of a 409: the state the notice is in."`
 	// Differs names the fields in which a duplicate differs.
 	Differs []string `json:"differs,omitempty" doc:"Of a duplicate's 409: the fields that differ from the notice that is kept."`
 
 	header http.Header
-}
-
-// Wrong is one field that is wrong.
-type Wrong struct {
-	Location string `json:"location" doc:"Where it stands: body.key, query.limit, path.key, header.accept."`
-	Message  string `json:"message" doc:"The rule it breaks."`
-	Value    any    `json:"value,omitempty" doc:"What was given, cut short."`
 }
 
 func (p *Problem) Error() string {
@@ -90,28 +85,8 @@ func (p *Problem) write(w http.ResponseWriter) {
 	_, _ = w.Write(append(data, '\n')) // the caller has gone; nothing to be done about it
 }
 
-// faults collects what is wrong with a request.
-type faults []Wrong
-
-// maxFaults is how many are listed: a hostile request must not be answered with
-// megabytes.
-const maxFaults = 20
-
-// full reports whether there are as many faults as are listed. Reading stops then.
-func (f *faults) full() bool { return len(*f) >= maxFaults }
-
-func (f *faults) add(location string, value any, format string, a ...any) {
-	if !f.full() {
-		*f = append(*f, Wrong{Location: location, Message: fmt.Sprintf(format, a...), Value: value})
-	}
-}
-
-// addErr adds an error of the vocabulary's checks, without the word all begin with.
-func (f *faults) addErr(location string, value any, err error) {
-	f.add(location, value, "%s", strings.TrimPrefix(err.Error(), "invalid: "))
-}
-
-func (f faults) problem() *Problem {
+// refusal answers with the faults of a request, nil if there are none.
+func refusal(f codec.Faults) *Problem {
 	if len(f) == 0 {
 		return nil
 	}
@@ -124,21 +99,7 @@ func (f faults) problem() *Problem {
 	return p
 }
 
-// shown is what an error repeats of a value: its beginning, as text.
-func shown(raw []byte) any {
-	const most = 100
-	if len(raw) <= most {
-		var v any
-		if json.Unmarshal(raw, &v) == nil {
-			return v
-		}
-	}
-	return clip(string(raw), most)
-}
-
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return strings.ToValidUTF8(s, "\uFFFD")
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+// notJSON answers a body whose syntax is not valid.
+func notJSON(err error) *Problem {
+	return problem(http.StatusBadRequest, "the request's body is not JSON: %v", err)
 }

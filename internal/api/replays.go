@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -41,15 +41,15 @@ const (
 
 // ReplayRequest is the body of POST /v1/replays.
 type ReplayRequest struct {
-	Since   string   `json:"since" format:"date-time" doc:"What ended from then on." example:"2026-11-17T12:00:00Z"`
-	Until   string   `json:"until,omitempty" format:"date-time" doc:"And before then; now if absent." example:"2026-11-17T18:00:00Z"`
-	Prefix  string   `json:"prefix,omitempty" doc:"app, app:module or app:module:type: what the keys lie under; a client's own if absent." example:"app1:orders"`
-	Host    string   `json:"host,omitempty" doc:"The host that was called." example:"shop.example"`
-	Outcome []string `json:"outcome,omitempty" enum:"delivered,dead" doc:"What its last ending was; both if absent. What was cancelled or replaced is never sent."`
-	Rate    string   `json:"rate,omitempty" doc:"How many are scheduled in a second, a minute or an hour; 50/s if absent." example:"50/s"`
-	ID      string   `json:"id,omitempty" maxLength:"64" doc:"Names it, in letters, digits, - and _, so that the call may be repeated; each client has ids of its own: the same id and content again is answered with 200 and the replay that there is, another content with 409. If absent each call makes a replay." example:"shop-outage-1117"`
-	NewIDs  bool     `json:"new_ids,omitempty" doc:"true: each gets a new webhook-id, so that receivers do not take it for one that they have."`
-	DryRun  bool     `json:"dry_run,omitempty" doc:"true: count and send nothing."`
+	Since   codec.Stamp     `json:"since" doc:"What ended from then on." example:"2026-11-17T12:00:00Z"`
+	Until   codec.Stamp     `json:"until,omitzero" doc:"And before then; now if absent." example:"2026-11-17T18:00:00Z"`
+	Prefix  string          `json:"prefix,omitempty" doc:"app, app:module or app:module:type: what the keys lie under; a client's own if absent." example:"app1:orders"`
+	Host    string          `json:"host,omitempty" doc:"The host that was called." example:"shop.example"`
+	Outcome []notice.Ending `json:"outcome,omitempty" enum:"delivered,dead" doc:"What its last ending was; both if absent. What was cancelled or replaced is never sent."`
+	Rate    string          `json:"rate,omitempty" doc:"How many are scheduled in a second, a minute or an hour; 50/s if absent." example:"50/s"`
+	ID      *string         `json:"id,omitempty" maxLength:"64" doc:"Names it, in letters, digits, - and _, so that the call may be repeated; each client has ids of its own: the same id and content again is answered with 200 and the replay that there is, another content with 409. If absent each call makes a replay." example:"shop-outage-1117"`
+	NewIDs  bool            `json:"new_ids,omitempty" doc:"true: each gets a new webhook-id, so that receivers do not take it for one that they have."`
+	DryRun  bool            `json:"dry_run,omitempty" doc:"true: count and send nothing."`
 }
 
 // Replay is what was asked to be sent again, and how far that is.
@@ -58,8 +58,8 @@ type Replay struct {
 	State     string           `json:"state,omitempty" enum:"running,stopped,done,failed" doc:"done: all is scheduled; what comes of it, the history tells. Absent of a dry run."`
 	Reason    string           `json:"reason,omitempty" doc:"Why it failed."`
 	Client    string           `json:"client,omitempty" doc:"Who made it."`
-	Since     stamp            `json:"since"`
-	Until     stamp            `json:"until"`
+	Since     codec.Stamp      `json:"since"`
+	Until     codec.Stamp      `json:"until"`
 	Prefix    string           `json:"prefix,omitempty"`
 	Host      string           `json:"host,omitempty"`
 	Outcome   []string         `json:"outcome"`
@@ -72,8 +72,8 @@ type Replay struct {
 	Skipped   map[string]int64 `json:"skipped" doc:"Not scheduled when their turn came, by why: pending (something waits under the key), dead (another notice's dead letter lies there), cancelled (since), gone (the history has it no more), or as in refused."`
 	Left      int64            `json:"left" doc:"Those that are still to come."`
 	Differs   []ReplayDiffers  `json:"differs,omitempty" doc:"Where today's routes send them elsewhere than they went; only when it is made, or would be."`
-	CreatedAt *stamp           `json:"created_at,omitempty"`
-	ChangedAt *stamp           `json:"changed_at,omitempty"`
+	CreatedAt codec.Stamp      `json:"created_at,omitzero"`
+	ChangedAt codec.Stamp      `json:"changed_at,omitzero"`
 }
 
 // ReplayDiffers says how many notices go elsewhere today.
@@ -90,10 +90,9 @@ type Replays struct {
 }
 
 func viewReplay(r *history.Replay) Replay {
-	made, changed := stamp(r.Made), stamp(r.Changed)
-	v := Replay{ID: r.Name, State: string(r.State), Reason: r.Reason, Client: r.Client, Since: stamp(r.Since), Until: stamp(r.Until), Prefix: r.Prefix, Host: r.Host,
+	v := Replay{ID: r.Name, State: string(r.State), Reason: r.Reason, Client: r.Client, Since: codec.Stamp(r.Since), Until: codec.Stamp(r.Until), Prefix: r.Prefix, Host: r.Host,
 		Outcome: []string{}, Rate: spellRate(r.Rate), NewIDs: r.NewIDs, Refused: map[string]int64{}, Total: r.Total, Skipped: map[string]int64{},
-		CreatedAt: &made, ChangedAt: &changed}
+		CreatedAt: codec.Stamp(r.Made), ChangedAt: codec.Stamp(r.Changed)}
 	for _, o := range r.Outcomes {
 		v.Outcome = append(v.Outcome, string(o))
 	}
@@ -133,60 +132,16 @@ func spellRate(perSecond float64) string {
 
 // makeReplay serves POST /v1/replays.
 func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error {
-	var f faults
-	id := history.NewReplayID()
-	x := &history.Replay{ID: id, Name: id, Client: at.Name, ReplayAbout: history.ReplayAbout{Rate: defaultReplayRate}}
-	dry := false
-	err := a.fields(w, r, []string{"id", "since", "until", "prefix", "host", "outcome", "rate", "new_ids", "dry_run"}, &f, func(name, loc string, raw []byte) {
-		switch name {
-		case "id":
-			if x.Name = stringField(&f, loc, raw); !replayNames.MatchString(x.Name) {
-				f.add(loc, clip(x.Name, 100), "want up to 64 letters, digits, - and _")
-			}
-		case "since":
-			x.Since = instantField(&f, loc, raw)
-		case "until":
-			x.Until = instantField(&f, loc, raw)
-		case "prefix":
-			x.Prefix = strings.TrimSuffix(stringField(&f, loc, raw), ":")
-			if err := keys.CheckPrefix(x.Prefix); x.Prefix != "" && err != nil {
-				f.add(loc, clip(x.Prefix, 100), "%s", clip(err.Error(), 200))
-			}
-		case "host":
-			if s := stringField(&f, loc, raw); s != "" {
-				var err error
-				if x.Host, err = notice.Host(s); err != nil {
-					f.add(loc, shown(raw), "want a host such as shop.example, without scheme, port and path")
-				}
-			}
-		case "outcome":
-			x.Outcomes = outcomesField(&f, loc, raw)
-		case "rate":
-			rate, err := notice.ParseRate(stringField(&f, loc, raw))
-			if x.Rate = rate; err != nil || rate > maxReplayRate {
-				f.add(loc, shown(raw), "want a rate such as 50/s or 600/m, at most %d/s", maxReplayRate)
-			}
-		case "new_ids":
-			x.NewIDs = boolField(&f, loc, raw)
-		case "dry_run":
-			dry = boolField(&f, loc, raw)
-		}
-	})
-	if err != nil {
+	var q ReplayRequest
+	var f codec.Faults
+	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
-	switch {
-	case x.Since.IsZero() && len(f) == 0:
-		f.add("body.since", nil, "is missing: say from when on")
-	case !x.Until.IsZero() && !x.Since.Before(x.Until) && len(f) == 0:
-		f.add("body.until", nil, "is not after since")
-	}
-	if p := f.problem(); p != nil {
+	x := replayOf(&q, at.Name, &f)
+	if p := refusal(f); p != nil {
 		return p
 	}
-	if len(x.Outcomes) == 0 {
-		x.Outcomes = []notice.Ending{notice.EndDead, notice.EndDelivered} // in the order of those that are given
-	}
+
 	if a.replayer == nil {
 		return noHistory()
 	}
@@ -195,7 +150,60 @@ func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error 
 		return problem(http.StatusForbidden, "this client may only replay what lies under %s", at.Prefix)
 	}
 	x.Prefix = narrowed.Prefix
-	return a.replay(w, r, at, x, dry)
+	return a.replay(w, r, at, x, q.DryRun)
+}
+
+// replayOf checks a request and makes its replay.
+func replayOf(q *ReplayRequest, client string, f *codec.Faults) *history.Replay {
+	id := history.NewReplayID()
+	x := &history.Replay{ID: id, Name: id, Client: client, ReplayAbout: history.ReplayAbout{Rate: defaultReplayRate}}
+	x.Since, x.Until, x.NewIDs, x.Outcomes = time.Time(q.Since), time.Time(q.Until), q.NewIDs, outcomesOf(q.Outcome)
+	if q.ID != nil {
+		x.Name = *q.ID
+	}
+	if !replayNames.MatchString(x.Name) {
+		f.Add("body.id", codec.Clip(x.Name, 100), "want up to 64 letters, digits, - and _")
+	}
+
+	x.Prefix = strings.TrimSuffix(q.Prefix, ":")
+	if err := keys.CheckPrefix(x.Prefix); x.Prefix != "" && err != nil {
+		f.Add("body.prefix", codec.Clip(x.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
+	}
+	x.Host = hostMember(q.Host, f)
+	if q.Rate != "" {
+		rate, err := notice.ParseRate(q.Rate)
+		if x.Rate = rate; err != nil || rate > maxReplayRate {
+			f.Add("body.rate", codec.Clip(q.Rate, 100), "want a rate such as 50/s or 600/m, at most %d/s", maxReplayRate)
+		}
+	}
+
+	switch {
+	case x.Since.IsZero() && len(*f) == 0:
+		f.Add("body.since", nil, "is missing: say from when on")
+	case !x.Until.IsZero() && !x.Since.Before(x.Until) && len(*f) == 0:
+		f.Add("body.until", nil, "is not after since")
+	}
+	return x
+}
+
+// hostMember checks the member host of a request; it may be empty.
+func hostMember(given string, f *codec.Faults) string {
+	if given == "" {
+		return ""
+	}
+	host, err := notice.Host(given)
+	if err != nil {
+		f.Add("body.host", codec.Clip(given, 100), "want a host such as shop.example, without scheme, port and path")
+	}
+	return host
+}
+
+// outcomesOf are the endings that a replay sends, sorted and without repetitions; by default all of them.
+func outcomesOf(given []notice.Ending) []notice.Ending {
+	if len(given) == 0 {
+		return []notice.Ending{notice.EndDead, notice.EndDelivered}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(given)))
 }
 
 func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history.Replay, dry bool) error {
@@ -218,7 +226,7 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 		v.Differs = append(v.Differs, ReplayDiffers(d))
 	}
 	if dry {
-		v.ID, v.State, v.CreatedAt, v.ChangedAt = "", "", nil, nil
+		v.ID, v.State, v.CreatedAt, v.ChangedAt = "", "", codec.Stamp{}, codec.Stamp{}
 		return writeJSON(w, http.StatusOK, v)
 	}
 	if plan.Known {
@@ -274,7 +282,7 @@ func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 	case err != nil:
 		return history.Replay{}, a.replayProblem(err)
 	case len(list) == 0:
-		return history.Replay{}, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten", clip(at.param, 60))
+		return history.Replay{}, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten", codec.Clip(at.param, 60))
 	case len(list) > 1:
 		return history.Replay{}, problem(http.StatusConflict, "several clients have a replay with the id %s; want the client's name before it: %s:%s", q.Name, list[0].Client, q.Name)
 	}
@@ -329,29 +337,4 @@ func (a *api) switchReplay(w http.ResponseWriter, r *http.Request, at site, acti
 		return problem(http.StatusConflict, "the replay is %s", x.State)
 	}
 	return writeJSON(w, http.StatusOK, viewReplay(&x))
-}
-
-func boolField(f *faults, at string, raw []byte) bool {
-	if s := string(raw); s != "true" && s != "false" {
-		f.add(at, shown(raw), "want true or false")
-	}
-	return string(raw) == "true"
-}
-
-// outcomesField reads which endings a replay sends.
-func outcomesField(f *faults, at string, raw []byte) []notice.Ending {
-	if kind(raw) != '[' {
-		f.add(at, shown(raw), "want an array of delivered and dead")
-		return nil
-	}
-	some := map[notice.Ending]bool{}
-	for v := range elements(raw) {
-		o := notice.Ending(stringField(f, at, v))
-		if o != notice.EndDelivered && o != notice.EndDead {
-			f.add(at, shown(v), "want delivered or dead: what was cancelled or replaced is not sent again")
-			return nil
-		}
-		some[o] = true
-	}
-	return slices.Sorted(maps.Keys(some))
 }

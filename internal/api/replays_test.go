@@ -126,7 +126,7 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 		t.Error(a.raw)
 	}
 	for body, want := range map[string]string{`{}`: "from when on", `{"since":"2026-11-20T00:00:00Z","id":"a.b"}`: "letters, digits", `{"since":"2026-11-20T00:00:00Z","id":""}`: "letters, digits", `{"since":"x"}`: "want a time", `{"since":"2026-11-20T00:00:00Z","until":"2026-11-19T00:00:00Z"}`: "not after since",
-		`{"since":"2026-11-20T00:00:00Z","outcome":["cancelled"]}`: "not sent again", `{"since":"2026-11-20T00:00:00Z","outcome":"dead"}`: "want an array",
+		`{"since":"2026-11-20T00:00:00Z","outcome":["cancelled"]}`: "want delivered or dead", `{"since":"2026-11-20T00:00:00Z","outcome":"dead"}`: "want an array",
 		`{"since":"2026-11-20T00:00:00Z","rate":"99999/s"}`: "at most 10000/s", `{"since":"2026-11-20T00:00:00Z","prefix":"a b"}`: "prefix",
 		`{"since":"2026-11-20T00:00:00Z","host":"a b"}`: "want a host", `{"since":"2026-11-20T00:00:00Z","dry_run":1}`: "want true or false"} {
 		if a := all.do("POST", "/v1/replays", body).is(422); !strings.Contains(a.raw, want) {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/access"
+	"notifier/internal/codec"
 	"notifier/internal/remote"
 	"notifier/internal/wire"
 )
@@ -41,10 +42,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.observer.Call(call.Name, call.id(), rec.status, time.Since(began))
 		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
-			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", clip(r.URL.EscapedPath(), 300)),
+			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", codec.Clip(r.URL.EscapedPath(), 300)),
 				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", remote.Of(r).Address), zap.String("operation", call.id())}
 			if call.key != "" {
-				fields = append(fields, zap.String("key", clip(call.key, 300)))
+				fields = append(fields, zap.String("key", codec.Clip(call.key, 300)))
 			}
 			if call.count > 0 {
 				fields = append(fields, zap.Int("count", call.count))
@@ -81,7 +82,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}
-		return problem(http.StatusMethodNotAllowed, "%s is not served here; want %s", clip(r.Method, 20), h).with("Allow", h)
+		return problem(http.StatusMethodNotAllowed, "%s is not served here; want %s", codec.Clip(r.Method, 20), h).with("Allow", h)
 	}
 	call.op = found
 	if strings.HasPrefix(found.path, "/v1/notices/{key}") {
@@ -172,7 +173,7 @@ func negotiate(r *http.Request, op *operation) error {
 			"the Accept header takes none of them", strings.Join(want, " or "))
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return problem(http.StatusUnsupportedMediaType, "Content-Encoding %q is not read; send the body as it is", clip(enc, 40)).
+		return problem(http.StatusUnsupportedMediaType, "Content-Encoding %q is not read; send the body as it is", codec.Clip(enc, 40)).
 			with("Accept-Encoding", "identity")
 	}
 	if op.body == nil {
@@ -182,7 +183,7 @@ func negotiate(r *http.Request, op *operation) error {
 	if ct == "" {
 		return nil
 	}
-	refused := problem(http.StatusUnsupportedMediaType, "Content-Type %q is not read; send %s", clip(ct, 100), strings.Join(want, " or "))
+	refused := problem(http.StatusUnsupportedMediaType, "Content-Type %q is not read; send %s", codec.Clip(ct, 100), strings.Join(want, " or "))
 	base, params, err := mime.ParseMediaType(ct)
 	if err != nil {
 		return refused

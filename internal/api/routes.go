@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -130,7 +131,7 @@ type RouteNumbers struct {
 	Overdue       int64            `json:"overdue" doc:"Of them, due and claimed by nobody."`
 	Dead          int64            `json:"dead"`
 	Settled       int64            `json:"settled" doc:"Delivered and cancelled, still readable."`
-	NextDue       *stamp           `json:"next_due,omitempty" doc:"The earliest due time of those that no attempt is running of."`
+	NextDue       codec.Stamp      `json:"next_due,omitzero" doc:"The earliest due time of those that no attempt is running of."`
 	InFlight      int              `json:"in_flight" doc:"Attempts that the instance which answers is making."`
 	Outcomes      map[string]int64 `json:"outcomes" doc:"What attempts came to on that instance since its start; handed = a consumer has it and is to report."`
 	LatenessP50MS float64          `json:"lateness_p50_ms"`
@@ -157,7 +158,7 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 		s := local[prefix]
 		n := RouteNumbers{Route: prefix, Prefix: prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue,
-			Dead: c.Dead, Settled: c.Settled, NextDue: stampOrNil(c.NextDue), InFlight: s.InFlight, Outcomes: map[string]int64{},
+			Dead: c.Dead, Settled: c.Settled, NextDue: codec.Stamp(c.NextDue), InFlight: s.InFlight, Outcomes: map[string]int64{},
 			LatenessP50MS: millis(s.LatenessP50), LatenessP99MS: millis(s.LatenessP99)}
 		if route := a.routes.Prefix(prefix); route != nil {
 			n.Route, n.Configured = route.Name, true

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/codec"
 	"notifier/internal/keyring"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -119,22 +120,17 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if status == http.StatusCreated {
 		w.Header().Set("Location", "/v1/notices/"+it.req.Key)
 	}
-	return writeRaw(w, status, "application/json", append(a.appendNotice(nil, reply.Found, a.scheduledBy(r.Context(), at.caller, reply.Notice), it.flags(reply)), '\n'))
-}
-
-func (it *item) flags(r store.Reply) string {
-	s := `"created":` + strconv.FormatBool(r.Created) + `,"replaced":` + strconv.FormatBool(r.Replaced)
-	if it.readAs != "" {
-		s += `,"delay":"` + it.readAs + `"`
+	if reply.State == notice.Settled {
+		return answerObject(w, status, &SettledAnswer{settledOf(reply.Notice), reply.Created, reply.Replaced, ReadAs{it.readAs}})
 	}
-	return s
+	v := a.whole(&reply.Found, a.scheduledBy(r.Context(), at.caller, reply.Notice))
+	return answerObject(w, status, &ScheduleAnswer{v, reply.Created, reply.Replaced, ReadAs{it.readAs}})
 }
 
 // item is one line of a batch on its way.
 type item struct {
 	req     store.Request
 	letter  store.Letter // of a notice that is put back, beside the key and content in req
-	bodies  []string     // the names under which a body was given
 	problem *Problem
 	sent    int    // its place among the requests given to the engine, -1 = none
 	json    bool   // its body is JSON that may stand in another JSON text
@@ -195,22 +191,15 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 				it.json = reply.Created && it.json || !reply.Created && reply.Notice != nil && reply.InlineJSON()
 			}
 		}
-		status := scheduled(reply)
-		out = append(out, `{"key":`...)
-		out = appendString(out, it.req.Key)
+		result := BatchResult{Key: it.req.Key, Status: scheduled(reply), Problem: it.problem}
 		if it.problem != nil {
-			status, last = it.problem.Status, it.problem
-		}
-		out = append(append(out, `,"status":`...), strconv.Itoa(status)...)
-		if it.problem != nil {
-			out = append(appendJSON(append(out, `,"problem":`...), it.problem), '}')
+			result.Status, last = it.problem.Status, it.problem
 		} else {
-			out = append(append(out, ','), it.flags(reply)...)
-			// Bodies are not echoed: they would double the traffic.
-			by := a.scheduledBy(r.Context(), c, reply.Notice)
-			out = append(a.appendHead(append(out, `,"notice":`...), reply.Found, by, it.json), '}', '}')
+			result.Created, result.Replaced, result.ReadAs = &reply.Created, &reply.Replaced, ReadAs{it.readAs}
+			result.Notice = a.kept(&reply.Found, a.scheduledBy(r.Context(), c, reply.Notice), it.json)
 		}
-		tally[status]++
+		out = codec.Append(out, &result)
+		tally[result.Status]++
 		if lines {
 			out = append(out, '\n')
 		}
@@ -262,9 +251,9 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 	}
 	a.meter.Charge(c.Name, len(items), a.now())
 	if len(items) == 0 {
-		var f faults
-		f.add("body", nil, "holds no notice; want a JSON array or one JSON object a line")
-		return nil, lines, f.problem()
+		var f codec.Faults
+		f.Add("body", nil, "holds no notice; want a JSON array or one JSON object a line")
+		return nil, lines, refusal(f)
 	}
 	return items, lines, nil
 }
@@ -297,9 +286,9 @@ func firstByte(in *bufio.Reader) (byte, error) {
 }
 
 func tooMany() *Problem {
-	var f faults
-	f.add("body", nil, "holds more than %d notices; send them in several batches", maxBatch)
-	return f.problem()
+	var f codec.Faults
+	f.Add("body", nil, "holds more than %d notices; send them in several batches", maxBatch)
+	return refusal(f)
 }
 
 func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) {
@@ -307,11 +296,11 @@ func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkJSON(data); err != nil {
+	if err := codec.CheckJSON(data); err != nil {
 		return nil, problem(http.StatusBadRequest, "the request's body is not JSON: %v", err)
 	}
 	items := []item{}
-	for raw := range elements(data) {
+	for raw := range codec.Elements(data) {
 		if len(items) == maxBatch {
 			return nil, tooMany()
 		}
@@ -344,7 +333,7 @@ func readItem(raw []byte, n int, parse func(raw []byte, prefix string) (item, er
 	if err != nil {
 		// The key is repeated so that the caller knows which item is meant; a
 		// wrong one only as far as it can be shown.
-		it.req.Key = clip(it.req.Key, 300)
+		it.req.Key = codec.Clip(it.req.Key, 300)
 		if !errors.As(err, &it.problem) {
 			it.problem = problem(http.StatusBadRequest, "%v", err)
 		}

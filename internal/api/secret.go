@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"notifier/internal/audit"
+	"notifier/internal/codec"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
@@ -60,7 +61,7 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 		return nil, problem(http.StatusConflict, "route %s signs with its own secrets, which are in the configuration; "+
 			"keys of single receivers there are with SIGN_PER host or audience", rt.Name)
 	}
-	var f faults
+	var f codec.Faults
 	derive := func(s sign.Secret) sign.Secret { return s.ForAudience(audience) }
 	if out.SignPer == sign.PerAudience {
 		out.Audience = audience
@@ -73,7 +74,7 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 		wants(&f, paramHost, host, audience == "" && err == nil, fmt.Sprintf("route %s signs for each host: want host=, such as shop.example, without scheme, "+
 			"port and path, and no audience", rt.Name))
 	}
-	if p := f.problem(); p != nil {
+	if p := refusal(f); p != nil {
 		return nil, p
 	}
 	for i, s := range rt.Secrets {
@@ -83,8 +84,8 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 }
 
 // wants notes a parameter that is missing or not right.
-func wants(f *faults, p parameter, given string, right bool, want string) {
+func wants(f *codec.Faults, p parameter, given string, right bool, want string) {
 	if !right || given == "" {
-		f.add("query."+p.name, clip(given, 100), "%s", want)
+		f.Add("query."+p.name, codec.Clip(given, 100), "%s", want)
 	}
 }

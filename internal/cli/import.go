@@ -164,27 +164,24 @@ func (im *importer) next(number *int) (b batchOf, err error) {
 
 // sort looks what a line is of, and returns what is to be sent; nil = nothing.
 func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
-	k, ok := readKept(line)
+	s, ok := readSnapshot(line)
 	if !ok {
 		return line
 	}
-	if !im.endedToo && !k.pending() && !k.dead() {
+	if !im.endedToo && !s.Pending() && !dead(&s) {
 		b.ended++
 		return nil
 	}
-	err := k.whole()
-	if err == nil && (k.pending() || k.dead() && !im.endedToo) {
-		b.letters = append(b.letters, len(b.lines))
-		return line
-	}
-	if err == nil {
-		line, err = k.request()
-	}
-	if err != nil {
+
+	if err := whole(&s); err != nil {
 		b.unfit = append(b.unfit, fmt.Sprintf("line %d: %v", number, err))
 		return nil
 	}
-	return line
+	if s.Pending() || dead(&s) && !im.endedToo {
+		b.letters = append(b.letters, len(b.lines))
+		return line
+	}
+	return scheduleAgain(&s)
 }
 
 // send sends a batch: what is to be scheduled, and what is to be put back.

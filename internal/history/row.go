@@ -100,43 +100,19 @@ func withoutPassword(address string) string {
 	return u.String()
 }
 
-// attempt is an attempt in the column attempts.
-type attempt struct {
-	N        int     `json:"n"`
-	At       string  `json:"at"`
-	Status   int     `json:"status,omitempty"`
-	MS       float64 `json:"duration_ms"`
-	Reason   string  `json:"reason,omitempty"`
-	Response string  `json:"response,omitempty"`
-}
-
 func attemptsText(list []notice.Attempt) string {
 	if len(list) == 0 {
 		return "[]"
 	}
-	out := make([]attempt, len(list))
-	for i, a := range list {
-		out[i] = attempt{a.Number, notice.Stamp(a.At), a.Status, float64(a.Duration.Microseconds()) / 1000, string(a.Reason), a.Response}
-	}
-	return encode(out)
+	return encode(list)
 }
 
-func readAttempts(f *rowReader) []notice.Attempt {
-	var list []attempt
+func readAttempts(f *rowReader) (list []notice.Attempt) {
 	if json.Unmarshal([]byte(f.text()), &list) != nil {
 		f.damage()
 		return nil
 	}
-	if len(list) == 0 {
-		return nil
-	}
-	out := make([]notice.Attempt, len(list))
-	for i, a := range list {
-		at, _ := time.Parse(time.RFC3339, a.At)
-		out[i] = notice.Attempt{Number: a.N, At: at.UTC(), Status: a.Status, Duration: time.Duration(min(max(a.MS, 0), 1e9)*1000+0.5) * time.Microsecond,
-			Reason: notice.Reason(a.Reason), Response: a.Response}
-	}
-	return out
+	return list
 }
 
 func headersText(r *Row) string {

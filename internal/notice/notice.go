@@ -15,16 +15,6 @@ const (
 	KeptResponse = 512 // bytes of a response
 )
 
-// Attempt is one try that was made and what it came to.
-type Attempt struct {
-	Number   int           // 1, 2, …; of all attempts, not of those kept
-	At       time.Time     // when the handler began
-	Duration time.Duration // how long it took, kept to the microsecond
-	Status   int           // HTTP status, 0 = none came
-	Reason   Reason        // empty = delivered
-	Response string        // the response's beginning, or the error's text; at most KeptResponse bytes
-}
-
 // Header is one header of a callback. Order is kept.
 type Header struct{ Name, Value string }
 

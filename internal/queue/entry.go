@@ -1,13 +1,13 @@
 package queue
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
 
+	"notifier/internal/codec"
 	"notifier/internal/notice"
 )
 
@@ -23,38 +23,21 @@ type Entry struct {
 	Lost        bool   // it never had its body: see package adopt
 }
 
-// envelope is a list's element in Go.
-type envelope struct {
-	ID         string          `json:"id"`
-	Key        string          `json:"key"`
-	Attempt    int             `json:"attempt"`
-	Due        string          `json:"due"`
-	Type       string          `json:"content_type,omitempty"`
-	Body       json.RawMessage `json:"body,omitempty"`
-	BodyBase64 string          `json:"body_base64,omitempty"`
-	Lost       bool            `json:"body_lost,omitempty"`
-	Replay     string          `json:"replay,omitempty"`
-}
-
 // Envelope is a list's element: {"id","key","attempt","due","content_type",
 // "body"}. The body stands byte for byte as it is when it is JSON, as a string
 // when it is text of another type, and under "body_base64" otherwise.
 func Envelope(n *notice.Notice) []byte {
-	e := envelope{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), Type: n.EffectiveType(), Lost: n.Lost, Replay: n.Replay}
-	switch {
+	e := codec.Entry{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), ContentType: n.EffectiveType(), Lost: n.Lost, Replay: n.Replay}
+	switch isJSON := e.ContentType == "application/json"; {
 	case len(n.Body) == 0:
-	case n.EffectiveType() == "application/json" && n.InlineJSON():
-		// Marshal would write it anew: without blanks, < and > escaped.
-		b, _ := json.Marshal(e)
-		b = append(append(b[:len(b)-1], `,"body":`...), n.Body...)
-		return append(b, '}')
-	case utf8.Valid(n.Body) && e.Type != "application/json":
-		e.Body, _ = json.Marshal(string(n.Body))
+	case isJSON && n.InlineJSON():
+		e.Body = n.Body
+	case utf8.Valid(n.Body) && !isJSON:
+		e.Body = codec.AppendString(nil, string(n.Body))
 	default:
-		e.BodyBase64 = base64.StdEncoding.EncodeToString(n.Body)
+		e.BodyBase64 = n.Body
 	}
-	b, _ := json.Marshal(e)
-	return b
+	return codec.Append(nil, &e)
 }
 
 // Fields are a stream's entry: the same facts, the body byte for byte.
@@ -75,19 +58,16 @@ var ErrEntry = errors.New("no entry of this service")
 
 // ParseEnvelope reads a list's element, which Envelope made.
 func ParseEnvelope(text string) (*Entry, error) {
-	var x envelope
-	if err := json.Unmarshal([]byte(text), &x); err != nil {
+	var x codec.Entry
+	if err := codec.Parse([]byte(text), &x); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
-	e := &Entry{ID: x.ID, Key: x.Key, Attempt: x.Attempt, Due: x.Due, ContentType: x.Type, Lost: x.Lost, Replay: x.Replay}
+
+	e := &Entry{ID: x.ID, Key: x.Key, Attempt: x.Attempt, Due: x.Due, ContentType: x.ContentType, Lost: x.Lost, Replay: x.Replay}
 	switch {
-	case x.BodyBase64 != "":
-		b, err := base64.StdEncoding.DecodeString(x.BodyBase64)
-		if err != nil {
-			return nil, fmt.Errorf("%w: body_base64: %w", ErrEntry, err)
-		}
-		e.Body = b
-	case x.Type == "application/json":
+	case len(x.BodyBase64) > 0:
+		e.Body = x.BodyBase64
+	case x.ContentType == "application/json":
 		e.Body = x.Body
 	case x.Body != nil:
 		var s string

@@ -212,7 +212,7 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 			if !fits(&list[i]) {
 				continue
 			}
-			page.Lost = page.Lost || !p.o.Mask.None() && p.lineOf(&list[i]).Masked
+			page.Lost = page.Lost || !p.o.Mask.None() && p.snapshotOf(&list[i]).Masked
 			if page.Count++; len(page.Rows) < groupSamples {
 				page.Rows = append(page.Rows, p.noticeRow(&list[i]))
 			}

@@ -37,6 +37,7 @@ var layers = map[string]int{
 	"internal/notice":   20,
 	"internal/sign":     25,
 	"internal/route":    30,
+	"internal/codec":    32,
 
 	"internal/metrics":  35,
 	"internal/config":   40,

@@ -1,4 +1,4 @@
-package api
+package codec
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 // The functions of this file take apart JSON that was found valid before, and
 // keep its bytes as they are.
 
-// checkJSON says what is wrong with the syntax of data.
-func checkJSON(data []byte) error {
+// CheckJSON says what is wrong with the syntax of data.
+func CheckJSON(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errors.New("it is empty; want a JSON object")
 	}
@@ -32,8 +32,8 @@ func checkJSON(data []byte) error {
 	return errors.New("it is no JSON text")
 }
 
-// kind is the first byte of a value: one of { [ " t f n - 0-9.
-func kind(value []byte) byte {
+// Kind is the first byte of a value: one of { [ " t f n - 0-9.
+func Kind(value []byte) byte {
 	if v := skipSpace(value); len(v) > 0 {
 		return v[0]
 	}
@@ -113,8 +113,8 @@ func members(object []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// elements yields the raw elements of a valid array.
-func elements(array []byte) iter.Seq[[]byte] {
+// Elements yields the raw Elements of a valid array.
+func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		b := skipSpace(array)[1:]
 		for {

@@ -1,0 +1,68 @@
+package codec
+
+import (
+	"time"
+
+	"notifier/internal/notice"
+)
+
+// Last is the notice's state, or the outcome that the history shows; empty if neither is given.
+func (s *Snapshot) Last() notice.State {
+	if s.Outcome != "" {
+		return s.Outcome
+	}
+	return s.State
+}
+
+// Pending reports whether the notice had attempts to come.
+func (s *Snapshot) Pending() bool { return s.Last() == notice.Scheduled || s.Last() == notice.Claimed }
+
+// Died is the time of death of a dead letter; zero if it is not given.
+func (s *Snapshot) Died() time.Time {
+	if t := time.Time(s.SettledAt); !t.IsZero() {
+		return t
+	}
+	return time.Time(s.EndedAt)
+}
+
+// Whole lists the parts that were left out or masked when the notice was shown. A notice without them would not be
+// sent as it was, so it cannot be put back.
+func (s *Snapshot) Whole() Faults {
+	var f Faults
+	if s.Masked {
+		f.Add("masked", nil, "parts of it were masked")
+	}
+	if len(s.Unreadable) > 0 {
+		f.Add("unreadable", s.Unreadable, "the history cannot read its %s", s.Unreadable[0])
+	}
+	if s.BodyKept != nil && !*s.BodyKept {
+		f.Add("body_kept", false, "its body was not kept")
+	}
+	if len(s.Withheld) > 0 {
+		f.Add("headers_withheld", s.Withheld, "the value of %s is a secret and was not kept", s.Withheld[0])
+	}
+	if notice.PasswordMissing(string(s.URL), s.Outcome != "") {
+		f.Add("url", nil, "names a user, whose password was not kept")
+	}
+	return f
+}
+
+// Given is the content without the body, and without the headers that were withheld.
+func (c *Content) Given() notice.Content {
+	return notice.Content{URL: string(c.URL), Audience: string(c.Audience), ContentType: string(c.ContentType), Headers: c.Headers,
+		Ladder: notice.Ladder(c.Retry), Method: c.Method}
+}
+
+// Given is the content without the body.
+func (q *Request) Given() notice.Content {
+	return notice.Content{URL: string(q.URL), Audience: string(q.Audience), ContentType: string(q.ContentType), Headers: q.Headers,
+		Ladder: notice.Ladder(q.Retry), Method: q.Method}
+}
+
+// Bytes is the body; nil if there is none.
+func (p *Payload) Bytes() []byte {
+	if p.Body != nil {
+		return p.Body
+	}
+	return p.BodyBase64
+}
