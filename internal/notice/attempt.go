@@ -57,7 +57,8 @@ func (a *Attempt) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &x); err != nil {
 		return err
 	}
-	if x.N < 1 || x.N > maxCount || x.DurationMS < 0 || x.DurationMS > maxDuration {
+	year := x.At.UTC().Year() // in UTC it may be one that cannot be written
+	if x.N < 1 || x.N > maxCount || x.DurationMS < 0 || x.DurationMS > maxDuration || year < 0 || year > 9999 {
 		return errAttempt
 	}
 
