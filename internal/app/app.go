@@ -124,6 +124,7 @@ func New(o Options) (*Process, error) {
 		Drain:         c.ShutdownTimeout, OnSubscribed: p.setup.subscribed,
 		History: engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog}, Metrics: m, Logger: o.Logger, LogAttempts: c.LogAttempts})
 	m.Observe(p.Gauges)
+	m.ObserveRedis(conn)
 	m.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
 	if p.listen == nil {
 		if p.listen, err = net.Listen("tcp", c.Listen); err != nil {

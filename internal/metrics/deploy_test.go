@@ -20,6 +20,7 @@ func families(t *testing.T) map[string]bool {
 	m.Misconfigured("memory", false)
 	m.Handler("orders", 1)
 	m.AuthenticationFailed("api")
+	m.ObserveRedis(talks{})
 	m.Call("shop", "schedule", 201, time.Millisecond)
 	m.Observe(func(context.Context) (Gauges, error) {
 		return Gauges{Routes: []RouteGauges{{Route: "orders"}}, History: &HistoryGauges{Bound: 1}}, nil

@@ -78,6 +78,7 @@ type Metrics struct {
 
 	observe observer
 	fleet   fleet
+	traffic traffic
 }
 
 // routeMetrics holds the series of one route that are written most often.
@@ -144,7 +145,7 @@ func New(o Options) *Metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet,
+	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic,
 		build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
 	if o.History {

@@ -38,6 +38,13 @@ func routesNamed(names ...string) []*route.Route {
 	return list
 }
 
+// talks is a connection to Redis.
+type talks struct{}
+
+func (talks) Traffic() (trips map[string]uint64, used, idle int) {
+	return map[string]uint64{"claim": 7}, 2, 3
+}
+
 func TestCounting(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (Gauges, error) {
@@ -63,6 +70,7 @@ func TestCounting(t *testing.T) {
 	m.Call("", "", 404, 0)
 	m.BytesInFlight(70)
 	m.BytesInFlight(-30)
+	m.ObserveRedis(talks{})
 	m.RedisError("SELECT * FROM")
 	m.Misconfigured("memory", true)
 	m.Misconfigured("rights", false)
@@ -71,6 +79,7 @@ func TestCounting(t *testing.T) {
 		`notifier_http_requests_total{client="shop",operation="schedule",status="429"} 1`, `notifier_http_requests_total{client="",operation="none",status="404"} 1`,
 		`notifier_http_request_seconds_bucket{operation="schedule",le="0.005"} 1`, `notifier_http_request_seconds_bucket{operation="schedule",le="0.0025"} 0`,
 		`notifier_http_bytes_in_flight 40`,
+		`notifier_redis_round_trips_total{op="claim"} 7`, `notifier_redis_connections{state="used"} 2`, `notifier_redis_connections{state="idle"} 3`,
 		`notifier_scheduled_total{route="orders"} 5`, `notifier_bodies_lost_total{route="orders"} 2`,
 		`notifier_bodies_lost_total{route="adopts"} 0`, `notifier_authentication_failures_total{via="api"} 1`,
 		`notifier_attempts_total{outcome="delivered",route="orders"} 1`,

@@ -68,7 +68,7 @@ func newView(state string, prefixes, own []string, side Side) *view {
 	}
 	guard := strings.Replace(guardCode, "<state>", state, 1)
 	for _, sc := range scripts {
-		v.forms[sc] = wire.NewForms(guard + side.guard(sc) + sc.Source())
+		v.forms[sc] = wire.NewForms(sc.Op, guard+side.guard(sc)+sc.Source())
 	}
 	return v
 }

@@ -35,6 +35,7 @@ type Conn struct {
 	tells   *atomic.Pointer[func(text string)] // nil without sentinels
 	mu      sync.Mutex
 	others  []redis.UniversalClient
+	trips   trips
 }
 
 // waiting is what connections for those that wait have of their own.
@@ -49,6 +50,7 @@ type waiting struct {
 // they wait. It is closed with c.
 func (c *Conn) waiters(w waiting) redis.UniversalClient {
 	other := c.another(w)
+	c.count(other)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.others = append(c.others, other)
@@ -152,13 +154,32 @@ func (a Address) tls(url *tls.Config, several bool) *tls.Config {
 func Open(a Address) (*Conn, error) {
 	switch a.Mode {
 	case "", "standalone":
-		return openStandalone(a)
+		return counted(openStandalone(a))
 	case "sentinel":
-		return openSentinel(a)
+		return counted(openSentinel(a))
 	case "cluster":
-		return openCluster(a)
+		return counted(openCluster(a))
 	}
 	return nil, fmt.Errorf("mode %q; want standalone, sentinel or cluster", a.Mode)
+}
+
+// counted has the round trips of a Conn counted, those of waiters included.
+func counted(c *Conn, err error) (*Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.count(c.UniversalClient)
+	return c, nil
+}
+
+// count has the round trips of a client counted: at each node, since a cluster's client
+// may send a command to several.
+func (c *Conn) count(client redis.UniversalClient) {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(&c.trips) })
+		return
+	}
+	client.AddHook(&c.trips)
 }
 
 var noMaintenance = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

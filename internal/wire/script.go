@@ -40,7 +40,7 @@ const (
 // that has reached maxmemory refuses it. It is for variables of packages: all scripts are
 // known before the first Client is made.
 func NewScript(op, src string, mayGrow bool) *Script {
-	sc := &Script{Op: op, src: src, mayGrow: mayGrow, guarded: true, bare: NewForms(src)}
+	sc := &Script{Op: op, src: src, mayGrow: mayGrow, guarded: true, bare: NewForms(op, src)}
 	scripts = append(scripts, sc)
 	return sc
 }
@@ -114,9 +114,27 @@ func Prelude(source string) string {
 }
 
 // form is a script as Redis knows it.
-type form struct{ src, sha string }
+type form struct {
+	src    string
+	digest *digest
+}
 
-func newForm(src string) form { return form{src, redis.NewScript(src).Hash()} }
+// digest is the argument of EVALSHA. It names its script, so that round trips are counted by
+// script without a map from digests, which would grow with each layout.
+type digest struct {
+	op  string
+	sha []byte
+}
+
+// MarshalBinary is what Redis gets.
+func (d *digest) MarshalBinary() ([]byte, error) { return d.sha, nil }
+
+// String is what errors and logs show.
+func (d *digest) String() string { return string(d.sha) }
+
+func newForm(op, src string) form {
+	return form{src, &digest{op, []byte(redis.NewScript(src).Hash())}}
+}
 
 // run runs the script by its digest, or, on a server that does not know it yet,
 // by its text.
@@ -125,7 +143,7 @@ func (f form) run(ctx context.Context, through func(context.Context, Once) *redi
 	cmd := through(ctx, w)
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		all := w.Args()
-		all[0], all[1] = "eval", f.src
+		all[0], all[1] = "eval", f.src // counted as eval
 		cmd = through(ctx, NewWrite(ctx, 3, all...))
 	}
 	return cmd
@@ -134,7 +152,7 @@ func (f form) run(ctx context.Context, through func(context.Context, Once) *redi
 // write is the script's call by its digest.
 func (f form) write(ctx context.Context, keys []string, args []any) Once {
 	all := make([]any, 3+len(keys)+len(args))
-	all[0], all[1], all[2] = "evalsha", f.sha, len(keys)
+	all[0], all[1], all[2] = "evalsha", f.digest, len(keys)
 	for i := range keys {
 		all[3+i] = &keys[i]
 	}
@@ -146,8 +164,10 @@ func (f form) write(ctx context.Context, keys []string, args []any) Once {
 // although maxmemory is reached.
 type Forms struct{ plain, always form }
 
-// NewForms makes the forms of a text.
-func NewForms(src string) Forms { return Forms{newForm(src), newForm("#!lua flags=allow-oom\n" + src)} }
+// NewForms makes the forms of a text. op names the script.
+func NewForms(op, src string) Forms {
+	return Forms{newForm(op, src), newForm(op, "#!lua flags=allow-oom\n"+src)}
+}
 
 // fit is the form for the server that answers.
 func (w *Client) fit(f Forms, mayGrow bool) form {
@@ -158,7 +178,7 @@ func (w *Client) fit(f Forms, mayGrow bool) form {
 }
 
 // TextFor is a script's text as the server that answers takes it although it is full.
-func (w *Client) TextFor(src string) string { return w.fit(NewForms(src), false).src }
+func (w *Client) TextFor(src string) string { return w.fit(NewForms("", src), false).src }
 
 // Run sends a script whose reply is a list. The first key of a guarded one is the
 // shard's. The reply is there also where the error is ErrUnconfirmed.
