@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -65,8 +68,16 @@ func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
 			o := options(s, w, 10, testRoute("a", 1))
 			seen := observed{outcomes: map[notice.Outcome]int{}}
 			o.Observer = &seen
+			core, lines := observer.New(zap.InfoLevel)
+			o.Logger = zap.New(core)
 			d := begin(o)
 			after(time.Minute)
+			// The second settle finds its own write, which is no other instance's.
+			for _, line := range lines.FilterMessage("attempt").All() {
+				if line.ContextMap()["stale"] != nil {
+					t.Errorf("%d not confirmed: the log calls the attempt stale", c.short)
+				}
+			}
 			if s.settles != c.calls || w.calls != 1 || seen.outcomes[notice.OutcomeDelivered] != 1 || len(seen.outcomes) != 1 || seen.unsettled != 0 {
 				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d told to be unsettled", c.short, s.settles, w.calls, seen.outcomes, seen.unsettled)
 			}

@@ -189,16 +189,21 @@ func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
 	due := time.Now().Add(time.Hour)
-	later, earlier := "app1:a:b:later", "app1:a:b:earlier"
-	for _, k := range []string{later, earlier} {
+	later, earlier, claimed := "app1:a:b:later", "app1:a:b:earlier", "app1:a:b:claimed"
+	for _, k := range []string{later, earlier, claimed} {
 		if _, err := old.Schedule(ctx, old.Space().Partition(prefix, k), []store.Request{{Key: k, Delay: 2 * time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || done.Moved != 2 {
+	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || done.Moved != 3 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	for k, by := range map[string]int{later: 1, earlier: -1} { // as a copy of deploy/schedule.lua does that asks for nothing
+	// An attempt of the earlier notice runs on the new side: it keeps its place.
+	at := fresh.Space().Shard(claimed)
+	if err := b.srv.Client().Set(ctx, fresh.Space().ClaimPrefix(at)+claimed, "token", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for k, by := range map[string]int{later: 1, earlier: -1, claimed: 1} { // as a copy of deploy/schedule.lua does that asks for nothing
 		f, err := fresh.Find(ctx, prefix, k)
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +218,7 @@ func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
 		}
 	}
 	done, err := Migrate(ctx, migration(t, a, b))
-	if err != nil || done.Moved != 1 || done.Both != 1 || done.Claimed+done.Soon > 0 {
+	if err != nil || done.Moved != 1 || done.Both != 2 || done.Claimed+done.Soon > 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if f, err := fresh.Find(ctx, prefix, later); err != nil || string(f.Body) != `"again"` || f.Due.UnixMilli() != due.UnixMilli() {
@@ -222,10 +227,12 @@ func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
 	if at := b.srv.Client().PExpireTime(ctx, later).Val().Milliseconds(); at != due.UnixMilli()-1 {
 		t.Errorf("its timer expires at %d, and it is due at %d", at, due.UnixMilli())
 	}
-	if f, err := fresh.Find(ctx, prefix, earlier); err != nil || string(f.Body) != "" {
-		t.Errorf("%+v, %v", f, err)
+	for _, k := range []string{earlier, claimed} {
+		if f, err := fresh.Find(ctx, prefix, k); err != nil || string(f.Body) != "" {
+			t.Errorf("%s: %+v, %v", k, f, err)
+		}
 	}
-	if records, pending := a.total(old); records != 1 || pending != 1 {
+	if records, pending := a.total(old); records != 2 || pending != 2 {
 		t.Errorf("the old side keeps %d, of which %d wait", records, pending)
 	}
 }

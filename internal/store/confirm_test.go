@@ -118,6 +118,22 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 			}
 			return err
 		}},
+		{"restore", "restore", func(string) {}, func(key string) error {
+			l := Letter{&notice.Notice{Key: key, Made: notice.MadeAt(time.Now()), Due: time.Now().Add(time.Hour)}, time.Time{}}
+			r, err := s.Restore(ctx, partition, []Letter{l})
+			if err != nil || !r[0].Created {
+				t.Errorf("restored: %+v, %v", r, err)
+			}
+			return r[0].Err
+		}},
+		{"replay", "replay", func(string) {}, func(key string) error {
+			n := &notice.Notice{Key: key, Route: prefix, Made: notice.MadeAt(time.Now())}
+			r, err := s.Replay(ctx, Replay{Mark: key}, []ReplayItem{{Number: 1, Notice: n}})
+			if len(r) != 1 || r[0].Result != ReplaySent {
+				t.Errorf("replayed: %+v", r)
+			}
+			return err
+		}},
 		{"settle", "settle", func(key string) { plain.put(t, Request{Key: key}) }, func(key string) error {
 			d, err := s.Settle(ctx, partition, []Settlement{{Claim: plain.take(t, key, "y"), Ending: EndDelivered}})
 			if len(d) != 1 || d[0].Stale {

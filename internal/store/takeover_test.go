@@ -85,10 +85,20 @@ func TestTakeOverClaimsWhatTheDeadOneHeld(t *testing.T) {
 	}
 }
 
-// TestTakeOverPassesManyClaimsOfOneScore: more claims than one call looks at stand at one
-// millisecond, and the dead one's are the last of them.
+// TestTakeOverPassesManyClaimsOfOneScore: more claims than one call looks at have one
+// score, and the dead instance's are the last of them. Calls that stop at their limit begin
+// again with the score's first claim; one that takes all it finds must not skip as many more.
 func TestTakeOverPassesManyClaimsOfOneScore(t *testing.T) {
 	t.Parallel()
+	for _, limit := range []int{100, 2000} {
+		t.Run(fmt.Sprintf("%d a call", limit), func(t *testing.T) {
+			t.Parallel()
+			takeOverOneScore(t, limit)
+		})
+	}
+}
+
+func takeOverOneScore(t *testing.T, limit int) {
 	s, srv := open(t)
 	ctx := t.Context()
 	at := float64(srv.Client().Time(ctx).Val().Add(5*time.Second).UnixMilli()) + 1.0/1024
@@ -105,9 +115,10 @@ func TestTakeOverPassesManyClaimsOfOneScore(t *testing.T) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		t.Fatal(err)
 	}
+
 	won, from := 0, ""
 	for range 100 {
-		c, err := s.TakeOver(ctx, partition, Lease{"me-1", lease}, TakeOverOptions{Holder: "dead", Longest: lease, Limit: 100, From: from})
+		c, err := s.TakeOver(ctx, partition, Lease{"me-1", lease}, TakeOverOptions{Holder: "dead", Longest: lease, Limit: limit, From: from})
 		if err != nil {
 			t.Fatal(err)
 		}
