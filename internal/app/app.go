@@ -152,7 +152,7 @@ func New(o Options) (*Process, error) {
 	if c.UI {
 		host, _, _ := net.SplitHostPort(c.Listen)
 		pages := ui.Options{Engine: p.Engine, Routes: table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
-			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}), Probe: calls.Probe, Keys: ring, Meter: access.NewMeter(clients)}
+			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}), Probe: calls.Probe, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
 		if p.history != nil {
 			pages.History = p.history
 		}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -126,6 +127,8 @@ type Options struct {
 	SettleWait time.Duration
 	// Fleet may be nil: no other instance reclaims the claims of this process.
 	Fleet Fleet
+	// Health, if not nil, collects how receivers answer.
+	Health *receivers.Tracker
 	// Observer and Strays may be nil.
 	Observer Observer
 	Strays   Strays

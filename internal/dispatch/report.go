@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/retry"
@@ -45,6 +46,8 @@ type Reports struct {
 	LogAttempts notice.LogAttempts
 	// Observer counts the ends of attempts; it may be nil.
 	Observer AttemptObserver
+	// Health, if not nil, collects how receivers answer.
+	Health *receivers.Tracker
 	// Ahead: entries may reach their consumers before the notice says so, as in
 	// a cluster, where a push is a command of its own.
 	Ahead bool
@@ -159,6 +162,7 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 		if c.State == notice.Scheduled {
 			s.Due = c.Due
 		}
+		e.observeReceiver(p.Health, r)
 		attemptLog{cmp.Or[AttemptObserver](p.Observer, silent{}), p.LogAttempts, p.Logger}.record(&e, r, s)
 	}
 	return c, nil

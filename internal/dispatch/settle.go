@@ -178,6 +178,9 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		if list[i].pushes && !done[i].Stale {
 			q.observe(&list[i])
 		}
+		if !done[i].Stale {
+			list[i].observeReceiver(q.d.o.Health, q.r)
+		}
 		q.d.log.record(&list[i], q.r, done[i])
 		q.d.wg.Done()
 	}

@@ -345,7 +345,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
 	list, unknown := e.Instances(fctx) // in a cluster its node may not answer, and the others do
 	cancel()
-	postponed := fleet.Waiting(list)
+	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
 	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
@@ -365,7 +365,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 		}
 		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
 			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(), InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting,
-			HostsWaiting: e.waiting(r)})
+			HostsWaiting: e.waiting(r), ReceiversFailing: failing(r.Prefix)})
 	}
 	return g, nil
 }

@@ -133,6 +133,7 @@ type Engine struct {
 	places    chan struct{} // asks tendPlaces to look
 	looks     *reconcile.Looks
 
+	receivers   *receivers
 	unconfirmed *unconfirmed
 
 	events   atomic.Bool           // expired events are known to come
@@ -150,6 +151,7 @@ func New(o Options) *Engine {
 		o.MaxBody = 256 << 10
 	}
 	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), places: make(chan struct{}, 1), since: time.Now(), mail: make(chan message, mailRoom)}
+	e.receivers = newReceivers(e)
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
 	e.events.Store(true)
 	e.keyspace.Store(true)
@@ -209,9 +211,9 @@ func (e *Engine) build(space keys.Space) error {
 		return err
 	}
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
-		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.Fleet(), Observer: o.Metrics, Strays: strays{e}, Logger: o.Logger, LogAttempts: o.LogAttempts})
+		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.Fleet(), Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.unadopted = newUnadopted(e, o.Logger)
-	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Logger: o.Logger, LogAttempts: o.LogAttempts,
+	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger, LogAttempts: o.LogAttempts,
 		Ahead: o.Conn.Masters != nil}
 	limit := time.Duration(0)
 	if o.Conn.Nodes != nil {
@@ -335,6 +337,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.keepMinutes(loops) })
 	g.Go(func() error { return e.keepHistory(loops) })
 	g.Go(func() error { return e.tendAudit(loops) })
+	g.Go(func() error { return e.receivers.publish(loops) })
+	g.Go(func() error { return e.receivers.scan(loops) })
 	g.Go(func() error { return e.driveReplays(loops) })
 	g.Go(func() error { return e.tendPlaces(loops) })
 	noMore := e.sweepers.run(func(s *reconcile.Sweeper) { g.Go(func() error { return s.Run(loops) }) })

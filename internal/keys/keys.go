@@ -254,6 +254,9 @@ func (s Space) Key() string { return s.Namespace + ":key" }
 // Clients is the hash of the numbers that stand for clients in records, by name.
 func (s Space) Clients() string { return s.Namespace + ":clients" }
 
+// Health is the hash of the health of a route's receivers: see package health.
+func (s Space) Health(prefix string) string { return s.Namespace + ":{health}:" + prefix }
+
 // The keys of the audit share the tag {audit}, so that in a cluster one node has all of
 // them.
 

@@ -43,6 +43,7 @@ type RouteGauges struct {
 	Paused                      bool
 	Waiting                     int64 // due notices that wait for a limit, a host or the end of a pause, at all instances together; -1 = not known
 	HostsWaiting                int   // hosts whose slots are all taken
+	ReceiversFailing            int   // receivers that fail for more than 15 minutes; -1 = unknown
 }
 
 type observer struct {
@@ -72,6 +73,7 @@ var (
 	inflightDesc  = desc("notifier_inflight", "Handlers that run in this process.", "route")
 	waitingDesc   = desc("notifier_waiting", "Due notices that wait for a slot of their host, a rate, a breaker, their Redis or the end of a pause, at all instances together, as these publish it.", "route")
 	hostsDesc     = desc("notifier_hosts_waiting", "Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
+	failingDesc   = desc("notifier_receivers_failing", "Receivers whose attempts have failed for more than 15 minutes, at all instances together.", "route")
 	pausedDesc    = desc("notifier_paused", "Whether the route is paused.", "route")
 )
 
@@ -117,6 +119,9 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 			value(repeatDesc, r.RepeatWindow.Seconds(), r.Route), value(repeatSetDesc, r.RepeatSetting.Seconds(), r.Route),
 			value(inflightDesc, float64(r.InFlight), r.Route), value(pausedDesc, boolValue(r.Paused), r.Route),
 			value(hostsDesc, float64(r.HostsWaiting), r.Route))
+		if r.ReceiversFailing >= 0 {
+			s = append(s, value(failingDesc, float64(r.ReceiversFailing), r.Route))
+		}
 		if r.Waiting >= 0 {
 			s = append(s, value(waitingDesc, float64(r.Waiting), r.Route))
 		}
@@ -141,7 +146,7 @@ type snapshot []prometheus.Metric
 // Describe promises the gauges, whether or not they could be had.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc,
-		pausedDesc, waitingDesc, hostsDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
+		pausedDesc, waitingDesc, hostsDesc, failingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"notifier/internal/fleet"
+	"notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -308,8 +309,14 @@ func eachElsewhere(ctx context.Context, s *store.Store, f func(place int, was ma
 // settings gives the new side what is no notice.
 func (m *migrator) settings(ctx context.Context) error {
 	return m.step("settings", func() error {
-		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.from.CopyLinks(ctx, m.to), m.from.CopyAudit(ctx, m.to))
+		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.from.CopyLinks(ctx, m.to), m.from.CopyAudit(ctx, m.to), m.health(ctx))
 	})
+}
+
+// health gives the new side the health of receivers.
+func (m *migrator) health(ctx context.Context) error {
+	from, to := health.Store{Wire: m.from.Wire()}, health.Store{Wire: m.to.Wire()}
+	return from.Copy(ctx, &to, m.from.Prefixes())
 }
 
 func (m *migrator) pauses(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
@@ -524,6 +525,11 @@ func TestMigrateAndReshardCarryTheClient(t *testing.T) {
 			t.Errorf("%s: %q", when, got)
 		}
 	}
+	fails := health.NewTracker()
+	fails.Observe(prefix, "shop.example:443", health.Attempt{At: time.Now(), Failed: true})
+	if err := (&health.Store{Wire: old.Wire()}).Write(t.Context(), fails); err != nil {
+		t.Fatal(err)
+	}
 	m := newMigrator(migration(t, a, b))
 	m.step = func(name string, do func() error) error {
 		err := do()
@@ -544,6 +550,10 @@ func TestMigrateAndReshardCarryTheClient(t *testing.T) {
 	}
 	if list, err := fresh.ClientNumbers(t.Context()); err != nil || list["late"] != late || list["shop"] != n {
 		t.Errorf("%v, %v; want late %d and shop %d", list, err, late, n)
+	}
+	got, err := (&health.Store{Wire: fresh.Wire()}).Read(t.Context(), []string{prefix})
+	if err != nil || got[0].Failing(time.Now()) != 1 {
+		t.Errorf("the health of receivers did not go along: %+v, %v", got, err)
 	}
 	space := fresh.Space() // no instance lives there, so none is waited for
 	if err := b.srv.Client().Del(t.Context(), space.FleetSigns(), space.FleetAbout()).Err(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"notifier/internal/health"
 )
 
 // hostRow is a destination of a route, at all instances together.
@@ -24,6 +26,13 @@ type hostRow struct {
 	Mean            string
 	Level           level
 	Says            string
+
+	// Health is the receiver's health as it was At; zero if it has not failed within 48 hours.
+	// Since and Answer are of a failing one.
+	Health health.Receiver
+	At     time.Time
+	Since  stamp
+	Answer string
 
 	mean time.Duration
 	next time.Time
@@ -109,6 +118,27 @@ func (p *Pages) hostsOf(b *board, v Visitor) []hostRow {
 			row.mean += time.Duration(h.MeanMS*max(h.Calls, 1)) * time.Millisecond
 		}
 	}
+	for i := range b.Health {
+		route := &b.Health[i]
+		if !v.Owns(route.Prefix) {
+			continue
+		}
+		for _, r := range route.Receivers {
+			row := by[id{route.Prefix, r.Name}]
+			switch {
+			case row == nil && !r.Failing():
+				continue
+			case row == nil:
+				row = &hostRow{Route: p.routeName(route.Prefix), Prefix: route.Prefix, Host: r.Name, Name: health.Host(r.Name), Anchor: anchor(route.Prefix + "-" + r.Name)}
+				order = append(order, row)
+			}
+			row.Health, row.At = r, b.At
+			row.Waiting = max(row.Waiting, r.Waiting)
+			if r.Failing() {
+				row.Since, row.Answer = p.stamp(r.Since), lastAnswer(&r)
+			}
+		}
+	}
 	out := make([]hostRow, len(order))
 	for i, row := range order {
 		row.mean /= time.Duration(max(row.Calls, 1))
@@ -133,19 +163,26 @@ func (p *Pages) hostsOf(b *board, v Visitor) []hostRow {
 	return out
 }
 
-// judge says in words how the destination stands.
+// judge says in words how the destination stands. What is not known is not claimed: a host that
+// was not called, or never answered, is not said to answer.
 func (h *hostRow) judge() {
 	switch {
+	case h.Health.Failing():
+		h.Level, h.Says = gravity(&h.Health, h.At), "failing"
 	case h.Breaker != "":
 		h.Level, h.Says = wrong, "does not answer"
 	case h.Waiting > 0 && h.Slots > 0 && h.InFlight >= h.Slots:
 		h.Level, h.Says = mind, "all slots taken"
 	case h.Slowed:
 		h.Level, h.Says = mind, "asked to be called less"
+	case h.Calls > 0 && h.Failed == h.Calls:
+		h.Level, h.Says = mind, "all calls fail"
 	case h.Calls >= failingLeast && float64(h.Failed) >= failingShare*float64(h.Calls):
 		h.Level, h.Says = mind, "most calls fail"
 	case h.Failed > 0:
 		h.Level, h.Says = fine, "some calls fail"
+	case h.Calls == 0:
+		h.Level, h.Says = "", "no recent calls"
 	default:
 		h.Level, h.Says = fine, "answers"
 	}

@@ -6,6 +6,7 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/fleet"
+	"notifier/internal/health"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -16,6 +17,11 @@ type Engine interface {
 	api.Engine
 	Recorder
 	Amender
+}
+
+// Physician reads the health of the receivers of each route.
+type Physician interface {
+	Health(ctx context.Context) ([]health.Route, error)
 }
 
 // Recorder knows what was done and what is to come.

@@ -57,13 +57,7 @@ func (p *Pages) matters(b *board, list []store.Counts, v Visitor) []matter {
 	for _, c := range list {
 		p.routeMatters(b, c, v, add)
 	}
-	for _, h := range p.hostsOf(b, v) {
-		if h.Breaker != "" {
-			add(matter{Level: wrong, Title: h.Host + " does not answer",
-				Why:   fmt.Sprintf("%s of the last %s failed. Notices for it wait; one try at a time is made, the next %s.", number(h.Failed), plural(h.Calls, "call"), h.Retry.Ago),
-				Links: []link{{Root + "destinations#" + h.Anchor, "Destination"}, {noticesPath("route", h.Route, "host", h.Name, "state", "scheduled"), "Notices that wait for it"}}})
-		}
-	}
+	p.receiverMatters(b, v, add)
 	if v.All() {
 		p.setupMatter(add)
 	}
@@ -142,7 +136,7 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 			Links: []link{overdue, {Root + "destinations", "Destinations"}}})
 	}
 	w := b.work(c.Prefix, 1, b.At)
-	if failed, made := w.Outcomes[notice.OutcomeRetry]+w.Outcomes[notice.OutcomeDead], w.Attempts(); made >= failingLeast && float64(failed) >= failingShare*float64(made) {
+	if failed, made := w.Outcomes[notice.OutcomeRetry]+w.Outcomes[notice.OutcomeDead], w.Attempts(); !b.fails(c.Prefix) && made >= failingLeast && float64(failed) >= failingShare*float64(made) {
 		add(matter{Level: mind, Title: fmt.Sprintf("Most attempts of %s fail", name), Why: fmt.Sprintf("%s of %s in the last minutes.", number(failed), number(made)),
 			Links: []link{{Root + "destinations", "Destinations"}}})
 	}

@@ -196,8 +196,8 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 		out.Findings, out.Examined = p.examiner.troubles()
 	}
 	out.Matters = p.matters(b, list, v)
-	if len(out.Matters) == 0 {
-		out.Calm = "No notice is late, every destination answers, and nothing is paused."
+	if len(out.Matters) == 0 && out.Stale == "" {
+		out.Calm = p.calm(b)
 	}
 	return out
 }

@@ -42,12 +42,12 @@ func TestNowAddsUpAllInstances(t *testing.T) {
 
 func TestNowSaysWhatIsLateAndWhatToPress(t *testing.T) {
 	s := newSite(t)
-	s.get("/ui/").says("All is well")
+	s.get("/ui/").says("No problems found")
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, 0)
 	now := time.Now().UTC()
 	s.engine.Add(store.Found{State: notice.Scheduled, Notice: &notice.Notice{Key: "app1:orders:paid:2", Route: "app1:orders", Made: notice.MadeAt(now), Due: now.Add(-3 * time.Minute)}})
 	s = s.as(ui.Visitor{}) // whose figures are new
-	s.get("/ui/").says("orders is late", "the first for 3m").saysNot("All is well")
+	s.get("/ui/").says("orders is late", "the first for 3m").saysNot("No problems found")
 	if err := s.engine.Pause(t.Context(), "app1:orders"); err != nil {
 		t.Fatal(err)
 	}

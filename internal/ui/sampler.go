@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/fleet"
+	"notifier/internal/health"
 	"notifier/internal/metrics"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -28,6 +29,10 @@ const (
 	countLeast, countMost            = sampleEvery, 30 * time.Second
 	forecastLeast, forecastMost      = 30 * time.Second, 5 * time.Minute
 	minutesEvery                     = 5 * time.Second
+	// The health of a route is one command, of up to 100 KB: it is read less often where many
+	// receivers are known.
+	healthBudget            = 200 // receivers a second
+	healthLeast, healthMost = sampleEvery, 30 * time.Second
 	// sampleTimeout is how long a page waits for figures that are new.
 	sampleTimeout = 2 * time.Second
 )
@@ -48,6 +53,9 @@ type board struct {
 	Forecast   map[string][]int64 // by prefix, from ForecastAt on
 	ForecastAt time.Time
 	Hidden     []wire.Lost // nodes that Forecast is without
+	Health     []health.Route
+	HealthAt   time.Time
+	HealthErr  error // why Health is not of HealthAt
 	Ready      api.Readiness
 	Answered   time.Duration // how long Redis took for the signs of life
 }
@@ -63,7 +71,8 @@ type seenInstance struct {
 // sampler makes boards.
 type sampler struct {
 	engine   Engine
-	prefixes int // of routes
+	health   Physician // may be nil
+	prefixes int       // of routes
 	now      func() time.Time
 
 	taking sync.Mutex // one sample at a time
@@ -78,7 +87,7 @@ type sampler struct {
 }
 
 func newSampler(o Options, now func() time.Time) *sampler {
-	return &sampler{engine: o.Engine, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]bool{}, wake: make(chan struct{}, 1)}
+	return &sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // run samples while somebody watches, until ctx ends.
@@ -172,6 +181,7 @@ func (s *sampler) sample(ctx context.Context) *board {
 			figures = s.forecast(ctx, b, now)
 		}
 	})
+	steps.Go(func() { s.receivers(ctx, b, now) })
 	steps.Go(func() { b.Ready = s.engine.Ready(ctx) })
 	steps.Wait()
 	// Without figures all is old; who lives may be so alone.
@@ -196,6 +206,21 @@ func (s *sampler) instances(ctx context.Context, b *board) error {
 		b.Instances[i] = seenInstance{x, x.ID == s.engine.Self(), f, ok}
 	}
 	return nil
+}
+
+// receivers reads the health of receivers.
+func (s *sampler) receivers(ctx context.Context, b *board, now time.Time) {
+	known := s.prefixes
+	for i := range b.Health {
+		known += len(b.Health[i].Receivers)
+	}
+	if s.health == nil || b.HealthErr == nil && !b.HealthAt.IsZero() && now.Sub(b.HealthAt) < pace(known, healthBudget, healthLeast, healthMost)-sampleEvery/2 {
+		return
+	}
+	list, err := s.health.Health(ctx)
+	if b.HealthErr = err; err == nil {
+		b.Health, b.HealthAt = list, now
+	}
 }
 
 // minutes adds those that have ended since the last sample.

@@ -51,6 +51,8 @@ type Options struct {
 	Mask *mask.Rules
 	// History answers what Redis keeps no more. Nil: nothing does.
 	History Historian
+	// Health is the health of receivers. Nil: nothing is known of it.
+	Health Physician
 	// Keys derives the key of cursors. Nil: one of this handler's own.
 	Keys *keyring.Ring
 	// Logger gets what went wrong in here. Nil means none.

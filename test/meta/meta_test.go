@@ -43,10 +43,11 @@ var layers = map[string]int{
 	"internal/config":   40,
 	"internal/embedded": 40,
 
-	"internal/node":  45,
-	"internal/wire":  47,
-	"internal/store": 50,
-	"internal/fleet": 55,
+	"internal/node":   45,
+	"internal/wire":   47,
+	"internal/health": 48,
+	"internal/store":  50,
+	"internal/fleet":  55,
 
 	"internal/move":    57,
 	"internal/history": 58,

@@ -1,0 +1,40 @@
+package dispatch
+
+import (
+	"time"
+
+	receivers "notifier/internal/health"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// observeReceiver tells t how the receiver answered, if the attempt shows it: not if no exchange
+// began, if this service interrupted the attempt, or while a consumer has not reported yet.
+func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
+	failed := false
+	switch e.outcome() {
+	case notice.OutcomeDelivered:
+	case notice.OutcomeRetry, notice.OutcomeDead:
+		failed = true
+	default:
+		return
+	}
+	receiver := e.result.Host
+	switch r.Target.Kind {
+	case route.KindList, route.KindStream:
+		if failed && e.trigger.source() != notice.SourceReport && e.result.Reason != notice.ReasonUnreported && e.result.Reason != notice.ReasonQueue {
+			return
+		}
+		receiver = r.Target.Key
+	default:
+		if e.result.Unsent || e.result.Reason == notice.ReasonInterrupted {
+			return
+		}
+	}
+
+	at := e.at.Add(e.took)
+	if e.at.IsZero() { // of a report
+		at = time.Now()
+	}
+	t.Observe(r.Prefix, receiver, receivers.Attempt{At: at, Failed: failed, Status: e.result.Status, Reason: string(e.result.Reason)})
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/alarm"
+	"notifier/internal/health"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+const (
+	// healthEvery is how often changes of the health of receivers are written, and syncEvery how
+	// often it is read which receivers fail at other instances.
+	healthEvery = time.Second
+	syncEvery   = 10 * time.Second
+	// scanEvery is how often an instance at which receivers fail checks whether waiting notices
+	// have to be counted. An instance that is not preferred for counting counts only if no count
+	// ended for scanLate: the preferred one may call none of these receivers.
+	scanEvery = 3 * time.Second
+	scanLate  = 2 * time.Minute
+	// scanPage is how many notices one call of a count reads at most.
+	scanPage = 200
+)
+
+// receivers is what this instance does for the health of receivers: see package health.
+type receivers struct {
+	e       *Engine
+	tracker *health.Tracker
+}
+
+func newReceivers(e *Engine) *receivers { return &receivers{e: e, tracker: health.NewTracker()} }
+
+func (r *receivers) store() *health.Store {
+	return &health.Store{Wire: r.e.store.Wire()}
+}
+
+// publish writes changes until ctx ends, and once more then.
+func (r *receivers) publish(ctx context.Context) error {
+	sync := time.Now().Add(syncEvery)
+	for {
+		ended := !alarm.Wait(ctx, healthEvery)
+		r.write(context.WithoutCancel(ctx), !ended && time.Now().After(sync))
+		if ended {
+			return nil
+		}
+		if time.Now().After(sync) {
+			sync = time.Now().Add(syncEvery)
+		}
+	}
+}
+
+// write makes one write of changes; what failed is written with the next one.
+func (r *receivers) write(ctx context.Context, sync bool) {
+	if !sync && !r.tracker.Changed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthEvery)
+	defer cancel()
+	if r.e.store.Known(ctx) != nil { // another Redis answers, with data of another layout
+		return
+	}
+	err := r.store().Write(ctx, r.tracker)
+	if err == nil && sync {
+		err = r.store().Sync(ctx, r.tracker)
+	}
+	if err != nil {
+		r.e.o.Logger.Debug("cannot write the health of receivers, retrying", zap.Error(err))
+	}
+}
+
+// scan counts the notices that wait for failing receivers until ctx ends. One instance does.
+func (r *receivers) scan(ctx context.Context) error {
+	s := &health.Scanner{Store: r.store(), Notices: r}
+	for alarm.Wait(ctx, scanEvery) {
+		if !r.tracker.Failing() {
+			continue
+		}
+		list, err := r.read(ctx)
+		if err == nil {
+			err = s.Scan(ctx, r.mine(list))
+		}
+		if err != nil && ctx.Err() == nil {
+			r.e.o.Logger.Debug("cannot count the notices that wait for failing receivers, retrying", zap.Error(err))
+		}
+	}
+	return nil
+}
+
+// mine are the routes whose waiting notices this instance counts.
+func (r *receivers) mine(list []health.Route) []health.Route {
+	id := r.e.Fleet().View().Preferred("health of receivers")
+	if id == "" || id == r.e.Self() {
+		return list
+	}
+	return slices.DeleteFunc(list, func(h health.Route) bool { return time.Since(h.Counted) < scanLate })
+}
+
+// Pending implements health.Notices.
+func (r *receivers) Pending(ctx context.Context, prefix, cursor string) (list []health.Waiter, read int, next string, err error) {
+	page, err := r.e.List(ctx, store.Query{Routes: []string{prefix}, State: notice.Scheduled, Limit: scanPage, Cursor: cursor})
+	if err != nil {
+		return nil, 0, "", err
+	}
+	rt := r.e.o.Routes.Prefix(prefix)
+	for i := range page.Items {
+		f := &page.Items[i]
+		if rt == nil {
+			break
+		}
+		list = append(list, health.Waiter{Receiver: health.ReceiverOf(rt, f.URL), Next: f.NextAttemptAt(), Failed: f.AttemptsMade > 0})
+	}
+	return list, page.Looked, page.Cursor, nil
+}
+
+func (r *receivers) read(ctx context.Context) ([]health.Route, error) {
+	var prefixes []string
+	for _, rt := range r.e.o.Routes.All() {
+		prefixes = append(prefixes, rt.Prefix)
+	}
+	return r.store().Read(ctx, prefixes)
+}
+
+// failingLong returns how many receivers of a prefix fail for long; -1 if that is not known.
+func (r *receivers) failingLong(ctx context.Context) func(prefix string) int {
+	list, err := r.read(ctx)
+	return func(prefix string) int {
+		if err != nil {
+			return -1
+		}
+		for i := range list {
+			if list[i].Prefix == prefix {
+				return list[i].Failing(time.Now().Add(-health.FailingLong))
+			}
+		}
+		return 0
+	}
+}
+
+// Health returns the health of the receivers of each route.
+func (e *Engine) Health(ctx context.Context) ([]health.Route, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	return e.receivers.read(ctx)
+}

@@ -1,0 +1,244 @@
+package health
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
+)
+
+const (
+	// mostReceivers is how many receivers of a route the hash has.
+	mostReceivers = 1000
+	// Kept is how long an entry is kept after the last attempt.
+	Kept = 48 * time.Hour
+	// FailingLong is from when on a receiver counts in notifier_receivers_failing.
+	FailingLong = 15 * time.Minute
+)
+
+// The fields of a hash that are no receivers.
+const (
+	fieldOthers  = "*"
+	fieldWaiting = "#"
+)
+
+//go:embed lua/merge.lua
+var mergeSource string
+
+// A full Redis refuses it: what could not be written is written later.
+var mergeScript = wire.NewScript("health", mergeSource, true).Anywhere()
+
+// Receiver is the health of one receiver of a route.
+type Receiver struct {
+	Name string // a host with its port, or a list or stream
+	// Since is the first failure after the last success, zero if the last attempt succeeded.
+	// LastSuccess is zero if none is known.
+	Since, LastSuccess time.Time
+	// Failures in a row. Approximate if several instances call the receiver.
+	Failures    int
+	LastAttempt time.Time
+	Status      int    // of the last attempt; 0 = no HTTP answer
+	Reason      string // why the last attempt failed
+	// Waiting notices are due or have failed before; Next is the earliest attempt of one. Both
+	// are of the last count: see Route.
+	Waiting int
+	Next    time.Time
+}
+
+// Failing reports whether the last attempt failed.
+func (r Receiver) Failing() bool { return !r.Since.IsZero() }
+
+// Route is the health of the receivers of one route.
+type Route struct {
+	Prefix string
+	// Receivers have failed within 48 hours; failing ones first, those that fail longest first.
+	Receivers []Receiver
+	// Others found no place within the last hour. Instances count separately.
+	Others int
+	// Counted is when the last count of waiting notices ended; zero = there is none.
+	Counted time.Time
+}
+
+// Failing returns the receivers that fail since before a time.
+func (r *Route) Failing(since time.Time) (n int) {
+	for i := range r.Receivers {
+		if r.Receivers[i].Failing() && !r.Receivers[i].Since.After(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// Store reads and writes the hashes. Its methods are safe for concurrent use.
+type Store struct{ Wire *wire.Client }
+
+// Write writes the changes of a Tracker: one call for each route that has some. What could not be
+// written is written by the next call.
+func (s *Store) Write(ctx context.Context, t *Tracker) error {
+	var failed error
+	for prefix, list := range t.take(mostPerBeat) {
+		args := make([]any, 2, 2+8*len(list))
+		args[0], args[1] = mostReceivers, Kept.Milliseconds()
+		for _, c := range list {
+			x := &c.seen
+			args = append(args, c.receiver, x.first, x.fail, x.n, x.ok, x.last, x.status, x.reason)
+		}
+
+		reply, err := s.Wire.Run(ctx, mergeScript, []string{s.Wire.Space.Health(prefix)}, args)
+		if err != nil {
+			t.undo(prefix, list)
+			failed = errors.Join(failed, err)
+			continue
+		}
+		refused := make([]string, len(reply))
+		for i := range reply {
+			refused[i], _ = reply[i].(string)
+		}
+		t.wrote(prefix, list, refused, time.Now())
+	}
+	return failed
+}
+
+// Sync reads the routes with successes of receivers that may fail at other instances, so that the
+// Tracker writes these successes. It makes one call for each such route.
+func (s *Store) Sync(ctx context.Context, t *Tracker) error {
+	list, err := s.Read(ctx, t.unknown())
+	for _, r := range list {
+		t.learn(r)
+	}
+	return err
+}
+
+// Read returns the health of the routes of some prefixes.
+func (s *Store) Read(ctx context.Context, prefixes []string) ([]Route, error) {
+	if len(prefixes) == 0 {
+		return nil, nil
+	}
+	replies := make([]*redis.MapStringStringCmd, len(prefixes))
+	if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, prefix := range prefixes {
+			replies[i] = p.HGetAll(ctx, s.Wire.Space.Health(prefix))
+		}
+		return nil
+	}); err != nil {
+		return nil, s.Wire.Fail(mergeScript.Op, err)
+	}
+
+	out := make([]Route, len(prefixes))
+	for i, prefix := range prefixes {
+		out[i] = readRoute(prefix, replies[i].Val(), time.Now())
+	}
+	return out, nil
+}
+
+func readRoute(prefix string, fields map[string]string, now time.Time) Route {
+	r := Route{Prefix: prefix}
+	var waiting counted
+	if text := fields[fieldWaiting]; text != "" && json.Unmarshal([]byte(text), &waiting) == nil {
+		r.Counted = time.UnixMilli(waiting.At).UTC()
+	}
+	if n, hour, ok := strings.Cut(fields[fieldOthers], " "); ok && hour == strconv.FormatInt(now.Unix()/3600, 10) {
+		r.Others, _ = strconv.Atoi(n)
+	}
+
+	for name, text := range fields {
+		x, ok := readReceiver(name, text)
+		if !ok || now.Sub(x.LastAttempt) > Kept {
+			continue
+		}
+		if w, ok := waiting.Receivers[name]; ok {
+			x.Waiting = w.N
+			x.Next = instant(w.Next)
+		}
+		r.Receivers = append(r.Receivers, x)
+	}
+	slices.SortFunc(r.Receivers, func(a, b Receiver) int {
+		if a.Failing() != b.Failing() {
+			return map[bool]int{true: -1, false: 1}[a.Failing()]
+		}
+		return cmp.Or(a.Since.Compare(b.Since), b.LastAttempt.Compare(a.LastAttempt), cmp.Compare(a.Name, b.Name))
+	})
+	return r
+}
+
+// readReceiver reads an entry: see merge.lua.
+func readReceiver(name, text string) (r Receiver, ok bool) {
+	parts := strings.Split(text, " ")
+	if len(parts) != 7 {
+		return r, false
+	}
+	var n [6]int64
+	for i := range n {
+		var err error
+		if n[i], err = strconv.ParseInt(parts[i], 10, 64); err != nil {
+			return r, false
+		}
+	}
+	return Receiver{Name: name, Since: instant(n[0]), LastSuccess: instant(n[1]), Failures: int(n[2]), LastAttempt: instant(n[4]), Status: int(n[5]), Reason: parts[6]}, true
+}
+
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// counted is how many notices wait for the receivers of a route, as JSON in its hash.
+type counted struct {
+	At        int64              `json:"at"` // Unix ms of the end of the count
+	Receivers map[string]waiting `json:"receivers,omitempty"`
+}
+
+type waiting struct {
+	N    int   `json:"n"`
+	Next int64 `json:"next"` // Unix ms
+}
+
+// setWaiting stores a count.
+func (s *Store) setWaiting(ctx context.Context, prefix string, c counted) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	key := s.Wire.Space.Health(prefix)
+	_, err = s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.HSet(ctx, key, fieldWaiting, text)
+		p.PExpire(ctx, key, Kept)
+		return nil
+	})
+	return s.Wire.Wrapped(mergeScript.Op, err)
+}
+
+// Copy gives another Redis the entries of some prefixes. What is there already stays.
+func (s *Store) Copy(ctx context.Context, far *Store, prefixes []string) error {
+	for _, prefix := range prefixes {
+		fields, err := s.Wire.Redis.HGetAll(ctx, s.Wire.Space.Health(prefix)).Result()
+		if err != nil {
+			return s.Wire.Fail(mergeScript.Op, err)
+		}
+		if len(fields) == 0 {
+			continue
+		}
+		key := far.Wire.Space.Health(prefix)
+		if _, err := far.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for name, text := range fields {
+				p.HSetNX(ctx, key, name, text)
+			}
+			p.PExpire(ctx, key, Kept)
+			return nil
+		}); err != nil {
+			return s.Wire.Fail(mergeScript.Op, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+	"notifier/internal/wire"
+)
+
+const prefix = "shop:paid"
+
+func newStore(t *testing.T) (*Store, *redistest.Server) {
+	t.Helper()
+	srv := redistest.Shared(t)
+	return &Store{wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace()}})}, srv
+}
+
+// instance is a Tracker with the times of its attempts in seconds after base.
+type instance struct {
+	t *testing.T
+	s *Store
+	*Tracker
+	base time.Time
+}
+
+func (i *instance) at(second int) time.Time { return i.base.Add(time.Duration(second) * time.Second) }
+
+func (i *instance) fails(receiver string, seconds ...int) {
+	for _, x := range seconds {
+		i.Observe(prefix, receiver, Attempt{At: i.at(x), Failed: true, Status: 500, Reason: "status_5xx"})
+	}
+}
+
+func (i *instance) answers(receiver string, seconds ...int) {
+	for _, x := range seconds {
+		i.Observe(prefix, receiver, Attempt{At: i.at(x), Status: 200})
+	}
+}
+
+func (i *instance) write() {
+	i.t.Helper()
+	if err := i.s.Write(i.t.Context(), i.Tracker); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *instance) read() Route {
+	i.t.Helper()
+	list, err := i.s.Read(i.t.Context(), []string{prefix})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return list[0]
+}
+
+func (i *instance) receiver(name string) Receiver {
+	i.t.Helper()
+	for _, r := range i.read().Receivers {
+		if r.Name == name {
+			return r
+		}
+	}
+	return Receiver{}
+}
+
+func instances(t *testing.T) (a, b *instance) {
+	t.Helper()
+	s, _ := newStore(t)
+	base := time.Now().UTC().Truncate(time.Second).Add(-time.Hour)
+	return &instance{t, s, NewTracker(), base}, &instance{t, s, NewTracker(), base}
+}
+
+func TestFailingReceiverIsStored(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	a.answers("shop.example:443", 1)
+	a.fails("shop.example:443", 10, 20, 30)
+	a.answers("well.example:443", 5)
+	a.write()
+	want := Receiver{Name: "shop.example:443", Since: a.at(10), LastSuccess: a.at(1), Failures: 3, LastAttempt: a.at(30), Status: 500, Reason: "status_5xx"}
+	if got := a.receiver("shop.example:443"); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if n := len(a.read().Receivers); n != 1 {
+		t.Errorf("%d receivers are stored: one that never failed is none of them", n)
+	}
+	if a.Changed() {
+		t.Error("what was written is to be written again")
+	}
+	a.fails("shop.example:443", 40)
+	a.write()
+	if got := a.receiver("shop.example:443"); got.Failures != 4 || !got.Since.Equal(a.at(10)) {
+		t.Errorf("after another failure: %+v", got)
+	}
+}
+
+// Two instances call one receiver; the order of their writes does not matter.
+func TestMergeTakesLatestSuccessAndFirstFailureAfterIt(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(a, b *instance){
+		"a success ends it": func(a, b *instance) {
+			a.fails("x:80", 10, 20)
+			a.write()
+			b.fails("x:80", 15)
+			b.answers("x:80", 30)
+			b.write()
+		},
+		"a failure is later than the success of the other": func(a, b *instance) {
+			b.fails("x:80", 5)
+			b.answers("x:80", 30)
+			b.write()
+			a.fails("x:80", 10, 20, 40)
+			a.write()
+		},
+		"the same, written the other way round": func(a, b *instance) {
+			a.fails("x:80", 10, 20, 40)
+			a.write()
+			b.fails("x:80", 5)
+			b.answers("x:80", 30)
+			b.write()
+		},
+		"both fail": func(a, b *instance) {
+			a.fails("x:80", 20, 30)
+			b.fails("x:80", 10, 40)
+			a.write()
+			b.write()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := instances(t)
+			do(a, b)
+			got := a.receiver("x:80")
+			switch name {
+			case "a success ends it":
+				if got.Failing() || got.Failures != 0 || !got.LastSuccess.Equal(a.at(30)) || got.Status != 200 {
+					t.Errorf("%+v", got)
+				}
+			case "both fail":
+				if !got.Since.Equal(a.at(10)) || got.Failures != 4 || !got.LastAttempt.Equal(a.at(40)) {
+					t.Errorf("%+v", got)
+				}
+			default:
+				if !got.Since.Equal(a.at(40)) || got.Failures != 1 || !got.LastSuccess.Equal(a.at(30)) {
+					t.Errorf("%+v", got)
+				}
+			}
+		})
+	}
+}
+
+// An instance writes the success of a receiver that failed at another instance only.
+func TestSuccessElsewhereEndsFailing(t *testing.T) {
+	t.Parallel()
+	a, b := instances(t)
+	a.fails("x:80", 10)
+	a.write()
+	b.answers("x:80", 20)
+	b.write()
+	if !a.receiver("x:80").Failing() {
+		t.Fatal("it was written without a Sync")
+	}
+	if err := b.s.Sync(t.Context(), b.Tracker); err != nil {
+		t.Fatal(err)
+	}
+	b.write()
+	if got := a.receiver("x:80"); got.Failing() || !got.LastSuccess.Equal(a.at(20)) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWriteThatFailsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	a.fails("x:80", 10, 20)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a.s.Write(over, a.Tracker) == nil {
+		t.Fatal("no error")
+	}
+	a.fails("x:80", 30)
+	a.write()
+	if got := a.receiver("x:80"); got.Failures != 3 || !got.Since.Equal(a.at(10)) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOneWriteHas64Receivers(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	for i := range 100 {
+		a.fails(fmt.Sprintf("h%d:443", i), 10)
+	}
+	a.write()
+	if n := len(a.read().Receivers); n != mostPerBeat {
+		t.Errorf("%d after one write", n)
+	}
+	a.write()
+	if n := len(a.read().Receivers); n != 100 {
+		t.Errorf("%d after two", n)
+	}
+}
+
+func TestHashIsBounded(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	a.fails("healthy:443", 1)
+	a.answers("healthy:443", 2)
+	for i := range mostReceivers + 4 {
+		a.fails(fmt.Sprintf("h%d:443", i), 10)
+	}
+	for a.Changed() {
+		a.write()
+	}
+	r := a.read()
+	if len(r.Receivers) != mostReceivers || r.Others != 5 || a.receiver("healthy:443").Name != "" {
+		t.Errorf("%d receivers, %d others, and %+v", len(r.Receivers), r.Others, a.receiver("healthy:443"))
+	}
+	a.fails("h1003:443", 20)
+	if a.Changed() {
+		t.Error("a receiver that found no place is written again at once")
+	}
+}
+
+func TestEntriesExpire(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	a.base = a.base.Add(-Kept)
+	a.fails("old:443", 0)
+	a.write()
+	if r := a.read(); len(r.Receivers) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if ttl := a.s.Wire.Redis.PTTL(t.Context(), a.s.Wire.Space.Health(prefix)).Val(); ttl <= Kept-time.Minute || ttl > Kept {
+		t.Errorf("the hash expires in %s", ttl)
+	}
+}
+
+func TestCopyKeepsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	far, _ := instances(t)
+	a.fails("x:80", 10)
+	a.fails("y:80", 10)
+	a.write()
+	far.base = a.base
+	far.fails("x:80", 5)
+	far.write()
+	if err := a.s.Copy(t.Context(), far.s, []string{prefix, "other"}); err != nil {
+		t.Fatal(err)
+	}
+	if x, y := far.receiver("x:80"), far.receiver("y:80"); !x.Since.Equal(a.at(5)) || !y.Since.Equal(a.at(10)) {
+		t.Errorf("%+v, %+v", x, y)
+	}
+}
+
+// pages are pages of pending notices.
+type pages [][]Waiter
+
+func (p pages) Pending(_ context.Context, _, cursor string) ([]Waiter, int, string, error) {
+	i := len(cursor)
+	next := cursor + "x"
+	if i+1 == len(p) {
+		next = ""
+	}
+	return p[i], len(p[i]), next, nil
+}
+
+func TestScanCountsWhatWaitsForFailingReceivers(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	a.fails("x:80", 10)
+	a.write()
+	soon := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
+	s := &Scanner{Store: a.s, Notices: pages{
+		{{"x:80", soon.Add(time.Hour), true}, {"x:80", soon, false}, {"y:80", soon, true}},
+		{{"x:80", soon, true}, {"x:80", a.at(1), false}},
+	}}
+	if err := s.Scan(t.Context(), []Route{a.read()}); err != nil {
+		t.Fatal(err)
+	}
+	r := a.read()
+	if got := r.Receivers[0]; got.Waiting != 3 || !got.Next.Equal(a.at(1)) || time.Since(r.Counted) > time.Minute {
+		t.Errorf("%+v, counted %s: want the two that failed and the one that is due", got, r.Counted)
+	}
+}

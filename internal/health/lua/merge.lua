@@ -1,0 +1,96 @@
+-- Merges what one instance observed of receivers into a route's hash.
+-- KEYS  1 notifier:{health}:<route>
+-- ARGV  1 receivers kept  2 ms that an entry is kept after its last attempt, then of each receiver
+--       its name  first failure  last failure  failures after its last success here  last success
+--       last attempt  status  reason
+--       (times are Unix ms, 0 = none)
+-- An entry is "since last_success failures last_failure last_attempt status reason"; since 0 = not failing.
+-- The field "*" is "receivers hour": how many found no place in that hour since the epoch.
+-- Reply the names that found no place
+-- Bound 64 receivers a call; all entries are read only if the hash is full
+local call, hash, most, kept = redis.call, KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local entry = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S*)$'
+
+local function read(text)
+  local since, ok, n, fail, last, status, reason = string.match(text or '', entry)
+  last = tonumber(last)
+  if not last or last + kept < now then return nil end
+  return { since = tonumber(since), ok = tonumber(ok), n = tonumber(n), fail = tonumber(fail), last = last, status = status, reason = reason }
+end
+
+-- earliest returns the earliest time after ok, 0 = there is none.
+local function earliest(ok, ...)
+  local least = 0
+  for _, t in ipairs({ ... }) do
+    if t > ok and (least == 0 or t < least) then least = t end
+  end
+  return least
+end
+
+-- healthy lists the entries that may be dropped, the one attempted last at the front. Expired
+-- entries are deleted.
+local function healthy()
+  local list, all = {}, call('HGETALL', hash)
+  for i = 1, #all, 2 do
+    if string.find(all[i], '^[*#]$') == nil then
+      local e = read(all[i + 1])
+      if not e then
+        call('HDEL', hash, all[i])
+      elseif e.since == 0 then
+        list[#list + 1] = { all[i], e.last }
+      end
+    end
+  end
+  table.sort(list, function(a, b) return a[2] > b[2] end)
+  return list
+end
+
+local function other()
+  local hour = math.floor(now / 3600000)
+  local n, at = string.match(call('HGET', hash, '*') or '', '^(%d+) (%d+)$')
+  if tonumber(at) ~= hour then n = 0 end
+  call('HSET', hash, '*', string.format('%.0f %.0f', tonumber(n) + 1, hour))
+end
+
+local function full() return call('HLEN', hash) - call('HEXISTS', hash, '*') - call('HEXISTS', hash, '#') >= most end
+
+local droppable
+-- room makes room for one more entry, and reports whether there is.
+local function room()
+  if not full() then return true end
+  if not droppable then droppable = healthy() end
+  if not full() then return true end
+  local out = table.remove(droppable)
+  if not out then return false end
+  call('HDEL', hash, out[1])
+  other()
+  return true
+end
+
+local refused = {}
+for i = 3, #ARGV, 8 do
+  local name, first, fail, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local ok, last, status, reason = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
+  local had = read(call('HGET', hash, name))
+  if had or fail > 0 then
+    local e = had or { since = 0, ok = 0, n = 0, fail = 0, last = 0, status = '0', reason = '' }
+    local success = math.max(e.ok, ok)
+    local before = e.n
+    if e.since == 0 or success >= e.since then before = e.fail > success and 1 or 0 end
+    if success > ok and first <= success then n = fail > success and 1 or 0 end
+    e.since = earliest(success, e.since, e.fail, first, fail)
+    e.n = e.since > 0 and before + n or 0
+    e.ok, e.fail = success, math.max(e.fail, fail)
+    if last >= e.last then e.last, e.status, e.reason = last, status, reason end
+    if had or room() then
+      call('HSET', hash, name, string.format('%.0f %.0f %.0f %.0f %.0f %s %s', e.since, e.ok, e.n, e.fail, e.last, e.status, e.reason))
+    else
+      other()
+      refused[#refused + 1] = name
+    end
+  end
+end
+if call('EXISTS', hash) == 1 then call('PEXPIRE', hash, kept) end
+return refused

@@ -1,0 +1,261 @@
+package health
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// mostPerBeat is how many receivers one write has.
+	mostPerBeat = 64
+	// seenPerRoute is how many receivers of a route an instance remembers. Above it, healthy
+	// receivers are forgotten.
+	seenPerRoute = 4096
+	// okEvery is how often the successes of a receiver that recovered are written.
+	okEvery = time.Minute
+	// refusedFor is how long a receiver is not written again for which the hash had no place.
+	refusedFor = time.Hour
+)
+
+// Attempt is one finished attempt.
+type Attempt struct {
+	At     time.Time // by Redis's clock
+	Failed bool
+	Status int    // of the HTTP answer; 0 = none
+	Reason string // of a failure
+}
+
+// Tracker collects the attempts of this instance. It is safe for concurrent use.
+type Tracker struct {
+	mu     sync.Mutex
+	routes map[string]*observed // by prefix
+}
+
+// observed is what an instance has seen of the receivers of one route.
+type observed struct {
+	by     map[string]*seen
+	change []string // the receivers to write, in order of their first change
+	listed map[string]bool
+	asked  bool // receivers that never failed here had successes since the last Sync
+}
+
+// seen is what an instance has seen of one receiver. first, n and fail are of the attempts since
+// the last write.
+type seen struct {
+	first, fail int64 // Unix ms of the first and the last failure
+	n           int   // failures after ok
+	ok, last    int64
+	status      int
+	reason      string
+	stored      bool  // the hash has it
+	failing     bool  // its last attempt failed, here or, by the hash, at another instance
+	written     int64 // when it was written last, Unix ms
+	refused     int64 // when the hash had no place for it
+}
+
+// NewTracker makes a Tracker that has seen nothing.
+func NewTracker() *Tracker { return &Tracker{routes: map[string]*observed{}} }
+
+// Observe adds an attempt. A nil Tracker drops it.
+func (t *Tracker) Observe(prefix, receiver string, a Attempt) {
+	if t == nil || receiver == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.routes[prefix]
+	if o == nil {
+		o = &observed{by: map[string]*seen{}, listed: map[string]bool{}}
+		t.routes[prefix] = o
+	}
+	o.add(receiver, a)
+}
+
+func (o *observed) add(receiver string, a Attempt) {
+	s := o.by[receiver]
+	if s == nil {
+		if len(o.by) >= seenPerRoute {
+			o.forget()
+		}
+		s = &seen{}
+		o.by[receiver] = s
+	}
+	at := a.At.UnixMilli()
+	if at >= s.last {
+		s.last, s.status, s.reason = at, a.Status, a.Reason
+	}
+
+	if !a.Failed {
+		s.ok, s.n = max(s.ok, at), 0
+		o.asked = o.asked || !s.stored
+		if s.stored && (s.failing || at-s.written >= okEvery.Milliseconds()) || s.first > 0 {
+			o.list(receiver)
+		}
+		s.failing = false
+		return
+	}
+	s.failing = true
+	if s.first == 0 {
+		s.first = at
+	}
+	s.fail, s.n = max(s.fail, at), s.n+1
+	if at-s.refused >= refusedFor.Milliseconds() {
+		o.list(receiver)
+	}
+}
+
+func (o *observed) list(receiver string) {
+	if !o.listed[receiver] {
+		o.listed[receiver] = true
+		o.change = append(o.change, receiver)
+	}
+}
+
+// forget drops receivers of which nothing has to be written, about half of the room at most.
+func (o *observed) forget() {
+	for name, s := range o.by {
+		if !o.listed[name] && !s.failing {
+			delete(o.by, name)
+		}
+		if len(o.by) <= seenPerRoute/2 {
+			return
+		}
+	}
+	for name := range o.by { // all fail: the hash has them, or no place for them
+		if !o.listed[name] {
+			delete(o.by, name)
+			return
+		}
+	}
+}
+
+// change is what is written of one receiver.
+type change struct {
+	receiver string
+	seen     seen
+}
+
+// take returns at most most changes of each route, and begins to collect anew for these.
+func (t *Tracker) take(most int) map[string][]change {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string][]change{}
+	for prefix, o := range t.routes {
+		n := min(most, len(o.change))
+		if n == 0 {
+			continue
+		}
+		most -= n
+		for _, name := range o.change[:n] {
+			delete(o.listed, name)
+			s := o.by[name]
+			out[prefix] = append(out[prefix], change{name, *s})
+			s.first, s.fail, s.n = 0, 0, 0
+		}
+		o.change = slices.Clone(o.change[n:])
+	}
+	return out
+}
+
+// wrote notes a write that succeeded; refused are the receivers that found no place.
+func (t *Tracker) wrote(prefix string, list []change, refused []string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.routes[prefix]
+	for _, c := range list {
+		s := o.by[c.receiver]
+		switch {
+		case s == nil:
+		case slices.Contains(refused, c.receiver):
+			s.refused = now.UnixMilli()
+		default:
+			s.stored, s.written = true, now.UnixMilli()
+		}
+	}
+}
+
+// undo puts changes back whose write failed, so that the next one has them.
+func (t *Tracker) undo(prefix string, list []change) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.routes[prefix]
+	for _, c := range list {
+		s := o.by[c.receiver]
+		if s == nil {
+			s = &seen{}
+			*s = c.seen
+			o.by[c.receiver] = s
+		} else {
+			if c.seen.first > 0 {
+				s.first = c.seen.first
+			}
+			s.fail = max(s.fail, c.seen.fail)
+			if s.ok <= c.seen.ok { // no success since
+				s.n += c.seen.n
+			}
+		}
+		o.list(c.receiver)
+	}
+}
+
+// Changed reports whether there is something to write.
+func (t *Tracker) Changed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.routes {
+		if len(o.change) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Failing reports whether a receiver fails at this instance.
+func (t *Tracker) Failing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.routes {
+		for _, s := range o.by {
+			if s.failing {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unknown returns the routes with successes of receivers of which it is not known whether the
+// hash has them.
+func (t *Tracker) unknown() (prefixes []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for prefix, o := range t.routes {
+		if o.asked {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
+}
+
+// learn notes which receivers fail at other instances: their next success here is written.
+func (t *Tracker) learn(h Route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.routes[h.Prefix]
+	if o == nil {
+		return
+	}
+	o.asked = false
+	for _, r := range h.Receivers {
+		s := o.by[r.Name]
+		if s == nil {
+			continue
+		}
+		s.stored = true
+		if r.Failing() && s.ok > r.Since.UnixMilli() {
+			o.list(r.Name)
+		}
+		s.failing = s.failing || r.Failing()
+	}
+}

@@ -1,0 +1,57 @@
+package browser
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A receiver that fails is on the first page from its first failed attempt on, although others
+// answer and no notice has died.
+func TestFirstPageNamesFailingReceivers(t *testing.T) {
+	s := start(t)
+	b := browse(t, s)
+	b.open("/ui/")
+	b.sees("No problems found")
+	for i := range 3 {
+		s.keep(fmt.Sprintf("shop:paid:notice:fails%d", i), "/down", 0, "scheduled")
+		s.keep(fmt.Sprintf("shop:refund:notice:answers%d", i), "/ok", 0, "delivered")
+	}
+	host := strings.TrimPrefix(s.shop.URL, "http://")
+	b.sees(host + ": failing since " + time.Now().UTC().Format("15:")) // the page is live
+	b.sees("HTTP 500, 3 in a row")
+	b.sees("3 waiting · next attempt")
+	b.sees("route payments")
+	if text := b.text(); strings.Contains(text, "No problems found") || strings.Contains(text, "route refunds") {
+		t.Errorf("the page says of what is well that it is not, or the other way round: %s", text)
+	}
+
+	b.open("/ui/destinations")
+	b.sees("failing since")
+	rows := js[string](b, `[...document.querySelectorAll("#hosts tbody tr")].map(r => r.className + " " + r.innerText.replaceAll(/\s+/g, " ")).join("\n")`)
+	if !strings.Contains(rows, "ok "+host+" refunds answers") || !strings.Contains(rows, "warn "+host+" payments failing") {
+		t.Errorf("a host that fails is as one that answers: %s", rows)
+	}
+
+	b.open("/ui/")
+	b.click(`#matters .matter a[href*="route=payments"]`)
+	b.sees("shop:paid:notice:fails1")
+}
+
+// The metric counts receivers that fail for 15 minutes: none yet.
+func TestMetricCountsReceiversThatFailForLong(t *testing.T) {
+	s := start(t)
+	s.keep("shop:paid:notice:fails", "/down", 0, "scheduled")
+	eventually(t, "the metric is there", func() bool {
+		res, err := http.Get(s.address + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		page, err := io.ReadAll(res.Body)
+		return err == nil && strings.Contains(string(page), "\nnotifier_receivers_failing{route=\"payments\"} 0\n") // 15 minutes are not over
+	})
+}
