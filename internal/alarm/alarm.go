@@ -14,6 +14,22 @@ type Alarm interface {
 	Close()
 }
 
+// Kind says how an Alarm is made.
+type Kind uint8
+
+const (
+	Precise  Kind = iota // New
+	Portable             // NewTimer, which a synctest bubble can wake
+)
+
+// New makes an Alarm of the kind.
+func (k Kind) New() Alarm {
+	if k == Portable {
+		return NewTimer()
+	}
+	return New()
+}
+
 type fallback struct {
 	c chan struct{}
 	t *time.Timer

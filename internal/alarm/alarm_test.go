@@ -10,9 +10,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAlarms(t *testing.T) {
-	for name, make := range map[string]func() Alarm{"system": New, "portable": NewTimer} {
+	for name, kind := range map[string]Kind{"system": Precise, "portable": Portable} {
 		t.Run(name, func(t *testing.T) {
-			a := make()
+			a := kind.New()
 			defer a.Close()
 			for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 3 * time.Millisecond} {
 				from := time.Now()

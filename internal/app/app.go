@@ -115,8 +115,7 @@ func New(o Options) (*Process, error) {
 		names = append(names, x.Name)
 	}
 	p.Engine = engine.New(engine.Options{Conn: conn, Space: space, Routes: table,
-		Handler: engine.Handlers(conn, space, calls, o.Logger), Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits, Heard: calls.Heard, Slots: calls.Slots, Few: calls.Few, Waiting: calls.Waiting,
-		Hosts:       func() []fleet.HostFigures { return hostFigures(calls.Hosts(toldHosts)) },
+		Handler: engine.Handlers(conn, space, calls, o.Logger), Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits, Hosts: hosts{calls}, Messages: calls,
 		Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
 		Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes, MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0, Allowed: allowed, Clients: names,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},

@@ -9,6 +9,12 @@ import (
 // They take some 150 bytes each of the 16 KiB that it may tell.
 const toldHosts = 64
 
+// hosts are the destinations of callbacks.
+type hosts struct{ *callback.Handler }
+
+// Figures implements engine.Hosts.
+func (h hosts) Figures() []fleet.HostFigures { return hostFigures(h.Handler.Hosts(toldHosts)) }
+
 // hostFigures is what an instance tells of its destinations.
 func hostFigures(states []callback.HostState) []fleet.HostFigures {
 	out := make([]fleet.HostFigures, len(states))

@@ -44,8 +44,7 @@ func startWith(t *testing.T, srv *redistest.Server, s *sink, prefixes ...string)
 // tidy makes a round as the instance's Janitor does every half minute.
 func (w *world) tidy(t *testing.T) {
 	t.Helper()
-	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: w.store, Routes: w.o.Routes, OnPaused: func(func(keys.Partition) bool) {},
-		OnMoved: func(p keys.Partition) { w.wake(p, time.Time{}) }, Logger: zap.NewNop()})
+	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: w.store, Routes: w.o.Routes, Shards: w.store.Space(), Work: signals{w.Engine}, Logger: zap.NewNop()})
 	if _, err := k.Announce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +327,7 @@ func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); !errors.Is(err, store.ErrLayout) {
 		t.Errorf("%v, want ErrLayout", err)
 	}
-	w.sweepAll()
+	w.sweepers.Now()
 	if r := w.Ready(ctx); r.Ready || len(r.Reasons) == 0 {
 		t.Errorf("%+v", r)
 	}

@@ -63,18 +63,9 @@ type Options struct {
 	// Limits is told to the other instances: config.LimitsFleet or
 	// config.LimitsInstance.
 	Limits string
-	// Heard, if not nil, hears what limits of other instances tell.
-	Heard func(from, text string)
-	// Slots, if not nil, is how many attempts of a route may be under way here in
-	// the fleet as it is now.
-	Slots func(*route.Route) int
-	// Hosts, if not nil, are the destinations that this instance tells of.
-	Hosts func() []fleet.HostFigures
-	// Few, if not nil, is among how many instances at most the work on a route is
-	// shared out; 0 = all.
-	Few func(*route.Route) int
-	// Waiting, if not nil, is how many hosts of a route wait for slots.
-	Waiting func(*route.Route) int
+	// Hosts and Messages are those of callbacks; they may be nil.
+	Hosts    Hosts
+	Messages Messages
 	// Confirm is what calls wait for that schedule or change notices, ConfirmSettle
 	// what settles wait for.
 	Confirm, ConfirmSettle wire.Confirm
@@ -89,9 +80,8 @@ type Options struct {
 	Drain time.Duration
 	// OutageEvery is how often an outage of Redis is told while it lasts; zero = 1 min.
 	OutageEvery time.Duration
-	// Alarm makes what sweepers sleep with; nil = alarm.New, which a synctest
-	// bubble cannot wake.
-	Alarm func() alarm.Alarm
+	// Alarm is what sweepers sleep with. A synctest bubble can only wake alarm.Portable.
+	Alarm alarm.Kind
 	// OnSubscribed, if not nil, hears of each subscription that begins. It must
 	// not block.
 	OnSubscribed func()
@@ -101,6 +91,18 @@ type Options struct {
 	Metrics *metrics.Metrics
 	Logger  *zap.Logger
 }
+
+// Hosts tells of the hosts that are called and of their limits.
+type Hosts interface {
+	fleet.Limits
+	// Waiting is how many hosts of a route wait for slots.
+	Waiting(*route.Route) int
+	// Figures are those of the hosts that this instance publishes.
+	Figures() []fleet.HostFigures
+}
+
+// Messages takes what the limits of other instances tell.
+type Messages interface{ Heard(from, text string) }
 
 // Engine schedules, delivers and answers questions about notices.
 type Engine struct {
@@ -122,16 +124,16 @@ type Engine struct {
 	shipper   *history.Shipper // nil without a history
 	replays   *replay.Driver   // nil without a history
 	fleet     atomic.Pointer[fleet.Fleet]
-	absent    fleet.Absent
-	ledger    *ledger
-	few       map[*route.Route]*few
-	said      string // of the fleet in the log last; of the fleet's goroutine
-	mail      chan message
-	away      away
-	coming    atomic.Int64
-	sweepers  sweepers
-	places    chan struct{} // asks tendPlaces to look
-	looks     *reconcile.Looks
+	// assignment decides which of the work is this instance's.
+	assignment *fleet.Assignment
+	ledger     *ledger
+	said       string // of the fleet in the log last; of the fleet's goroutine
+	mail       chan message
+	away       away
+	coming     atomic.Int64
+	sweepers   sweepers
+	places     chan struct{} // asks tendPlaces to look
+	looks      *reconcile.Looks
 
 	receivers   *receivers
 	unconfirmed *unconfirmed
@@ -210,6 +212,8 @@ func (e *Engine) build(space keys.Space) error {
 	if err := e.newFleet(); err != nil {
 		return err
 	}
+	e.assignment = fleet.NewAssignment(fleet.AssignmentOptions{Fleet: e.Fleet(), Routes: o.Routes, Space: space, Limits: o.Hosts,
+		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeps: &e.sweepers, Logger: o.Logger})
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
 		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.Fleet(), Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.unadopted = newUnadopted(e, o.Logger)
@@ -224,22 +228,12 @@ func (e *Engine) build(space keys.Space) error {
 		OnScheduled: o.Metrics.Scheduled})
 	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, Node: e.store.Wire().Master, MaxBody: o.MaxBody,
 		OnAdopted: o.Metrics.Scheduled, OnBodyLost: o.Metrics.BodiesLost, Events: func() bool { return e.events.Load() && e.keyspace.Load() }, Logger: o.Logger})
-	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Masters: o.Conn.Masters, DB: o.Conn.DB, Space: space,
-		Routes: o.Routes, Configure: o.ConfigureRedis, OnExpired: e.hint, Leaves: e.leaves, Mine: e.mine, Preferred: e.readsFlags, OnWake: e.wake,
-		OnPaused: func() { e.janitor.Check() }, OnPlaces: e.lookForPlaces, OnSubscribed: e.catchUp, OnKeyspace: e.adopter.Event, OnAdopting: e.setKeyspace,
-		OnEvents: e.setEvents, Node: e.store.Wire().Master, Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
-	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space.Places,
-		OnPaused: e.dispatch.SetPaused, OnMoved: func(p keys.Partition) { e.wake(p, time.Time{}) },
-		Preferred: func(p keys.Partition) bool {
-			v, r := e.Fleet().View(), o.Routes.Prefix(p.Prefix)
-			return r == nil || !v.Even(r.Name) || v.PrefersWork(p.Prefix, p.Shard)
-		}, Logger: o.Logger})
-	e.few, e.looks = map[*route.Route]*few{}, reconcile.NewLooks(e.store, o.Conn.Masters != nil)
-	for _, r := range o.Routes.All() {
-		if o.Few != nil && o.Few(r) > 0 {
-			e.few[r] = &few{few: o.Few(r)}
-		}
-	}
+	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
+		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
+		Observer: o.Metrics, Logger: o.Logger})
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space, Work: signals{e},
+		Assignment: e.assignment, Logger: o.Logger})
+	e.looks = reconcile.NewLooks(e.store, o.Conn.Masters != nil)
 	e.sweepMore()
 	return nil
 }
@@ -253,54 +247,6 @@ func (e *Engine) setLayout(err error) {
 	if e.begun.Load() {
 		e.o.Logger.Error("another Redis answers, with data of another layout; nothing is written there", zap.Error(err))
 	}
-}
-
-// wake hears that a notice of a partition is due at an instant.
-func (e *Engine) wake(p keys.Partition, due time.Time) {
-	s, mine := e.sweepers.all()[p.Prefix]
-	switch {
-	case p.Shard < len(s):
-		s[p.Shard].Wake(due)
-	case !mine:
-		e.janitor.Unserved(p.Prefix)
-	}
-}
-
-// catchUp looks for what a subscription has missed before it began.
-func (e *Engine) catchUp() {
-	e.adopter.Scan()
-	e.sweepAll()
-	if e.o.OnSubscribed != nil {
-		e.o.OnSubscribed()
-	}
-	e.once.Do(func() { close(e.ready) })
-}
-
-func (e *Engine) sweepAll() {
-	for _, shards := range e.sweepers.all() {
-		for _, s := range shards {
-			s.Now()
-		}
-	}
-}
-
-func (e *Engine) setEvents(ok bool) {
-	if e.events.Swap(ok) == ok {
-		return
-	}
-	g := e.o.Grace
-	if !ok {
-		g = 0 // nothing to wait for
-	}
-	e.dispatch.SetGrace(g)
-	e.Fleet().SetEvents(ok)
-	e.adopter.Scan()
-	e.sweepAll()
-}
-
-func (e *Engine) setKeyspace(ok bool) {
-	e.keyspace.Store(ok)
-	e.adopter.Scan()
 }
 
 // Subscribed is closed when the first subscription has begun.

@@ -76,7 +76,7 @@ func (e *Engine) figures() []byte {
 		}
 	}
 	if e.o.Hosts != nil {
-		f.Hosts = e.o.Hosts()
+		f.Hosts = e.o.Hosts.Figures()
 	}
 	for i := range f.Hosts {
 		h := &f.Hosts[i]

@@ -22,12 +22,22 @@ func (taken) Handle(context.Context, *route.Route, *notice.Notice) notice.Result
 	return notice.DeliveredResult(200)
 }
 
+// oneHost is a host of app1 without limits.
+type oneHost string
+
+func (oneHost) Slots(r *route.Route) int { return r.Slots() }
+func (oneHost) Few(*route.Route) int     { return 0 }
+func (oneHost) Waiting(*route.Route) int { return 0 }
+func (h oneHost) Figures() []fleet.HostFigures {
+	return []fleet.HostFigures{{Prefix: "app1", Host: string(h)}}
+}
+
 // Of two instances each does some of the work, and each can tell of both.
 func TestFiguresOfAllInstances(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	told := func(o *Options) {
-		o.Hosts = func() []fleet.HostFigures { return []fleet.HostFigures{{Prefix: "app1", Host: o.Instance}} }
+		o.Hosts = oneHost(o.Instance)
 	}
 	one := start(t, srv, taken{}, told, testRoute("orders", "app1"))
 	two := start(t, srv, taken{}, told, testRoute("orders", "app1"))
@@ -92,7 +102,7 @@ func TestWaitingNoticesOfAllInstances(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	told := func(o *Options) {
-		o.Hosts = func() []fleet.HostFigures { return []fleet.HostFigures{{Prefix: "app1", Host: "h:443"}} }
+		o.Hosts = oneHost("h:443")
 	}
 	both := []*world{start(t, srv, waits{}, told, testRoute("orders", "app1"), testRoute("other", "app2"))}
 	both = append(both, start(t, srv, waits{}, told, testRoute("orders", "app1"), testRoute("other", "app2")))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/fleet"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
@@ -24,7 +25,7 @@ func TestOneInstanceReadsTheFlags(t *testing.T) {
 	}
 	reads := func() (n int) {
 		for _, w := range both {
-			if w.readsFlags(srv.Addr()) {
+			if w.assignment.ReadsFlags(srv.Addr()) {
 				n++
 			}
 		}
@@ -34,14 +35,14 @@ func TestOneInstanceReadsTheFlags(t *testing.T) {
 		return both[0].Fleet().View().Living() == 2 && both[1].Fleet().View().Living() == 2 && reads() == 1
 	})
 	first := 0
-	if !both[0].readsFlags("the other address of a node outside a cluster") {
+	if !both[0].assignment.ReadsFlags("the other address of a node outside a cluster") {
 		first = 1
 	}
-	if both[1-first].readsFlags("the other address of a node outside a cluster") {
+	if both[1-first].assignment.ReadsFlags("the other address of a node outside a cluster") {
 		t.Error("both read the flags")
 	}
 	both[first].stop()
-	eventually(t, "the one that is left", func() bool { return both[1-first].readsFlags(srv.Addr()) })
+	eventually(t, "the one that is left", func() bool { return both[1-first].assignment.ReadsFlags(srv.Addr()) })
 }
 
 // TestInstancesKnowEachOther: three engines list each other with what they tell of
@@ -155,8 +156,8 @@ func TestWhatFallsDueTogetherComesOnce(t *testing.T) {
 	for _, w := range all {
 		eventually(t, "all live", func() bool { return w.Fleet().View().Living() == 3 })
 	}
-	if g := all[0].group(all[0].o.Routes.All()[0]); g != maxGroup {
-		t.Errorf("groups of %d, want %d", g, maxGroup)
+	if g := all[0].assignment.Group(keys.Partition{Prefix: "app1"}); g != 8 {
+		t.Errorf("groups of %d, want 8", g)
 	}
 	from := time.Now().Add(500 * time.Millisecond)
 	all[0].put(t, n, func(i int) store.Request {

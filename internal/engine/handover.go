@@ -13,7 +13,6 @@ import (
 
 	"notifier/internal/callback"
 	"notifier/internal/keys"
-	"notifier/internal/route"
 )
 
 // A notice that this instance has claimed, and may not call for because the slots
@@ -78,8 +77,8 @@ func (e *Engine) HandOver(h callback.Handed) {
 func (e *Engine) heard(from, text string) {
 	word, rest, _ := strings.Cut(text, " ")
 	if word != wordNotice {
-		if e.o.Heard != nil {
-			e.o.Heard(from, text)
+		if e.o.Messages != nil {
+			e.o.Messages.Heard(from, text)
 		}
 		return
 	}
@@ -97,11 +96,6 @@ func (e *Engine) heard(from, text string) {
 		e.coming.Add(-1)
 		e.dispatch.Hint(r, key)
 	})
-}
-
-// hint takes an expired event, unless it is of a notice that was handed away.
-func (e *Engine) hint(r *route.Route, key string) bool {
-	return e.away.has(key) || e.dispatch.Expired(r, key)
 }
 
 // away holds the notices that were handed away, until they are anybody's again.

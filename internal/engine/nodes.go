@@ -39,7 +39,7 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 			case <-again:
 			}
 			if e.begun.Load() {
-				e.sweepAll()
+				e.sweepers.Now()
 			}
 			if again = nil; len(left) > 0 {
 				again, left = time.After(left[0]), left[1:]

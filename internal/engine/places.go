@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/reconcile"
@@ -31,6 +30,15 @@ func (s *sweepers) all() map[string][]*reconcile.Sweeper {
 		return *by
 	}
 	return nil
+}
+
+// Now implements fleet.Sweeps.
+func (s *sweepers) Now() {
+	for _, shards := range s.all() {
+		for _, one := range shards {
+			one.Now()
+		}
+	}
 }
 
 func (s *sweepers) clear() { s.by.Store(nil) }
@@ -82,33 +90,19 @@ func (e *Engine) sweepMore() {
 }
 
 func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
-	o, r := e.o, e.o.Routes.Prefix(p.Prefix)
-	// Events make hints for the shard that a key belongs to: a former one is swept as if
-	// none came.
-	former := func() bool { return e.store.IsFormer(p.Shard) }
-	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Begun: e.since, Dispatch: claimer{e.dispatch, former},
-		Partition: p, Grace: o.Grace,
-		Rank:       func() int { return e.rank(r, p.Shard) },
-		Group:      func() int { return e.group(r) },
-		Owner:      func(key string) string { return e.owner(r, key) },
-		LeftBy:     e.leftBy,
-		Overlooked: func() { e.overlooked(r, p.Shard) },
-		Living:     func() int { return e.Fleet().View().Living() },
-		Touched:    e.listener.Touched,
-		Subscribed: func() bool { return e.listener.Alive() > 0 },
-		Events:     func() bool { return e.events.Load() && !former() },
-		Alarm:      o.Alarm, Logger: o.Logger})
+	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store.Space()}, Partition: p, Events: events{e},
+		Grace: e.o.Grace, Assignment: e.assignment, Absences: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger})
 }
 
 // claimer sweeps an old shard without the grace, since it has no events.
 type claimer struct {
 	reconcile.Claimer
-	former func() bool
+	space keys.Space
 }
 
 // Sweep implements reconcile.Claimer.
 func (c claimer) Sweep(p keys.Partition) {
-	if c.former() {
+	if p.Shard < c.space.First() {
 		c.SweepDue(p)
 		return
 	}
@@ -123,7 +117,7 @@ func (e *Engine) grow(places int) (grown func()) {
 	}
 	return func() {
 		e.sweepMore()
-		e.dispatch.SetParts(e.parts(e.Fleet().View()))
+		e.dispatch.SetParts(e.assignment.Parts())
 		e.janitor.Check()
 		e.lookForPlaces()
 		now := e.store.Space().Now()
@@ -131,9 +125,6 @@ func (e *Engine) grow(places int) (grown func()) {
 			zap.Int("shards", now.Shards), zap.Strings("tags", now.Tags), zap.Int("former", now.First()))
 	}
 }
-
-// parts are those that a route's load falls into.
-func (e *Engine) parts(v *fleet.View) int { return v.Living() * e.store.Space().Now().Shards }
 
 // How often it is looked whether there are other shards, where nobody says so, and
 // whether former ones hold anything.
@@ -152,7 +143,7 @@ func (e *Engine) lookForPlaces() {
 
 // tendPlaces learns of other shards, and brings to them what former ones hold.
 func (e *Engine) tendPlaces(ctx context.Context) error {
-	mover := &move.Mover{From: e.store, To: e.store, Only: e.tends}
+	mover := &move.Mover{From: e.store, To: e.store, Only: e.assignment.Tends}
 	for failing := false; ; {
 		wait := placesEvery + rand.N(placesEvery/4)
 		err := e.store.Known(ctx)
@@ -176,12 +167,9 @@ func (e *Engine) tendPlaces(ctx context.Context) error {
 	}
 }
 
-// tends reports whether this instance is the one that looks after a former shard.
-func (e *Engine) tends(place int) bool { return e.Fleet().View().PrefersWork("", place) }
-
 // empty goes once through the former shards, unless somebody who runs a reshard does.
 func (e *Engine) empty(ctx context.Context, mover *move.Mover) (r move.Result, err error) {
-	if left, err := e.store.Drained(ctx, e.tends); err != nil || left == 0 {
+	if left, err := e.store.Drained(ctx, e.assignment.Tends); err != nil || left == 0 {
 		return r, err
 	}
 	if busy, err := e.store.IsResharding(ctx); err != nil || busy {

@@ -23,7 +23,7 @@ func TestTakeOverByAnInstanceThatIsNotPreferred(t *testing.T) {
 		sinks[i] = newSink(16)
 		both[i] = start(t, srv, sinks[i], nil, slow)
 	}
-	preferred := func(w *world) bool { return w.workers(slow).PrefersWork("app1", 0) }
+	preferred := func(w *world) bool { return w.assignment.Reclaims(keys.Partition{Prefix: "app1"}) }
 	eventually(t, "one of two is preferred", func() bool {
 		return both[0].Fleet().View().Living() == 2 && both[1].Fleet().View().Living() == 2 && preferred(both[0]) != preferred(both[1])
 	})
@@ -65,7 +65,11 @@ func TestOldShardIsSweptWithoutTheGrace(t *testing.T) {
 	t.Parallel()
 	for _, old := range []bool{false, true} {
 		asked := &sweeps{}
-		claimer{asked, func() bool { return old }}.Sweep(keys.Partition{})
+		space := keys.Space{Shards: 1}
+		if old {
+			space = space.Replace(1, false)
+		}
+		claimer{asked, space}.Sweep(keys.Partition{})
 		if want := (sweeps{all: 1}); !old && *asked != want {
 			t.Errorf("a shard in use: %+v, want %+v", *asked, want)
 		}

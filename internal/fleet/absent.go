@@ -11,18 +11,18 @@ import (
 // found out anew then, at the cost of a grace.
 const absentFor = time.Second
 
-// Absent are the other instances that have left due, for a grace, what was theirs to do:
+// absences are the other instances that have not claimed, for a grace, due notices of theirs:
 // they are stopped, cut off or dead, or have no slots. A fleet learns of that only when
 // their signs have not come for seconds. The zero value is ready; it is safe for
 // concurrent use.
-type Absent struct {
-	mu    sync.Mutex // of Add
+type absences struct {
+	mu    sync.Mutex // of add
 	until atomic.Pointer[map[string]time.Time]
 }
 
-// Add notes instances by their ids, and reports whether one of them was not absent
+// add notes instances by their ids, and reports whether one of them was not absent
 // before.
-func (a *Absent) Add(ids ...string) (fresh bool) {
+func (a *absences) add(ids ...string) (fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -40,8 +40,8 @@ func (a *Absent) Add(ids ...string) (fresh bool) {
 	return fresh
 }
 
-// Has reports whether an instance is absent. A nil Absent has none.
-func (a *Absent) Has(id string) bool {
+// has reports whether an instance is absent. Nil absences have none.
+func (a *absences) has(id string) bool {
 	if a == nil {
 		return false
 	}

@@ -10,19 +10,19 @@ import (
 // Who is absent is so for a second, also where others are noted or noted again meanwhile.
 func TestAbsentForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Absent
-		if a.Has("x") || a.Has("") || (*Absent)(nil).Has("x") {
+		var a absences
+		if a.has("x") || a.has("") || (*absences)(nil).has("x") {
 			t.Error("somebody is absent from the beginning")
 		}
-		if !a.Add("x") || !a.Has("x") || a.Has("y") {
+		if !a.add("x") || !a.has("x") || a.has("y") {
 			t.Error("x was not noted")
 		}
 		time.Sleep(time.Second - time.Millisecond)
-		if a.Add("x", "") || !a.Add("x", "y") || !a.Has("x") || a.Has("") {
+		if a.add("x", "") || !a.add("x", "y") || !a.has("x") || a.has("") {
 			t.Error("x is not new, y is")
 		}
 		time.Sleep(time.Millisecond)
-		if a.Has("x") || !a.Has("y") || !a.Add("x") {
+		if a.has("x") || !a.has("y") || !a.add("x") {
 			t.Error("x was noted a second ago, y just now")
 		}
 	})
@@ -39,9 +39,9 @@ func TestAbsentInstancesDoNotComeFirst(t *testing.T) {
 			if len(before) != rank || slices.Contains(before, v.ID()) {
 				t.Fatalf("rank %d, and before it come %q", rank, before)
 			}
-			var a Absent
+			var a absences
 			for i, id := range before {
-				a.Add(id)
+				a.add(id)
 				if got := v.RankForWork("r", shard, &a); got != rank-i-1 {
 					t.Errorf("rank %d of %d without %d", got, rank, i+1)
 				}

@@ -71,8 +71,8 @@
 // Two instances may hold different views for a beat. Then two may be preferred
 // for one notice, or nobody, and limits may be exceeded by what one instance
 // holds: the claim decides who works, and whatever the preferred one leaves is
-// claimed by others a grace later. Who sees that holds the other [Absent], and does
-// its part at once, for a second at a time. Should two do so, the claim decides
+// claimed by others a grace later. An instance that sees this counts the other one as
+// absent, and does its part at once, for a second at a time: see [Assignment]. Should two do so, the claim decides
 // again. Calls under way when a part of a limit gets smaller go on, and so do those
 // of an instance that is cut off, with the part that it had. Nothing here is a lock.
 //

@@ -135,13 +135,13 @@ func (v *View) PrefersWork(route string, shard int) bool {
 // RankForWork is how many others come before the owner to look at a route and
 // shard: 0 if it is preferred, 1 if it is next when that one does nothing. Those that
 // are absent do not count.
-func (v *View) RankForWork(route string, shard int, absent *Absent) int {
+func (v *View) RankForWork(route string, shard int, absent *absences) int {
 	if v == nil || !v.known {
 		return 0
 	}
 	n := 0
 	v.before(workOf(route, shard), func(id uint64) {
-		if !absent.Has(v.ids[id]) {
+		if !absent.has(v.ids[id]) {
 			n++
 		}
 	})

@@ -76,15 +76,15 @@ func (l *Listener) newFlow(c *redis.Client) *flow {
 // observed. It is safe for concurrent use.
 func (l *Listener) Touched(ctx context.Context, ks []string) {
 	nodes := map[string]string{} // their keys, by address
-	if l.o.Masters != nil {
+	if l.o.Cluster != nil {
 		for _, k := range ks[:min(len(ks), maxSampled)] {
-			nodes[l.o.Node(ctx, k)] = k
+			nodes[l.o.Cluster.Master(ctx, k)] = k
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for addr, f := range l.flows {
-		if l.o.Masters == nil {
+		if l.o.Cluster == nil {
 			f.take(ks[0])
 		} else if k, ok := nodes[addr]; ok {
 			f.take(k)
@@ -189,7 +189,7 @@ func (f *flow) ask(ctx context.Context) (arrived bool, err error) {
 // probeKey is a new key of the namespace that the node holds.
 func (f *flow) probeKey(ctx context.Context) (string, error) {
 	id := strconv.FormatInt(f.l.begun.UnixNano(), 36) + "-" + strconv.FormatUint(f.serial.Add(1), 36)
-	if f.l.o.Masters == nil {
+	if f.l.o.Cluster == nil {
 		return f.l.o.Space.EventProbe("", id), nil
 	}
 	text, err := f.c.ClusterNodes(ctx).Result()
@@ -259,9 +259,7 @@ func (l *Listener) report(c *redis.Client, why string, err error) {
 		l.o.Logger.Warn("expired events do not arrive, the reconciler claims due notices", zap.String("redis", c.Options().Addr),
 			zap.String("why", why), zap.String("remedy", remedy), zap.Error(err))
 	}
-	if l.o.OnEvents != nil {
-		l.o.OnEvents(all)
-	}
+	l.o.State.Events(all)
 }
 
 // refuse notes that a node refuses the channels, so that nothing waits for

@@ -114,12 +114,20 @@ func TestEventsFlowAgainFromANewNode(t *testing.T) {
 	e.until(t, "the events of the new node", e.last(true))
 }
 
+// noMasters is a cluster without masters.
+type noMasters struct{}
+
+func (noMasters) Masters(context.Context, func(context.Context, *redis.Client) error) error {
+	return nil
+}
+func (noMasters) Master(context.Context, string) string { return "" }
+
 // In a cluster a node takes only keys of its own slots.
 func TestProbeKeyIsOfTheNode(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
 	ctx, c := context.Background(), srv.Client()
 	l, _, _ := newListener(t, c, srv.Namespace(), func(o *Options) {
-		o.Masters = func(context.Context, func(context.Context, *redis.Client) error) error { return nil }
+		o.Cluster = noMasters{}
 	})
 	f := l.newFlow(c)
 	if _, err := f.probeKey(ctx); err == nil {

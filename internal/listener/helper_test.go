@@ -43,6 +43,34 @@ func (e *recorder) do(f func()) {
 func (e *recorder) Event(result notice.EventResult) { e.do(func() { e.counts[result]++ }) }
 func (e *recorder) Subscription()                   { e.do(func() { e.counts["subscriptions"]++ }) }
 
+// Expired implements Hints.
+func (e *recorder) Expired(r *route.Route, key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.full {
+		return false
+	}
+	e.hints = append(e.hints, r.Name+" "+key)
+	return true
+}
+
+func (e *recorder) Keyspace(r *route.Route, key, event string) {
+	e.do(func() { e.keyspace = append(e.keyspace, r.Name+" "+key+" "+event) })
+}
+
+// Wake implements Wakes.
+func (e *recorder) Wake(p keys.Partition, due time.Time) {
+	e.do(func() { e.wakes = append(e.wakes, fmt.Sprintf("%d %s %d", p.Shard, p.Prefix, due.UnixMilli())) })
+}
+
+func (e *recorder) Paused() { e.do(func() { e.paused++ }) }
+func (e *recorder) Places() {}
+
+// Subscribed implements State.
+func (e *recorder) Subscribed()      { e.do(func() { e.begun++ }) }
+func (e *recorder) Events(ok bool)   { e.do(func() { e.events = append(e.events, ok) }) }
+func (e *recorder) Adopting(ok bool) { e.do(func() { e.adopting = append(e.adopting, ok) }) }
+
 // until waits until what f looks at under the lock is so.
 func (e *recorder) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
@@ -78,26 +106,8 @@ func newListener(t testing.TB, c *redis.Client, namespace string, change func(*O
 	e := &recorder{counts: map[notice.EventResult]int{}}
 	core, logs := observer.New(zapcore.DebugLevel)
 	o := Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 2}, Routes: routes(t, false), Configure: true,
-		OnExpired: func(r *route.Route, key string) bool {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			if e.full {
-				return false
-			}
-			e.hints = append(e.hints, r.Name+" "+key)
-			return true
-		},
-		OnWake: func(p keys.Partition, due time.Time) {
-			e.do(func() { e.wakes = append(e.wakes, fmt.Sprintf("%d %s %d", p.Shard, p.Prefix, due.UnixMilli())) })
-		},
-		OnPaused:     func() { e.do(func() { e.paused++ }) },
-		OnSubscribed: func() { e.do(func() { e.begun++ }) },
-		OnEvents:     func(ok bool) { e.do(func() { e.events = append(e.events, ok) }) },
-		OnKeyspace: func(r *route.Route, key, event string) {
-			e.do(func() { e.keyspace = append(e.keyspace, r.Name+" "+key+" "+event) })
-		},
-		OnAdopting: func(ok bool) { e.do(func() { e.adopting = append(e.adopting, ok) }) },
-		Observer:   e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Flags: 50 * time.Millisecond, Silence: 20 * time.Second}
+		Hints: e, Wakes: e, State: e,
+		Observer: e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Flags: 50 * time.Millisecond, Silence: 20 * time.Second}
 	if c != nil {
 		o.DB = c.Options().DB
 	}

@@ -25,54 +25,87 @@ type Observer interface {
 	Subscription()
 }
 
-// Options of a Listener. The functions must not block.
+// Cluster are the masters of a cluster.
+type Cluster interface {
+	// Masters calls f for each master.
+	Masters(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	// Master is the address of the master that holds a key.
+	Master(ctx context.Context, key string) string
+}
+
+// Hints takes keys that may have something to do. It must not block.
+type Hints interface {
+	// Expired takes a key that has expired; false if there is no room.
+	Expired(r *route.Route, key string) bool
+	// Keyspace takes an event on a key of a route that adopts.
+	Keyspace(r *route.Route, key, event string)
+}
+
+// Wakes takes the messages of the wake channel. It must not block.
+type Wakes interface {
+	// Wake takes a partition with a notice that is due at an instant, which may be earlier
+	// than the known ones.
+	Wake(p keys.Partition, due time.Time)
+	// Paused is called when the set of paused routes has changed.
+	Paused()
+	// Places is called when there are other shards.
+	Places()
+}
+
+// State takes what becomes known of events. It must not block.
+type State interface {
+	// Subscribed is called when a subscription has begun, or when flags that had gone are
+	// back: any event may have been missed before.
+	Subscribed()
+	// Events is called each time that expired events stop arriving (false) or arrive again
+	// (true). Until the first call they arrive.
+	Events(ok bool)
+	// Adopting says whether the keyspace events of routes that adopt arrive from now on
+	// (true: they may have been missed before), or that some do not.
+	Adopting(ok bool)
+}
+
+// Assignment decides which instance claims a notice whose timer has expired, and which one
+// reads flags. *[fleet.Assignment] is one. Instances must agree on it.
+type Assignment interface {
+	// Leaves reports whether a key that has expired is left to another instance.
+	Leaves(r *route.Route, key string) bool
+	// ForGroup reports whether the events of a route that are announced for the instance of
+	// an id are this one's; ok is false where the announcement does not count, and Leaves
+	// decides.
+	ForGroup(r *route.Route, id string) (mine, ok bool)
+	// ReadsFlags reports whether this instance reads the notify flags of the node at addr
+	// with each beat.
+	ReadsFlags(addr string) bool
+}
+
+// alone is the Assignment of one instance.
+type alone struct{}
+
+func (alone) Leaves(*route.Route, string) bool           { return false }
+func (alone) ForGroup(*route.Route, string) (bool, bool) { return false, false }
+func (alone) ReadsFlags(string) bool                     { return true }
+
+// Options of a Listener.
 type Options struct {
-	Client redis.UniversalClient
-	// Masters calls f for each master of a cluster; nil outside a cluster.
-	Masters func(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	Client  redis.UniversalClient
+	Cluster Cluster // nil outside a cluster
 	DB      int
 	Space   keys.Space
 	Routes  *route.Table
 	// Configure: add Ex (and what adoption needs) to notify-keyspace-events.
 	Configure bool
-	// OnExpired takes a key that has expired; false if there is no room.
-	OnExpired func(r *route.Route, key string) bool
-	// Leaves, if not nil, reports whether a key that has expired is left to another
-	// instance.
-	Leaves func(r *route.Route, key string) bool
-	// Mine, if not nil, reports whether the events of a route that are said to be for
-	// the instance of an id are to be taken; ok is false where that does not count, and
-	// Leaves decides.
-	Mine func(r *route.Route, id string) (mine, ok bool)
-	// OnWake hears that a notice of a partition is due at an instant that may be
-	// earlier than what was known.
-	OnWake func(p keys.Partition, due time.Time)
-	// OnPaused hears that the set of paused routes has changed.
-	OnPaused func()
-	// OnPlaces, if not nil, hears that there are other shards.
-	OnPlaces func()
-	// OnKeyspace, if not nil, hears of events on keys of routes that adopt.
-	OnKeyspace func(r *route.Route, key, event string)
-	// OnAdopting, if not nil, hears whether those events come from now on (true: they
-	// may have been missed before), or that some do not.
-	OnAdopting func(ok bool)
-	// OnSubscribed hears that a subscription has begun, or that flags which had gone
-	// are back: everything may have been missed before.
-	OnSubscribed func()
-	// OnEvents hears each time that events stop arriving (false) or arrive again (true).
-	// Until the first call they arrive.
-	OnEvents func(ok bool)
-	// Node is the address of the master that holds a key, in a cluster.
-	Node func(ctx context.Context, key string) string
+
+	Hints Hints
+	Wakes Wakes
+	State State
+	// Assignment may be nil: this instance is alone.
+	Assignment Assignment
+	Observer   Observer
+	Logger     *zap.Logger
+
 	// Grace is how long the event of a touched timer may take; zero = 50 ms.
-	Grace    time.Duration
-	Observer Observer
-	Logger   *zap.Logger
-
-	// Preferred, if not nil, reports whether this instance is the one that reads the
-	// notify flags of the node at addr with each beat. Instances must agree on it.
-	Preferred func(addr string) bool
-
+	Grace time.Duration
 	// Beat is how often a subscription must hear itself, and Silence how long
 	// it may not; zero = 1 s and 3 s. Check is how often the role is read; zero = 5 s.
 	// Flags is how often an instance reads the flags of a node for which another is
@@ -103,6 +136,10 @@ type Listener struct {
 func New(o Options) *Listener {
 	o.Beat, o.Silence, o.Check = orElse(o.Beat, time.Second), orElse(o.Silence, 3*time.Second), orElse(o.Check, 5*time.Second)
 	o.Flags, o.Retry, o.Grace = orElse(o.Flags, 10*time.Second), orElse(o.Retry, 50*time.Millisecond), orElse(o.Grace, 50*time.Millisecond)
+	if o.Assignment == nil {
+		o.Assignment = alone{}
+	}
+
 	l := &Listener{o: o, channels: []string{keys.Expired(o.DB), o.Space.Wake()}, needs: "Ex", flows: map[string]*flow{},
 		begun: time.Now(), flowing: true, keyspace: map[string]bool{}, again: make(chan struct{})}
 	for _, r := range o.Routes.All() {
@@ -144,10 +181,10 @@ func (l *Listener) waits() <-chan struct{} {
 
 // Run follows events until ctx ends. It returns nil then.
 func (l *Listener) Run(ctx context.Context) error {
-	if l.o.Masters == nil {
+	if l.o.Cluster == nil {
 		c, ok := l.o.Client.(*redis.Client)
 		if !ok {
-			return fmt.Errorf("listener: %T needs Masters", l.o.Client)
+			return fmt.Errorf("listener: %T needs Cluster", l.o.Client)
 		}
 		l.follow(ctx, c)
 		return nil
@@ -177,7 +214,7 @@ func (l *Listener) runCluster(ctx context.Context) error {
 		again := l.waits()
 		seen := map[string]*redis.Client{}
 		var mu sync.Mutex
-		err := l.o.Masters(ctx, func(_ context.Context, c *redis.Client) error {
+		err := l.o.Cluster.Masters(ctx, func(_ context.Context, c *redis.Client) error {
 			mu.Lock()
 			seen[c.Options().Addr] = c
 			mu.Unlock()
@@ -295,7 +332,7 @@ func (l *Listener) subscribe(ctx context.Context, f *flow, loop *retry.Loop) err
 				l.o.Observer.Subscription()
 				l.o.Logger.Info("subscribed", zap.String("redis", c.Options().Addr))
 				loop.Succeed()
-				l.o.OnSubscribed()
+				l.o.State.Subscribed()
 				select {
 				case f.soon <- struct{}{}:
 				default: // the watch of the last subscription has left it
@@ -356,7 +393,7 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 				checked = time.Now()
 				k.askRole(pctx, pipe)
 			}
-			if often := !f.noConfig.Load() && (l.o.Preferred == nil || l.o.Preferred(c.Options().Addr)); often || time.Since(read) >= l.o.Flags {
+			if often := !f.noConfig.Load() && l.o.Assignment.ReadsFlags(c.Options().Addr); often || time.Since(read) >= l.o.Flags {
 				read = time.Now()
 				k.askFlags(pctx, pipe)
 			}
@@ -371,7 +408,7 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 			return err
 		}
 		if added {
-			l.o.OnSubscribed()
+			l.o.State.Subscribed()
 		}
 		f.observe(ctx)
 	}
@@ -389,8 +426,8 @@ func (l *Listener) message(m *redis.Message, next *group) {
 	switch {
 	case m.Pattern != "":
 		key, ok := keys.KeyspaceKey(m.Channel)
-		if r := l.routeOf(key); ok && r != nil && r.Adopt && l.o.OnKeyspace != nil {
-			l.o.OnKeyspace(r, key, m.Payload)
+		if r := l.routeOf(key); ok && r != nil && r.Adopt {
+			l.o.Hints.Keyspace(r, key, m.Payload)
 		}
 	case m.Channel == l.o.Space.Wake():
 		if id, n, prefix, ok := keys.ParseFor(m.Payload); ok {
@@ -426,7 +463,7 @@ func (l *Listener) expired(key string, next *group) {
 		l.o.Observer.Event(notice.EventUnrouted)
 	case l.leaves(r, key, next):
 		l.o.Observer.Event(notice.EventLeft)
-	case l.o.OnExpired(r, key):
+	case l.o.Hints.Expired(r, key):
 		l.o.Observer.Event(notice.EventDispatched)
 	default:
 		l.o.Observer.Event(notice.EventDropped)
@@ -437,13 +474,11 @@ func (l *Listener) expired(key string, next *group) {
 func (l *Listener) leaves(r *route.Route, key string, next *group) bool {
 	if next.left > 0 && next.prefix == r.Prefix {
 		next.left--
-		if l.o.Mine != nil {
-			if mine, ok := l.o.Mine(r, next.id); ok {
-				return !mine
-			}
+		if mine, ok := l.o.Assignment.ForGroup(r, next.id); ok {
+			return !mine
 		}
 	}
-	return l.o.Leaves != nil && l.o.Leaves(r, key)
+	return l.o.Assignment.Leaves(r, key)
 }
 
 // wake reads "<due ms> <shard> <prefix>", "paused <prefix>" and "places <n>". Others are
@@ -452,12 +487,10 @@ func (l *Listener) wake(text string) {
 	first, rest, _ := strings.Cut(text, " ")
 	switch first {
 	case "paused":
-		l.o.OnPaused()
+		l.o.Wakes.Paused()
 		return
 	case "places":
-		if l.o.OnPlaces != nil {
-			l.o.OnPlaces()
-		}
+		l.o.Wakes.Places()
 		return
 	}
 	ms, err := strconv.ParseInt(first, 10, 64)
@@ -469,5 +502,5 @@ func (l *Listener) wake(text string) {
 	if err != nil || n < 0 || n >= l.o.Space.Places() {
 		return
 	}
-	l.o.OnWake(keys.Partition{Prefix: prefix, Shard: n}, time.UnixMilli(ms))
+	l.o.Wakes.Wake(keys.Partition{Prefix: prefix, Shard: n}, time.UnixMilli(ms))
 }

@@ -199,6 +199,15 @@ func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
+// readsFlags is the Assignment of an instance that reads the flags of a node, if it is preferred.
+type readsFlags struct {
+	alone
+	preferred bool
+	addr      string
+}
+
+func (r readsFlags) ReadsFlags(addr string) bool { return r.preferred && addr == r.addr }
+
 // Only the preferred instance of a node reads the flags with each beat, in the beat's round trip.
 func TestThePreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
 	ctx := context.Background()
@@ -210,7 +219,7 @@ func TestThePreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
 		c.AddHook(h)
 		l, e, _ := newListener(t, c, srv.Namespace(), func(o *Options) {
 			o.Check, o.Flags = time.Hour, time.Hour
-			o.Preferred = func(addr string) bool { return preferred && addr == srv.Addr() }
+			o.Assignment = readsFlags{preferred: preferred, addr: srv.Addr()}
 		})
 		run(t, l)
 		e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -458,11 +467,8 @@ func TestNeedsMastersInACluster(t *testing.T) {
 // Events that are said to be for one instance are that one's, as many as were said and of
 // that route; all others go by their keys, and so do these where it does not count.
 func TestGroupsOfEventsAreForOneInstance(t *testing.T) {
-	counts := true
-	l, e, _ := newListener(t, nil, "notifier", func(o *Options) {
-		o.Leaves = func(_ *route.Route, key string) bool { return strings.HasSuffix(key, "theirs") }
-		o.Mine = func(_ *route.Route, id string) (bool, bool) { return id == "me", counts }
-	})
+	groups := &forGroups{counts: true}
+	l, e, _ := newListener(t, nil, "notifier", func(o *Options) { o.Assignment = groups })
 	next := &group{}
 	said := func(text string) { l.message(&redis.Message{Channel: l.o.Space.Wake(), Payload: text}, next) }
 	taken := func(key string) bool {
@@ -489,12 +495,20 @@ func TestGroupsOfEventsAreForOneInstance(t *testing.T) {
 	check("the last word counts", theirs, true)
 	check("and is spent", theirs, false)
 	said("for you 1 app1")
-	counts = false
+	groups.counts = false
 	check("where it does not count", mine, true)
 	check("then it is spent all the same", mine, true)
-	l.o.Mine = nil
-	said("for you 1 app1")
-	check("for who does not know of groups", mine, true)
+}
+
+// forGroups is the Assignment of the instance "me"; counts says whether announcements do.
+type forGroups struct {
+	alone
+	counts bool
+}
+
+func (*forGroups) Leaves(_ *route.Route, key string) bool { return strings.HasSuffix(key, "theirs") }
+func (g *forGroups) ForGroup(_ *route.Route, id string) (mine, ok bool) {
+	return id == "me", g.counts
 }
 
 func FuzzMessage(f *testing.F) {

@@ -132,8 +132,8 @@ func (l *Listener) adopting(c *redis.Client, denied []string, answered bool) {
 		l.denied = false
 	}
 	// Where it was refused before and is again, nothing is new.
-	if l.o.OnAdopting != nil && (all || before) {
-		l.o.OnAdopting(all)
+	if all || before {
+		l.o.State.Adopting(all)
 	}
 }
 
@@ -157,7 +157,5 @@ func (l *Listener) adopts() bool {
 func (l *Listener) tellAdopting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.o.OnAdopting != nil {
-		l.o.OnAdopting(l.adopts())
-	}
+	l.o.State.Adopting(l.adopts())
 }

@@ -39,18 +39,31 @@ type JanitorStore interface {
 type JanitorOptions struct {
 	Store  JanitorStore
 	Routes *route.Table
-	// Shards is how many there are now, former ones included; nil = one. There may
-	// come more at any time.
-	Shards func() int
-	// OnPaused hears which routes are paused, again and again.
-	OnPaused func(paused func(p keys.Partition) bool)
-	// OnMoved hears of partitions that notices were moved to.
-	OnMoved func(p keys.Partition)
-	// Preferred reports whether this instance is the one to trim a partition;
-	// nil = always.
-	Preferred func(p keys.Partition) bool
-	Logger    *zap.Logger
+	Shards Shards
+	Work   Work
+	// Assignment may be nil: this instance trims all partitions.
+	Assignment Trims
+	Logger     *zap.Logger
 }
+
+// Shards is how many shards there are now, old ones included. It may grow at any time.
+// [keys.Space] is one.
+type Shards interface{ Places() int }
+
+// Work is what a Janitor tells the rest of the process.
+type Work interface {
+	// SetPaused says which partitions are paused. It is called again and again.
+	SetPaused(paused func(p keys.Partition) bool)
+	// Moved is called after notices were moved to a partition.
+	Moved(p keys.Partition)
+}
+
+// Trims reports whether this instance is the one to trim a partition. *[fleet.Assignment]
+// is one.
+type Trims interface{ Tidies(p keys.Partition) bool }
+
+// Tidies implements Trims.
+func (alone) Tidies(keys.Partition) bool { return true }
 
 // Janitor does what is not urgent. Every instance runs one; their steps are
 // atomic scripts and do not disturb one another.
@@ -67,8 +80,8 @@ type Janitor struct {
 
 // NewJanitor makes a Janitor. Run starts it.
 func NewJanitor(o JanitorOptions) *Janitor {
-	if o.Shards == nil {
-		o.Shards = func() int { return 1 }
+	if o.Assignment == nil {
+		o.Assignment = alone{}
 	}
 	return &Janitor{o: o, mover: newMover(o), serving: newServing(o.Store, o.Routes), check: make(chan struct{}, 1)}
 }
@@ -181,7 +194,7 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 		}
 	}
 	j.paused = now
-	j.o.OnPaused(func(at keys.Partition) bool {
+	j.o.Work.SetPaused(func(at keys.Partition) bool {
 		return at.Shard >= len(now) || now[at.Shard] == nil || slices.Contains(now[at.Shard], at.Prefix)
 	})
 	if p.Stale {
@@ -199,10 +212,10 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 // prefixes that nobody serves, or that a longer prefix covers.
 func (j *Janitor) Tidy(ctx context.Context) error {
 	var failed []error // of one shard is no reason to leave out others
-	for shard := range j.o.Shards() {
+	for shard := range j.o.Shards.Places() {
 		var list []store.Trim
 		for _, r := range j.o.Routes.All() {
-			if j.o.Preferred != nil && !j.o.Preferred(keys.Partition{Prefix: r.Prefix, Shard: shard}) {
+			if !j.o.Assignment.Tidies(keys.Partition{Prefix: r.Prefix, Shard: shard}) {
 				continue
 			}
 			t := store.Trim{Prefix: r.Prefix}

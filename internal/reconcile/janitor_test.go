@@ -178,12 +178,30 @@ func table(t *testing.T, prefixes ...string) *route.Table {
 	return rs
 }
 
+// two shards.
+var two = keys.Space{Shards: 2}
+
+// work is the rest of the process.
+type work struct {
+	paused func(keys.Partition) bool // as it was set last
+	set    func()                    // called then; it may be nil
+	moved  []string
+}
+
+func (w *work) SetPaused(paused func(keys.Partition) bool) {
+	if w.paused = paused; w.set != nil {
+		w.set()
+	}
+}
+
+func (w *work) Moved(p keys.Partition) {
+	w.moved = append(w.moved, fmt.Sprintf("%s/%d", p.Prefix, p.Shard))
+}
+
 func keep(s *fakeStore, rs *route.Table) (*Janitor, *observer.ObservedLogs, *[]string) {
 	core, logs := observer.New(zapcore.InfoLevel)
-	var moved []string
-	k := NewJanitor(JanitorOptions{Store: s, Routes: rs, Shards: func() int { return 2 }, OnPaused: func(func(keys.Partition) bool) {},
-		OnMoved: func(p keys.Partition) { moved = append(moved, fmt.Sprintf("%s/%d", p.Prefix, p.Shard)) }, Logger: zap.New(core)})
-	return k, logs, &moved
+	w := &work{}
+	return NewJanitor(JanitorOptions{Store: s, Routes: rs, Shards: two, Work: w, Logger: zap.New(core)}), logs, &w.moved
 }
 
 func TestTidyTrimsAllThereIs(t *testing.T) {
@@ -425,15 +443,17 @@ func TestFollowsWhatIsPaused(t *testing.T) {
 		s.down = errDown
 		core, logs := observer.New(zapcore.WarnLevel)
 		var told []string
-		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: func() int { return 2 }, OnPaused: func(paused func(keys.Partition) bool) {
+		w := &work{}
+		w.set = func() {
 			said := ""
 			for _, p := range []string{"a", "b"} {
-				if paused(keys.Partition{Prefix: p}) {
+				if w.paused(keys.Partition{Prefix: p}) {
 					said += p
 				}
 			}
 			s.do(func() { told = append(told, said) })
-		}, OnMoved: func(keys.Partition) {}, Logger: zap.New(core)})
+		}
+		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.New(core)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- k.Run(ctx) }()
@@ -478,14 +498,13 @@ func TestAShardWhosePausesAreUnknownIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		s.unread, s.paused, s.stale = 1, []string{"b"}, true
-		var paused func(keys.Partition) bool
-		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: func() int { return 2 }, OnPaused: func(p func(keys.Partition) bool) { paused = p },
-			OnMoved: func(keys.Partition) {}, Logger: zap.NewNop()})
+		w := &work{}
+		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.NewNop()})
 		expect := func(when string, want string) {
 			t.Helper()
 			got := ""
 			for _, p := range []keys.Partition{{Prefix: "a"}, {Prefix: "b"}, {Prefix: "a", Shard: 1}, {Prefix: "b", Shard: 1}} {
-				if paused(p) {
+				if w.paused(p) {
 					got += fmt.Sprint(p.Prefix, p.Shard, " ")
 				}
 			}

@@ -64,7 +64,7 @@ func sharing(t *testing.T, m *many, routes, shards int, cluster bool, f func(all
 		var wg sync.WaitGroup
 		var all []*Sweeper
 		for i := range routes * shards {
-			w := NewSweeper(SweeperOptions{Store: looks, Dispatch: &fake{}, Begun: begun, Grace: testGrace, Subscribed: yes, Events: yes, Alarm: alarm.NewTimer,
+			w := NewSweeper(SweeperOptions{Store: looks, Dispatch: &fake{}, Begun: begun, Grace: testGrace, Events: flowing{}, Alarm: alarm.Portable,
 				Partition: keys.Partition{Prefix: fmt.Sprint("app", i/shards), Shard: i % shards}, Logger: zap.NewNop()})
 			all = append(all, w)
 			wg.Go(func() { _ = w.Run(ctx) })

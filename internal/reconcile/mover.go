@@ -34,11 +34,11 @@ const (
 
 // mover moves notices to the routes that their keys belong to.
 type mover struct {
-	store   Rehomer
-	routes  *route.Table
-	shards  func() int
-	onMoved func(p keys.Partition)
-	logger  *zap.Logger
+	store  Rehomer
+	routes *route.Table
+	shards Shards
+	work   Work
+	logger *zap.Logger
 
 	orphans      atomic.Int64
 	reported     map[string]bool // prefixes whose orphans were reported, and keys that are stuck
@@ -47,7 +47,7 @@ type mover struct {
 }
 
 func newMover(o JanitorOptions) *mover {
-	return &mover{store: o.Store, routes: o.Routes, shards: o.Shards, onMoved: o.OnMoved, logger: o.Logger,
+	return &mover{store: o.Store, routes: o.Routes, shards: o.Shards, work: o.Work, logger: o.Logger,
 		reported: map[string]bool{}, separated: map[string]bool{}}
 }
 
@@ -57,7 +57,7 @@ func newMover(o JanitorOptions) *mover {
 func (m *mover) empty(ctx context.Context, unserved []string) error {
 	orphans := int64(0)
 	var failed []error
-	for shard := range m.shards() {
+	for shard := range m.shards.Places() {
 		if len(unserved) == 0 {
 			break
 		}
@@ -120,7 +120,7 @@ func (m *mover) separate(ctx context.Context, prefix string) error {
 	}
 	from := time.Now()
 	left := int64(0)
-	for shard := range m.shards() {
+	for shard := range m.shards.Places() {
 		n, err := m.rehome(ctx, keys.Partition{Prefix: prefix, Shard: shard})
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func (m *mover) move(ctx context.Context, from keys.Partition, to string, ks []s
 	if moved > 0 {
 		m.logger.Info("moved notices to the route that covers them now",
 			zap.String("from", from.Prefix), zap.String("to", to), zap.Int("notices", moved))
-		m.onMoved(from.Under(to))
+		m.work.Moved(from.Under(to))
 	}
 	return moved, nil
 }

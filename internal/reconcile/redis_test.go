@@ -180,6 +180,39 @@ func (s *sim) Room(keys.Partition) int {
 	return s.room
 }
 
+func (s *sim) is(b *bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *b
+}
+
+// Subscribed implements Events.
+func (s *sim) Subscribed() bool                { return !s.is(&s.dead) }
+func (s *sim) Flowing(int) bool                { return !s.is(&s.off) }
+func (*sim) Touched(context.Context, []string) {}
+
+// Rank implements Assignment.
+func (s *sim) Rank(keys.Partition) (rank int) {
+	s.do(func() { rank = s.rank })
+	return rank
+}
+
+func (*sim) Living() int { return 1 }
+
+func (s *sim) Group(keys.Partition) (group int) {
+	s.do(func() { group = s.group })
+	return group
+}
+
+func (s *sim) Owner(_ keys.Partition, key string) (id string) {
+	s.do(func() { id = cmp.Or(s.owner, "who gets "+key) })
+	return id
+}
+
+// LeftBy implements Absences.
+func (s *sim) LeftBy(id string)          { s.do(func() { s.leftBy[id] = true }) }
+func (s *sim) Overlooked(keys.Partition) { s.do(func() { s.over++ }) }
+
 // worst is the greatest lateness, and how many were claimed.
 func (s *sim) worst() (d time.Duration, n int) {
 	s.mu.Lock()
@@ -206,29 +239,8 @@ func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t)
-		flag := func(b *bool) func() bool {
-			return func() bool {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return !*b
-			}
-		}
-		w := NewSweeper(SweeperOptions{Store: s, Dispatch: s, Partition: keys.Partition{Prefix: "a"}, Grace: testGrace,
-			Subscribed: flag(&s.dead), Events: flag(&s.off), Rank: func() int {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.rank
-			}, Group: func() int {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.group
-			}, Owner: func(key string) string {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return cmp.Or(s.owner, "who gets "+key)
-			}, LeftBy: func(id string) {
-				s.do(func() { s.leftBy[id] = true })
-			}, Overlooked: func() { s.do(func() { s.over++ }) }, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
+		w := NewSweeper(SweeperOptions{Store: s, Dispatch: s, Partition: keys.Partition{Prefix: "a"}, Grace: testGrace, Events: s, Assignment: s, Absences: s,
+			Alarm: alarm.Portable, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

@@ -55,41 +55,65 @@ const (
 	leastTouched = 16 // at a time, for each instance that hears events: it may have slots though this one has none
 )
 
+// Events tell what is known of expired events.
+type Events interface {
+	// Subscribed reports whether a subscription lives.
+	Subscribed() bool
+	// Flowing reports whether the events of a shard are known to arrive.
+	Flowing(shard int) bool
+	// Touched takes the timers that are about to be touched.
+	Touched(ctx context.Context, keys []string)
+}
+
+// Assignment decides which instance works on a partition. *[fleet.Assignment] is one.
+type Assignment interface {
+	// Rank is how many other instances come before this one to look at a partition: the one
+	// whose rank is 0 looks and touches, the next ones leave the due notices for as many
+	// graces.
+	Rank(p keys.Partition) int
+	// Living is how many instances take events.
+	Living() int
+	// Group is how many notices that fall due together may be for one instance, and Owner
+	// the id of the instance that is preferred for a notice.
+	Group(p keys.Partition) int
+	Owner(p keys.Partition, key string) string
+}
+
+// Absences take what shows that other instances do not claim.
+type Absences interface {
+	// LeftBy notes that the instance of an id has not claimed, within a grace, a notice
+	// that was touched for it.
+	LeftBy(id string)
+	// Overlooked notes that the instances which come before this one have left a due notice
+	// for the graces that they have, though this instance has room for it.
+	Overlooked(p keys.Partition)
+}
+
+// alone is the Assignment of one instance.
+type alone struct{}
+
+func (alone) Rank(keys.Partition) int             { return 0 }
+func (alone) Living() int                         { return 1 }
+func (alone) Group(keys.Partition) int            { return 1 }
+func (alone) Owner(keys.Partition, string) string { return "" }
+func (alone) LeftBy(string)                       {}
+func (alone) Overlooked(keys.Partition)           {}
+
 // SweeperOptions of a Sweeper.
 type SweeperOptions struct {
 	Store     Looker
 	Dispatch  Claimer
 	Partition keys.Partition
-	// Grace is how long a notice that is due is left to its event.
+	Events    Events
+	// Grace is how long a due notice is left to its event.
 	Grace time.Duration
-	// Subscribed reports whether a subscription lives.
-	Subscribed func() bool
-	// Events reports whether events are known to come.
-	Events func() bool
-	// Rank is how many other instances come before this one to look: the one
-	// whose rank is 0 looks and touches, the next ones leave what is due for as
-	// many graces; nil = always 0.
-	Rank func() int
-	// Overlooked hears that those which come before this one have left something due for
-	// the graces that they have, though this one has room for it; nil = nobody hears.
-	Overlooked func()
-	// Living is how many instances take events; nil = one.
-	Living func() int
-	// Group is how many notices that fall due together may be for one instance, and
-	// Owner the id of the one that is preferred for a notice; nil = each goes by its
-	// own key.
-	Group func() int
-	Owner func(key string) string
-	// LeftBy hears that the one of an id has left a grace long what was touched for it;
-	// nil = nobody hears.
-	LeftBy func(id string)
-	// Touched hears of the timers that are about to be touched; nil = nobody hears.
-	Touched func(ctx context.Context, keys []string)
+	// Assignment and Absences may be nil: this instance is alone.
+	Assignment Assignment
+	Absences   Absences
 	// Begun is when idle looks are counted from. Sweepers that have the same look
 	// at the same instants, and share calls; zero = when this one was made.
-	Begun time.Time
-	// Alarm makes what it sleeps with; nil = alarm.New.
-	Alarm  func() alarm.Alarm
+	Begun  time.Time
+	Alarm  alarm.Kind // that it sleeps with
 	Logger *zap.Logger
 }
 
@@ -115,23 +139,11 @@ type Sweeper struct {
 
 // NewSweeper makes a Sweeper. Run starts it.
 func NewSweeper(o SweeperOptions) *Sweeper {
-	if o.Rank == nil {
-		o.Rank = func() int { return 0 }
+	if o.Assignment == nil {
+		o.Assignment = alone{}
 	}
-	if o.Living == nil {
-		o.Living = func() int { return 1 }
-	}
-	if o.Touched == nil {
-		o.Touched = func(context.Context, []string) {}
-	}
-	if o.Overlooked == nil {
-		o.Overlooked = func() {}
-	}
-	if o.LeftBy == nil {
-		o.LeftBy = func(string) {}
-	}
-	if o.Alarm == nil {
-		o.Alarm = alarm.New
+	if o.Absences == nil {
+		o.Absences = alone{}
 	}
 	if o.Begun.IsZero() {
 		o.Begun = time.Now()
@@ -142,7 +154,7 @@ func NewSweeper(o SweeperOptions) *Sweeper {
 // Wake tells of a notice that is due at an instant.
 func (s *Sweeper) Wake(due time.Time) {
 	at := due.UnixMicro()
-	rank := s.o.Rank()
+	rank := s.o.Assignment.Rank(s.o.Partition)
 	if rank == 0 {
 		if at < s.known.Load() {
 			s.urgent.Store(true)
@@ -181,7 +193,7 @@ func (s *Sweeper) signal() {
 
 // Run sweeps until ctx ends, and returns nil.
 func (s *Sweeper) Run(ctx context.Context) error {
-	a := s.o.Alarm()
+	a := s.o.Alarm.New()
 	defer a.Close()
 	again := retry.Loop{Min: 20 * time.Millisecond, Max: longestRest, Logger: s.o.Logger,
 		Failure: "sweep failed, retrying", Recovered: "sweeping again"}
@@ -228,7 +240,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // not, it is known when.
 func (s *Sweeper) woken() bool {
 	heard, urgent, asked := s.heard.Swap(0), s.urgent.Swap(false), s.asked.Swap(false)
-	rank := s.o.Rank()
+	rank := s.o.Assignment.Rank(s.o.Partition)
 	if urgent || asked || rank == 0 {
 		s.patient = asked && !urgent
 		return true
@@ -260,7 +272,7 @@ func (s *Sweeper) look(ctx context.Context, grace, ahead time.Duration, most int
 func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	if rank := s.o.Rank(); rank > 0 {
+	if rank := s.o.Assignment.Rank(s.o.Partition); rank > 0 {
 		return s.watch(ctx, rank)
 	}
 	early := false
@@ -317,7 +329,7 @@ func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
 		return 0, err
 	}
 	idle := s.idle(idleUnsubscribed)
-	if s.o.Subscribed() && v.Overdue == 0 {
+	if s.o.Events.Subscribed() && v.Overdue == 0 {
 		idle = s.idle(idleOthers)
 	}
 	next := idle
@@ -327,8 +339,8 @@ func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
 		if s.o.Dispatch.Room(s.o.Partition) > 0 {
 			next = min(next, backlog)
 		}
-		if v.Overdue <= int64(room) && s.o.Subscribed() {
-			s.o.Overlooked()
+		if v.Overdue <= int64(room) && s.o.Events.Subscribed() {
+			s.o.Absences.Overlooked(s.o.Partition)
 		}
 	}
 	for _, t := range v.Near {
@@ -338,8 +350,11 @@ func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
 	return next, nil
 }
 
+// flowing reports whether the events of this partition are known to arrive.
+func (s *Sweeper) flowing() bool { return s.o.Events.Flowing(s.o.Partition.Shard) }
+
 func (s *Sweeper) effectiveGrace() time.Duration {
-	if s.o.Events() {
+	if s.flowing() {
 		return s.o.Grace
 	}
 	return 0
@@ -349,18 +364,18 @@ func (s *Sweeper) effectiveGrace() time.Duration {
 // for whom they were touched. Where there is no room for them here, too much is due at
 // once, and nobody is to be relieved of what is theirs.
 func (s *Sweeper) left(v store.View) (n int) {
-	if !s.o.Events() {
+	if !s.flowing() {
 		return 0 // all that is due is overdue
 	}
 	for n < len(v.Near) && !v.Near[n].At.After(v.Now.Add(-s.o.Grace)) {
 		n++
 	}
-	if s.o.Owner == nil || v.Overdue+int64(n) > int64(s.o.Dispatch.Room(s.o.Partition)) {
+	if v.Overdue+int64(n) > int64(s.o.Dispatch.Room(s.o.Partition)) {
 		return n
 	}
 	for _, t := range v.Near[:n] {
 		if owner, ok := s.touched[t.Key]; ok && !t.NoTimer {
-			s.o.LeftBy(cmp.Or(owner, s.o.Owner(t.Key)))
+			s.o.Absences.LeftBy(cmp.Or(owner, s.o.Assignment.Owner(s.o.Partition, t.Key)))
 		}
 	}
 	return n
@@ -370,7 +385,7 @@ func (s *Sweeper) left(v store.View) (n int) {
 func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Duration, error) {
 	next := s.idle(idleUnsubscribed)
 	full := next
-	if s.o.Subscribed() {
+	if s.o.Events.Subscribed() {
 		next = s.idle(idleSubscribed)
 	}
 	idle := next
@@ -385,7 +400,7 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 			sooner(full)
 		}
 	}
-	events, untimed := s.o.Events(), false
+	events, untimed := s.flowing(), false
 	s.reach, s.check = v.Now.Add(ahead), time.Time{}
 	still := make(map[string]string, len(s.touched))
 	var due []store.Timer
@@ -437,14 +452,14 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 // the events; the rest is left to the sweep. It reports whether some were not yet
 // due by Redis's clock.
 func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
-	if !s.o.Events() {
+	if !s.flowing() {
 		if len(due) > 0 {
 			s.o.Dispatch.Sweep(s.o.Partition)
 		}
 		return false, nil
 	}
 	room := s.o.Dispatch.Room(s.o.Partition)
-	if n := s.o.Living(); n > 1 {
+	if n := s.o.Assignment.Living(); n > 1 {
 		room = n * max(room, leastTouched)
 	}
 	names := make([]string, 0, min(len(due), room))
@@ -462,7 +477,7 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 	if len(names) == 0 {
 		return false, nil
 	}
-	s.o.Touched(ctx, names)
+	s.o.Events.Touched(ctx, names)
 	got, err := s.touchAll(ctx, names)
 	if err != nil {
 		return false, err
@@ -480,18 +495,18 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 }
 
 // touchAll touches timers. Notices that fall due together are for one instance, in groups
-// of [SweeperOptions].Group, because it claims and settles a group in one call each.
+// of Assignment.Group, because it claims and settles a group in one call each.
 func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, error) {
 	size := 1
-	if s.o.Group != nil && len(names) > 1 {
-		size = s.o.Group()
+	if len(names) > 1 {
+		size = s.o.Assignment.Group(s.o.Partition)
 	}
 	if size <= 1 {
 		return s.o.Store.Touch(ctx, names)
 	}
 	var list []store.TouchGroup
 	for group := range slices.Chunk(names, size) {
-		owner := s.o.Owner(group[0])
+		owner := s.o.Assignment.Owner(s.o.Partition, group[0])
 		for _, k := range group {
 			s.touched[k] = owner
 		}

@@ -48,7 +48,14 @@ func (*fake) Sweep(keys.Partition)                                              
 func (*fake) SweepDue(keys.Partition)                                              {}
 func (*fake) Room(keys.Partition) int                                              { return 64 }
 func (*fake) Due(_ keys.Partition, ks []string, _ string) []string                 { return ks }
-func yes() bool                                                                    { return true }
+
+// flowing are events that arrive.
+type flowing struct{}
+
+func (flowing) Subscribed() bool                  { return true }
+func (flowing) Flowing(int) bool                  { return true }
+func (flowing) Touched(context.Context, []string) {}
+
 func (f *fake) keys() (ks []string) {
 	for _, t := range f.timers {
 		ks = append(ks, t.Key)
@@ -67,7 +74,7 @@ func TestTouchesGoOnWhileClaimsAreAwaited(t *testing.T) {
 		f.timers = append(f.timers, store.Timer{Key: string(rune('a' + i)), At: at})
 	}
 	s := NewSweeper(SweeperOptions{Store: f, Dispatch: f, Partition: keys.Partition{Prefix: "app1"}, Grace: time.Hour,
-		Subscribed: yes, Events: yes, Logger: zap.NewNop()})
+		Events: flowing{}, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -155,7 +155,7 @@ func (w *world) start(t *testing.T) *instance {
 	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: space, Routes: table,
 		Handler: handler{w, i.name}, Instance: i.name, Concurrency: perJourney,
 		Grace: 50 * time.Millisecond, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: w.retention, Retain: 100000,
-		ConfigureRedis: true, Takeover: w.takeover, Drain: 25 * time.Second, Alarm: alarm.NewTimer, Logger: zap.NewNop()})
+		ConfigureRedis: true, Takeover: w.takeover, Drain: 25 * time.Second, Alarm: alarm.Portable, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	i.end = cancel
 	go func() { i.done <- i.Run(ctx) }()
