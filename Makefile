@@ -26,7 +26,7 @@ PARALLEL   ?= 4
 RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside alerts distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTE
 
 outside: ## Makes clients from openapi.json with two generators, and calls a running service with each
 	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
+
+alerts: deps ## Checks the alerts with promtool, and provokes some with running instances; promtool takes minutes to build once
+	cd test/alerts && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/scaling.md
 	@scripts/distributed.sh
