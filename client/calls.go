@@ -502,11 +502,31 @@ type Receiver struct {
 // ReceiverSecret is what a receiver verifies signatures with.
 type ReceiverSecret struct {
 	Raw
-	Route    string   `json:"route"`
-	SignPer  string   `json:"sign_per"`
-	Host     string   `json:"host"`
-	Audience string   `json:"audience"`
-	Secrets  []string `json:"secrets"` // whsec_…, one for each of the route's, the newest first
+	Route    string           `json:"route"`
+	SignPer  string           `json:"sign_per"`
+	Host     string           `json:"host"`
+	Audience string           `json:"audience"`
+	Secrets  []string         `json:"secrets"` // whsec_…, one for each of the route's, the newest first
+	Schemes  []ReceiverScheme `json:"schemes"`
+}
+
+// ReceiverScheme is a scheme that signs callbacks, and what a receiver needs to verify it.
+type ReceiverScheme struct {
+	Scheme    string        `json:"scheme"`    // as package webhook names it
+	Headers   []string      `json:"headers"`   // that it writes
+	Algorithm string        `json:"algorithm"` // in words
+	Signed    string        `json:"signed"`    // the text that is signed, in words
+	Warning   string        `json:"warning"`   // what it does not protect from
+	Keys      []ReceiverKey `json:"keys"`      // none of a scheme whose keys are secrets
+}
+
+// ReceiverKey is a public key of the sender.
+type ReceiverKey struct {
+	ID          string `json:"id"`
+	Signs       bool   `json:"signs"`       // now; otherwise later, or until lately
+	PublicKey   string `json:"public_key"`  // PEM
+	Certificate string `json:"certificate"` // PEM; empty = none
+	Standard    string `json:"standard"`    // whpk_…, of an Ed25519 key
 }
 
 // ReceiverSecret reads the keys to hand to one receiver. It needs the token of a

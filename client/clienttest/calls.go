@@ -394,7 +394,7 @@ func (r *routeState) view() map[string]any {
 	v := map[string]any{"name": r.Name, "prefix": r.Prefix, "target": word, "retry": spelt(r.Retry), "summary": summary(r.Retry), "ack": "2xx", "paused": r.paused,
 		"timeout_ms": r.Timeout.Milliseconds(), "signed": r.Secret != ""}
 	if r.Secret != "" {
-		v["sign_per"] = r.SignPer
+		v["sign_per"], v["sign"] = r.SignPer, []string{"standard"}
 	}
 	if kind == "log" {
 		v["ack"] = "log line"

@@ -57,6 +57,10 @@ func hostOf(host string) string {
 	return host
 }
 
+// standardScheme describes the scheme that the fake signs with.
+var standardScheme = []map[string]any{{"scheme": "standard", "headers": []string{"webhook-signature"}, "algorithm": "HMAC-SHA256, base64, after v1,",
+	"signed": "{webhook-id}.{webhook-timestamp}.body", "keys": []any{}}}
+
 // secret answers with the keys to hand to one receiver.
 func (s *Service) secret(r *http.Request, _ []byte) (int, any, *problem) {
 	rt := s.routeNamed(r.PathValue("name"))
@@ -71,11 +75,11 @@ func (s *Service) secret(r *http.Request, _ []byte) (int, any, *problem) {
 	case rt.SignPer == "audience":
 		s.enter(r, "secret", rt.Prefix, map[string]any{"route": rt.Name, "detail": "of " + audience})
 		return http.StatusOK, map[string]any{"route": rt.Name, "sign_per": rt.SignPer, "audience": audience,
-			"secrets": derive(rt.Secret, "audience:"+audience)}, nil
+			"secrets": derive(rt.Secret, "audience:"+audience), "schemes": standardScheme}, nil
 	case audience != "" || host == "" || strings.ContainsAny(host, "/@?#"):
 		return 0, nil, wrongField("query.host", "route %s signs for each host: want host=, such as shop.example, and no audience", rt.Name)
 	}
 	s.enter(r, "secret", rt.Prefix, map[string]any{"route": rt.Name, "detail": "of " + hostOf(host)})
 	return http.StatusOK, map[string]any{"route": rt.Name, "sign_per": rt.SignPer, "host": hostOf(host),
-		"secrets": derive(rt.Secret, "host:"+hostOf(host))}, nil
+		"secrets": derive(rt.Secret, "host:"+hostOf(host)), "schemes": standardScheme}, nil
 }

@@ -102,6 +102,7 @@ type api struct {
 	tree      []operation
 	now       func() time.Time
 	crossSite *http.CrossOriginProtection
+	keySets   *KeySet
 }
 
 // New is the handler of the whole API.
@@ -110,6 +111,7 @@ func New(o Options) http.Handler {
 		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
 		counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, several: len(o.Clients) > 1, clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
+		keySets: NewKeySet(o.Routes),
 	}
 	if a.maxBody <= 0 {
 		a.maxBody = defaultMaxBody

@@ -175,6 +175,8 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 		}
 	case op.id == "metrics":
 		r.Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	case op.id == "keySet":
+		r.Content = map[string]*huma.MediaType{keySetType: {Schema: &huma.Schema{Type: huma.TypeObject}}}
 	default:
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}}}
 	}

@@ -25,6 +25,7 @@ func (a *api) operations() []operation {
 	const created, ok, mixed = http.StatusCreated, http.StatusOK, http.StatusMultiStatus
 	const badRequest, forbidden, notFound, conflict, unprocessable = http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
 		http.StatusConflict, http.StatusUnprocessableEntity
+	const tooMany = http.StatusTooManyRequests
 	const tooLarge, mediaType, down, full = http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 		http.StatusServiceUnavailable, http.StatusInsufficientStorage
 	writes := []int{badRequest, tooLarge, mediaType, unprocessable, down, full}
@@ -153,6 +154,10 @@ func (a *api) operations() []operation {
 		{access.Read, call{method: "GET", path: "/metrics", id: "metrics", summary: "Metrics for Prometheus",
 			about: "Only for clients without a prefix.", ok: []int{ok},
 			fails: []int{forbidden, notFound}, serve: a.serveMetrics}},
+		{access.Public, call{method: "GET", path: KeySetPath, id: "keySet", summary: "The public keys that callbacks are signed with",
+			about: "A JSON Web Key Set (RFC 7517) of all routes' asymmetric keys, those that sign and those that will, without a token. The answer may be cached for " +
+				"5 minutes. 429 if one address makes more than 5 calls a second.",
+			ok: []int{ok}, fails: []int{tooMany}, serve: a.keySet}},
 		{access.Public, call{method: "GET", path: "/openapi.json", id: "openapi", summary: "This document", ok: []int{ok}, serve: a.serveDocument}},
 	}
 	for i := range ops {

@@ -16,7 +16,7 @@ var rolled = []access.Client{{Name: "reader", Token: "token-of-reader", Role: ac
 
 // required is the lowest role that may make each call, as documented for operators.
 var required = map[access.Role][]string{
-	access.Public:  {"healthz", "readyz", "openapi"},
+	access.Public:  {"healthz", "readyz", "openapi", "keySet"},
 	access.Read:    {"list", "get", "listRoutes", "stats", "instances", "audit", "history", "replays", "showReplay", "metrics"},
 	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
 	access.Operate: {"restore", "redrive", "redriveRoute", "pause", "resume", "replay", "stopReplay", "resumeReplay", "portalLink", "revokePortalLink"},

@@ -25,7 +25,8 @@ type Route struct {
 	Concurrency int      `json:"concurrency"`
 	Rate        float64  `json:"rate,omitempty" doc:"A second; absent = unlimited."`
 	Signed      bool     `json:"signed" doc:"Callbacks carry a signature."`
-	SignPer     string   `json:"sign_per,omitempty" doc:"Whose keys sign, if callbacks are signed: route, host, audience or host,route."`
+	Sign        []string `json:"sign,omitempty" doc:"The schemes that sign, if callbacks are signed."`
+	SignPer     string   `json:"sign_per,omitempty" doc:"Whose keys sign, if standard, stripe or github sign: route, host, audience or host,route."`
 	Paused      bool     `json:"paused"`
 }
 
@@ -37,9 +38,14 @@ type Routes struct {
 func viewRoute(r *route.Route) Route {
 	v := Route{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), TargetKey: r.Target.Key, Retry: make([]string, len(r.Ladder)),
 		Summary: r.Ladder.Summary(), Ack: r.Acknowledgement(), TimeoutMS: r.Timeout.Milliseconds(), Concurrency: r.Concurrency,
-		Rate: r.Rate, Signed: len(r.Secrets) > 0}
-	if v.Signed {
+		Rate: r.Rate}
+	signing := r.Signing()
+	v.Signed = len(signing.Schemes) > 0
+	if signing.HMAC() {
 		v.SignPer = string(r.Signs())
+	}
+	for _, scheme := range signing.Schemes {
+		v.Sign = append(v.Sign, string(scheme))
 	}
 	for i, d := range r.Ladder {
 		v.Retry[i] = notice.Short(d)

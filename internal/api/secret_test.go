@@ -126,3 +126,67 @@ func TestNoticeWithoutAudienceIsRefusedWhereItIsSignedFor(t *testing.T) {
 	b.do("POST", "/v1/notices", strings.Replace(one, "{", `{"audience":"m17",`, 1)).is(201)
 	b.do("POST", "/v1/notices/batch", one).is(207).says("body[0].audience")
 }
+
+const ed25519Key = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+
+// asymmetric is an API over two routes: one that signs with secrets and a key, one with a key
+// that is followed by another.
+func asymmetric(t *testing.T) *bench {
+	t.Helper()
+	return signing(t, func(o *api.Options) {
+		keys, err := sign.ParseKeys(ed25519Key+",whsk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets, err := sign.ParseSecrets(routeSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := route.Target{Kind: route.KindNotice}
+		o.Routes, err = route.NewTable([]*route.Route{
+			{Name: "mixed", Prefix: "app1:mixed", Target: target, Sign: []sign.Scheme{sign.Stripe, sign.JWS}, Secrets: secrets, SignKeys: keys[:1]},
+			{Name: "keyed", Prefix: "app1:keyed", Target: target, Sign: []sign.Scheme{sign.StandardEd25519}, SignKeys: keys},
+			{Name: "later", Prefix: "app1:later", Target: route.Target{Kind: route.KindFixed}, SignPer: sign.PerRoute, Sign: []sign.Scheme{sign.GitHub, sign.JWS}, Secrets: secrets, SignKeys: keys},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestReceiverGetsWhatEachSchemeNeeds(t *testing.T) {
+	t.Parallel()
+	b := asymmetric(t).as("token-of-all")
+	b.do("GET", "/v1/routes/mixed/secret?host=shop.example", "").is(200).says(shopSecret, `"scheme":"stripe"`, `"headers":["notifier-signature"]`, `"scheme":"jws"`,
+		`"standard":"whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="`, "check that host")
+	a := b.do("GET", "/v1/routes/keyed/secret", "").is(200).says(`"secrets":[]`, `"signs":true`, `"signs":false`, "BEGIN PUBLIC KEY")
+	if strings.Contains(a.raw, "sign_per") || strings.Contains(a.raw, "whsec_") || strings.Contains(a.raw, "PRIVATE") {
+		t.Error(a.raw)
+	}
+	if a := b.do("GET", "/v1/routes/later/secret", "").is(200); strings.Contains(a.raw, "whsec_") {
+		t.Error(a.raw)
+	}
+	b.do("GET", "/v1/routes/mixed/secret", "").is(422).says("query.host")
+	b.do("GET", "/v1/routes/keyed/secret?host=shop.example", "").is(422).says("the same keys for all receivers")
+	b.do("GET", "/v1/routes", "").is(200).says(`"sign":["stripe","jws"]`, `"sign_per":"host"`, `"sign":["standard-ed25519"]`)
+}
+
+func TestKeySetIsPublic(t *testing.T) {
+	t.Parallel()
+	b := asymmetric(t)
+	a := b.do("GET", "/.well-known/jwks.json", "").is(200).says(`"kty":"OKP"`, `"kid":"`, `"use":"sig"`, `"alg":"EdDSA"`, `"crv":"Ed25519"`)
+	if strings.Count(a.raw, `"kid"`) != 2 || strings.Contains(a.raw, `"d"`) || a.header.Get("Cache-Control") != "public, max-age=300" ||
+		a.header.Get("Content-Type") != "application/jwk-set+json" {
+		t.Errorf("%v %s", a.header, a.raw)
+	}
+	limited := false
+	for range 50 {
+		limited = limited || b.do("GET", "/.well-known/jwks.json", "").status == 429
+	}
+	if !limited {
+		t.Error("50 calls at once are not limited")
+	}
+	if raw := signing(t).do("GET", "/.well-known/jwks.json", "").is(200).raw; raw != `{"keys":[]}` {
+		t.Error(raw)
+	}
+}

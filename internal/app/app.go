@@ -131,7 +131,7 @@ func New(o Options) (*Process, error) {
 			return nil, fmt.Errorf("NOTIFIER_LISTEN: %w", err)
 		}
 	}
-	if err = p.listenBeside(m.Page()); err != nil {
+	if err = p.listenBeside(m.Page(), api.NewKeySet(table)); err != nil {
 		_ = p.listen.Close()
 		p.page.close()
 		p.disconnect()
@@ -166,8 +166,8 @@ func New(o Options) (*Process, error) {
 }
 
 // listenBeside takes the addresses of the metrics and of the profiles.
-func (p *Process) listenBeside(metrics http.Handler) (err error) {
-	if p.page, err = listenBeside("NOTIFIER_METRICS_LISTEN", p.o.Config.MetricsListen, "metrics", metricsOnly(metrics)); err != nil {
+func (p *Process) listenBeside(metrics, keySet http.Handler) (err error) {
+	if p.page, err = listenBeside("NOTIFIER_METRICS_LISTEN", p.o.Config.MetricsListen, "metrics", metricsOnly(metrics, keySet)); err != nil {
 		return err
 	}
 	p.pprof, err = listenBeside("NOTIFIER_PPROF_LISTEN", p.o.Config.PprofListen, "profiles", profiles())

@@ -33,13 +33,14 @@ func listenBeside(variable, address, name string, handler http.Handler) (*sidePa
 	return &sidePage{name: name, server: api.Server(handler, address), listen: l}, nil
 }
 
-// metricsOnly answers GET /metrics and nothing else, because callers of this address are
-// not authenticated.
-func metricsOnly(page http.Handler) http.Handler {
+// metricsOnly answers GET /metrics and the key set and nothing else, because callers of this
+// address are not authenticated.
+func metricsOnly(page, keySet http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", page)
+	mux.Handle("GET "+api.KeySetPath, keySet)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "this address serves GET /metrics alone; the API is at NOTIFIER_LISTEN", http.StatusNotFound)
+		http.Error(w, "this address serves GET /metrics and GET "+api.KeySetPath+" alone; the API is at NOTIFIER_LISTEN", http.StatusNotFound)
 	})
 	return mux
 }

@@ -140,8 +140,10 @@ func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
 	if c.method != http.MethodGet {
 		x.RequestBody = printable(c.body)
 	}
+	secrets := slices.Clip(s.secrets) // a GET's text has the query of the address
+	secrets.addURL(c.to.url)
 	for _, t := range c.texts {
-		x.Signed = append(x.Signed, Signed{t.Scheme, escaped(t.Bytes)})
+		x.Signed = append(x.Signed, Signed{t.Scheme, secrets.scrub(escaped(t.Bytes))})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 )
 
 func (a *command) routes() *cobra.Command {
@@ -77,7 +78,8 @@ type routeView struct {
 	Jitter      float64    `json:"jitter"`
 	Concurrency int        `json:"concurrency"`
 	Signed      int        `json:"secrets"`
-	SignPer     string     `json:"sign_per,omitempty"` // empty: nothing is signed
+	Sign        []string   `json:"sign,omitempty"`     // the schemes; empty: nothing is signed
+	SignPer     string     `json:"sign_per,omitempty"` // empty: no secret signs
 	Total       string     `json:"total"`
 	Summary     string     `json:"summary"`
 	Ladder      []stepView `json:"ladder"`
@@ -93,8 +95,12 @@ func viewRoute(r *route.Route) routeView {
 	v := routeView{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Ack: r.Acknowledgement(), Timeout: notice.Short(r.Timeout),
 		Lease: notice.Short(r.Lease()), Jitter: r.Jitter, Concurrency: r.Concurrency, Signed: len(r.Secrets),
 		Total: notice.Short(r.Ladder.Total()), Summary: r.Ladder.Summary(), Ladder: []stepView{{Attempt: 1, After: "0s", At: "0s"}}}
-	if v.Signed > 0 {
+	signing := r.Signing()
+	if signing.HMAC() {
 		v.SignPer = string(r.Signs())
+	}
+	for _, scheme := range signing.Schemes {
+		v.Sign = append(v.Sign, string(scheme))
 	}
 	var at time.Duration
 	for i, d := range r.Ladder {
@@ -106,13 +112,20 @@ func viewRoute(r *route.Route) routeView {
 
 // signing reports whether callbacks are signed, and with whose keys.
 func (v *routeView) signing() string {
-	switch v.Signed {
-	case 0:
+	var parts []string
+	switch {
+	case len(v.Sign) == 0:
 		return "unsigned"
-	case 1:
-		return "per " + v.SignPer
+	case len(v.Sign) > 1 || v.Sign[0] != string(sign.Standard):
+		parts = append(parts, "by "+strings.Join(v.Sign, "+"))
 	}
-	return fmt.Sprintf("per %s, %d secrets", v.SignPer, v.Signed)
+	if v.SignPer != "" {
+		parts = append(parts, "per "+v.SignPer)
+	}
+	if v.Signed > 1 {
+		parts = append(parts, fmt.Sprintf("%d secrets", v.Signed))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sayRoutes prints a line for each route.
@@ -121,7 +134,7 @@ func (a *command) sayRoutes(routes []*route.Route) {
 	for _, r := range routes {
 		v := viewRoute(r)
 		signed := styled(v.signing(), plain)
-		if v.Signed == 0 {
+		if len(v.Sign) == 0 {
 			signed.look = faint
 		}
 		steps := make([]string, 0, len(v.Ladder))
@@ -142,7 +155,7 @@ func (a *command) sayRoute(r *route.Route) {
 	if v.Jitter > 0 {
 		detail += fmt.Sprintf(", each step ± %g %%", v.Jitter*100)
 	}
-	if v.Signed > 0 {
+	if len(v.Sign) > 0 {
 		detail += ", signed " + v.signing()
 	} else {
 		detail += ", unsigned"

@@ -21,7 +21,8 @@ func (a *command) sendTest() *cobra.Command {
 		Short: "Make one signed callback now and show the whole exchange",
 		Long: `Makes one callback the way the route would, from this machine, past Redis and
 all limits, and shows what was sent and answered, with secrets as dots, and what
-the service would make of the answer.`,
+the service would make of the answer. A line for each scheme has the text that was
+signed, for comparison with what a receiver computes.`,
 		Example: `  notifier send-test orders
   notifier send-test orders --to https://shop.example/hook --body '{"test":true}'`,
 		Args:              takes(1, 1),
@@ -49,13 +50,16 @@ the service would make of the answer.`,
 				return usage("route %s signs for each audience; want --audience with a name", r.Name)
 			case notice.CheckAudience(audience) != nil:
 				return usage("--audience: want 1 to %d letters, digits, '_', '.', '~' or '-'", notice.MaxAudience)
-			case !json.Valid([]byte(body)):
-				return usage("--body is not JSON")
 			}
+			content, err := testContent(r, body)
+			if err != nil {
+				return err
+			}
+			content.URL, content.Audience = to, audience
 			key := r.Prefix + strings.Repeat(":test", 4-len(strings.Split(r.Prefix, ":")))
 			now := time.Now().UTC().Truncate(time.Millisecond)
 			x, err := a.probe(cmd.Context(), r, &notice.Notice{Key: key, Route: r.Prefix, Made: notice.MadeAt(now), Due: now,
-				Content: notice.Content{URL: to, Audience: audience, Body: []byte(body)}})
+				Content: content})
 			if err != nil {
 				return err
 			}
@@ -73,9 +77,25 @@ the service would make of the answer.`,
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "address to call, if the route's target is notice")
-	c.Flags().StringVar(&body, "body", `{"test":true}`, "the body, as JSON")
+	c.Flags().StringVar(&body, "body", "", `the body, as JSON, or as a form if the route signs with alipay (default {"test":true} or test=true)`)
 	c.Flags().StringVar(&audience, "audience", "", "whom it is for, if the route signs for each audience")
 	return a.withJSON(c)
+}
+
+// testContent is the content of a test with that body, or with one of its own if body is empty.
+func testContent(r *route.Route, body string) (notice.Content, error) {
+	own, typ := r.TestContent()
+	c := notice.Content{Body: own, ContentType: typ}
+	if body != "" {
+		c.Body = []byte(body)
+	}
+	if typ == "" && !json.Valid(c.Body) {
+		return c, usage("--body is not JSON")
+	}
+	if wrong := r.Invalid(&notice.Content{Body: c.Body, ContentType: typ, Audience: "any"}); wrong != "" {
+		return c, usage("--body: %s", strings.TrimPrefix(wrong, "its body "))
+	}
+	return c, nil
 }
 
 func (a *command) probe(ctx context.Context, r *route.Route, n *notice.Notice) (callback.Exchange, error) {

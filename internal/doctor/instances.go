@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,6 +49,7 @@ func (r *run) instances(ctx context.Context) {
 				spell(x), strings.Join(names, ", ")), Remedy: "give all instances the same NOTIFIER_ROUTE_… variables; during a rollout this passes by itself"})
 		}
 	}
+	r.keySets(list)
 	r.same(versions, "run different versions", "finish the rollout")
 	r.same(limits, "have different NOTIFIER_LIMITS, so limits are exceeded", "set the same everywhere")
 	r.same(takeovers, "have different NOTIFIER_TAKEOVER", "set the same everywhere, unless that is meant")
@@ -79,6 +81,36 @@ func (r *run) outboxOf(x fleet.Instance) {
 	}
 	r.add(Finding{Check: "history", Severity: Error, Message: "the version of " + spell(x) + " has no history: notices that it finalizes get no entry there",
 		Remedy: "update the instance"})
+}
+
+// keySets reports keys that sign at one instance and are not published by another. A receiver
+// that fetches the key set from the other one cannot verify.
+func (r *run) keySets(list []fleet.Instance) {
+	list = slices.DeleteFunc(slices.Clone(list), func(x fleet.Instance) bool { return x.State == fleet.Silent || x.Routes == nil })
+	published := map[string][]string{}
+	for _, x := range list {
+		note(published, strings.Join(x.Keys, " "), x)
+		for _, y := range list {
+			for _, id := range x.Signing {
+				if !slices.Contains(y.Keys, id) {
+					r.add(Finding{Check: "keys", Severity: Error, Message: fmt.Sprintf("%s signs with the key %s, which %s does not publish", spell(x), id, spell(y)),
+						Remedy: "give all instances the same NOTIFIER_ROUTE_…_SIGN_KEY; put a new key at the end, restart all instances, wait 10m, and only then put it first"})
+				}
+			}
+		}
+	}
+	switch {
+	case len(published) > 1:
+		var parts []string
+		for ids, who := range published {
+			parts = append(parts, fmt.Sprintf("%s: %s", cmp.Or(ids, "none"), strings.Join(who, ", ")))
+		}
+		slices.Sort(parts)
+		r.add(Finding{Check: "keys", Severity: Warning, Message: "instances publish different keys (" + strings.Join(parts, "; ") + ")",
+			Remedy: "restart all instances with the same NOTIFIER_ROUTE_…_SIGN_KEY before a new key signs"})
+	case len(list) > 0 && len(list[0].Keys) > 0:
+		r.add(Finding{Check: "keys", Severity: OK, Message: "all instances publish the keys " + strings.Join(list[0].Keys, ", ")})
+	}
 }
 
 // differences are the routes that an instance has otherwise than this

@@ -56,3 +56,34 @@ func TestInstancesThatDiffer(t *testing.T) {
 	}
 	examine(t, cfg, Options{}).says(t, "instances", Warning, "another program may use notifier:{fleet}:signs")
 }
+
+// A key that signs at one instance and is not published by another is an error: receivers may
+// fetch the key set from either.
+func TestInstancesThatPublishOtherKeys(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg := configFor(s.URL())
+	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	beat := func(id string, signing string, ids ...string) {
+		t.Helper()
+		text, err := json.Marshal(fleet.About{Label: "web", Version: "v1", Takeover: 3000, Limits: "fleet", Keys: ids, Signing: []string{signing},
+			Routes: map[string]string{"orders": cfg.Routes[0].Digest()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Beat(t.Context(), store.Beat{ID: id, About: string(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beat("aaaaaaaaaaaa", "old", "old")
+	examine(t, cfg, Options{}).says(t, "keys", OK, "all instances publish the keys old")
+	beat("bbbbbbbbbbbb", "old", "new", "old")
+	r := examine(t, cfg, Options{})
+	r.says(t, "keys", Warning, "publish different keys (new old: instance bbbbbbbbbbbb")
+	if r.Errors > 0 {
+		t.Errorf("a key that only one publishes does not sign yet:\n%s", r.text())
+	}
+	beat("bbbbbbbbbbbb", "new", "new", "old")
+	examine(t, cfg, Options{}).says(t, "keys", Error, "instance bbbbbbbbbbbb (web, version v1) signs with the key new, which instance aaaaaaaaaaaa (web, version v1) does not publish")
+	beat("aaaaaaaaaaaa", "old", "new", "old")
+	examine(t, cfg, Options{}).says(t, "keys", OK, "all instances publish the keys new, old")
+}

@@ -20,6 +20,7 @@ func (e *Engine) newFleet() error {
 	for _, r := range e.o.Routes.All() {
 		about.Routes[r.Name] = r.Digest()
 	}
+	about.Keys, about.Signing = e.o.Routes.KeyIDs()
 	e.ledger = newLedger(e.work)
 	f, err := fleet.New(fleet.Options{Redis: e.store, About: about, Takeover: e.o.Takeover, Changed: e.fleetChanged, Figures: e.figures,
 		Heard: e.heard, Gone: e.takeOver, Logger: e.o.Logger})

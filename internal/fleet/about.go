@@ -24,6 +24,10 @@ type About struct {
 	Routes map[string]string `json:"routes,omitempty"`
 	// Limits says whom its limits hold for: fleet or instance.
 	Limits string `json:"limits,omitempty"`
+	// Keys are the ids of the public keys that it publishes, and Signing those of the keys
+	// that sign; both sorted.
+	Keys    []string `json:"keys,omitempty"`
+	Signing []string `json:"signing,omitempty"`
 }
 
 // Differences are the names of the routes that two instances are configured with

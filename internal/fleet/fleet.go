@@ -126,7 +126,7 @@ func New(o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("what is told to the fleet: %w", err)
 	}
 	if len(about) > store.MaxAbout {
-		o.About.Routes = nil
+		o.About.Routes, o.About.Keys, o.About.Signing = nil, nil, nil
 		about, _ = json.Marshal(o.About)
 	}
 	f := &Fleet{

@@ -1,6 +1,10 @@
 package route
 
-import "notifier/internal/sign"
+import (
+	"slices"
+
+	"notifier/internal/sign"
+)
 
 // Signs is whose keys sign this route's callbacks with the HMAC schemes: SignPer, or else
 // host where each notice brings its url, and route where there is one receiver.
@@ -24,6 +28,33 @@ func (r *Route) Signing() *sign.Settings {
 	return s
 }
 
+// KeyIDs lists the ids of the asymmetric keys of all routes, and those of the keys that sign.
+// Both are sorted and have each id once.
+func (t *Table) KeyIDs() (published, signing []string) {
+	for _, r := range t.All() {
+		for _, k := range r.SignKeys {
+			published = append(published, k.ID)
+		}
+		s := r.Signing()
+		for _, scheme := range s.Schemes {
+			if k := s.Key(scheme); k != nil {
+				signing = append(signing, k.ID)
+			}
+		}
+	}
+	slices.Sort(published)
+	slices.Sort(signing)
+	return slices.Compact(published), slices.Compact(signing)
+}
+
+// TestContent is a content that the route can send as a test.
+func (r *Route) TestContent() (body []byte, contentType string) {
+	if slices.Contains(r.Sign, sign.Alipay) {
+		return []byte("test=true"), "application/x-www-form-urlencoded"
+	}
+	return []byte(`{"test":true}`), ""
+}
+
 // SignedText says how the route's callbacks are signed: "signed by stripe, jws, per host".
 func (r *Route) SignedText() string {
 	s := r.Signing()
@@ -45,6 +76,3 @@ func (r *Route) SignedText() string {
 	}
 	return "signed by " + text
 }
-
-// DerivesKeys reports whether each receiver of the route verifies with a secret of its own.
-func (r *Route) DerivesKeys() bool { return r.Signing().HMAC() && r.Signs() != sign.PerRoute }

@@ -15,6 +15,7 @@ import (
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sign"
 	"notifier/internal/store"
 )
 
@@ -30,7 +31,8 @@ type noticePage struct {
 	Steps                                       []step
 	Body                                        shownBody
 	Headers                                     []notice.Header
-	Signed                                      []string
+	Signed                                      []sign.Recipe
+	SignPer                                     string // of the schemes with secrets; empty = none
 	CSRF                                        string
 	May, MayCancel, MayFire, MayRedrive         bool
 	MayTest                                     bool
@@ -94,7 +96,12 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	}
 	out.Level, out.Headline = p.headline(f)
 	out.Steps = p.steps(f, rt, content)
-	out.Signed = signedText(f, rt)
+	if rt != nil {
+		signing := rt.Signing()
+		if out.Signed = signing.Recipes(); signing.HMAC() {
+			out.SignPer = string(signing.Per)
+		}
+	}
 	if out.May {
 		out.MayCancel = f.State == notice.Scheduled || f.State == notice.Claimed || f.State == notice.Dead
 		out.MayFire = f.State == notice.Scheduled
@@ -192,14 +199,6 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 		out = append(out, step{Coming: true, Title: fmt.Sprintf("Attempt %d, if need be", n), At: p.stamp(at), Attempt: n, Detail: notice.Short(wait) + " after the one before"})
 	}
 	return append(out, step{Coming: true, Title: "and so on, to the end of the ladder"})
-}
-
-// signedText says what a receiver can verify.
-func signedText(f *store.Found, rt *route.Route) []string {
-	if rt == nil || len(rt.Secrets) == 0 {
-		return nil
-	}
-	return []string{f.ID(), "the attempt's time, in Unix seconds", "the body", string(rt.Signs())}
 }
 
 // amend makes a change of one notice of what an engine's call does.

@@ -131,7 +131,7 @@ func TestANoticeTellsItsWay(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"b":1.50,"a":[1,2]}`), Ladder: notice.Ladder{time.Minute, time.Hour}}, time.Hour)
 	s.get("/ui/notices/app1:orders:paid:1").is(200).says("Due in", "Attempt 1", "Attempt 2, if need be", "1m after the one before", "Attempt 3, if need be", "Dead letter, unless",
-		`"b": 1.50`, "0 made of 3", "msg_", "with the key of the host", "Cancel it", "Fire it now", "Reschedule it", "Send the test").saysNot("Redrive it")
+		`"b": 1.50`, "0 made of 3", "msg_", "key of the host", "Cancel it", "Fire it now", "Reschedule it", "Send the test").saysNot("Redrive it")
 	s.engine.Move("app1:orders:paid:1", notice.Delivered, "")
 	s.get("/ui/notices/app1:orders:paid:1").says("Delivered", "by attempt 1", "200 delivered in 12ms").saysNot("Cancel it", "Fire it now", "Redrive it")
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonStatus5xx, "no")

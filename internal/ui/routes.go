@@ -1,10 +1,10 @@
 package ui
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"notifier/internal/access"
 	"notifier/internal/audit"
@@ -57,8 +57,11 @@ func rowOf(rt *route.Route) routeRow {
 	if rt.Rate > 0 {
 		row.Rate = perSecond(rt.Rate)
 	}
-	if len(rt.Secrets) > 0 {
-		row.Signed = fmt.Sprintf("per %s, with %s", rt.Signs(), plural(len(rt.Secrets), "secret"))
+	if signing := rt.Signing(); len(signing.Schemes) > 0 {
+		row.Signed = strings.TrimPrefix(rt.SignedText(), "signed ")
+		if signing.HMAC() {
+			row.Signed += ", with " + plural(len(rt.Secrets), "secret")
+		}
 	}
 	for _, m := range []struct {
 		is   bool

@@ -49,10 +49,14 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		ctx, cancel = context.WithTimeout(ctx, rt.Timeout)
 		defer cancel()
 	}
+	body, typ := rt.TestContent()
 	x := p.o.Probe(ctx, rt, &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now), Due: now,
-		Content: notice.Content{URL: f.URL, Audience: f.Audience, Method: f.Method, Body: []byte(`{"test":true}`)}})
+		Content: notice.Content{URL: f.URL, Audience: f.Audience, Method: f.Method, Body: body, ContentType: typ}})
 	p.note(r, v, audit.Entry{Action: audit.SendTest, Key: f.Key, Detail: cmp.Or(string(x.Result.Reason), string(x.Result.Outcome))}, nil)
 	content := p.view(&f)
+	if x.Method == http.MethodGet && !p.o.Mask.None() {
+		x.Signed = nil // it is the address's query, of which some may be masked
+	}
 	x.URL, _ = content.Address(x.URL) // the probe has taken out what is named like a secret
 	brought := map[string]bool{}
 	for _, h := range f.Headers {

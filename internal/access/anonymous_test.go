@@ -1,0 +1,33 @@
+package access
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestAnonymousLimitsEachAddress(t *testing.T) {
+	t.Parallel()
+	p, now := NewAnonymous(), time.Now()
+	admitted := 0
+	for i := range 100 { // the /64 of an IPv6 address belongs to one caller
+		if p.Admit(fmt.Sprintf("2001:db8::%x", i), now) {
+			admitted++
+		}
+	}
+	if admitted != anonymousBurst {
+		t.Errorf("%d of 100 calls at once are admitted, want %d", admitted, anonymousBurst)
+	}
+	if !p.Admit("2001:db8::1", now.Add(time.Second)) {
+		t.Error("a second later none is admitted")
+	}
+	others := 0
+	for i := range 100 {
+		if p.Admit(fmt.Sprintf("192.0.2.%d", i), now) {
+			others++
+		}
+	}
+	if others < 99 { // one may share its bucket with the first
+		t.Errorf("%d of 100 other addresses are admitted", others)
+	}
+}
