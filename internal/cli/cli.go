@@ -17,9 +17,9 @@ import (
 	"notifier/internal/app"
 	"notifier/internal/callback"
 	"notifier/internal/config"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/store"
 )
 
 // Exit codes.
@@ -110,7 +110,7 @@ func Main(ctx context.Context, p Process, d Deps) int {
 	case errors.As(err, &conf):
 		a.complain("the configuration is wrong:\n%v", err)
 		return exitWrong
-	case errors.Is(err, app.ErrConfig), errors.Is(err, store.ErrLayout):
+	case errors.Is(err, app.ErrConfig), errors.Is(err, layout.ErrLayout):
 		if !errors.Is(err, app.ErrLogged) {
 			a.complain("notifier: %v", err)
 		}

@@ -17,12 +17,12 @@ const settling = 2 * time.Minute
 // follower prints endings as they are written, each once.
 type follower struct {
 	*command
-	c      *client.Client
-	q      client.HistoryQuery
-	since  time.Time
-	seen   map[endingID]bool
-	layout layout
-	told   bool // that the service does not answer
+	c       *client.Client
+	q       client.HistoryQuery
+	since   time.Time
+	seen    map[endingID]bool
+	columns columns
+	told    bool // that the service does not answer
 }
 
 // endingID is what tells endings apart.
@@ -156,12 +156,12 @@ func (f *follower) say(list []client.Ending) error {
 		return nil
 	}
 	var rows [][]cell
-	if len(f.layout.widths) == 0 {
+	if len(f.columns.widths) == 0 {
 		rows = append(rows, endingsHead())
 	}
 	for i := range list {
 		rows = append(rows, f.ended(&list[i]))
 	}
-	f.layout.print(f.screen, true, rows...)
+	f.columns.print(f.screen, true, rows...)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -51,7 +52,7 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("no instance has begun on %s under the namespace %s, so there is nothing to settle", e.cfg.Redis.Where(), e.cfg.Namespace)
 	}
-	space, _, err := store.Discover(ctx, e.conn, keys.Space{Namespace: e.cfg.Namespace}, cluster)
+	space, _, err := layout.Discover(ctx, e.conn, keys.Space{Namespace: e.cfg.Namespace}, cluster)
 	if err != nil {
 		return nil, err
 	}

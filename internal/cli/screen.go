@@ -94,16 +94,16 @@ func head(names string) []cell {
 
 // table prints rows in columns. Where cut is true, a terminal's lines end at its
 // edge.
-func (s screen) table(cut bool, rows ...[]cell) { (&layout{}).print(s, cut, rows...) }
+func (s screen) table(cut bool, rows ...[]cell) { (&columns{}).print(s, cut, rows...) }
 
-// layout are the columns of a table that comes bit by bit; they only grow.
-type layout struct {
+// columns are the columns of a table that comes bit by bit; they only grow.
+type columns struct {
 	widths []int
 	right  []bool
 }
 
 // print prints more rows.
-func (l *layout) print(s screen, cut bool, rows ...[]cell) {
+func (l *columns) print(s screen, cut bool, rows ...[]cell) {
 	for _, r := range rows {
 		for i, c := range r {
 			if i == len(l.widths) {

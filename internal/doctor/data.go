@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
 // layout compares what stands in Redis with what this program writes.
 func (r *run) layout(ctx context.Context) {
 	meta, err := r.conn.HGetAll(ctx, r.space.Meta()).Result()
-	_, warning, derr := store.Discover(ctx, r.conn, keys.Space{Namespace: r.space.Namespace, Shards: r.cfg.Shards}, r.conn.Masters != nil)
+	_, warning, derr := layout.Discover(ctx, r.conn, keys.Space{Namespace: r.space.Namespace, Shards: r.cfg.Shards}, r.conn.Masters != nil)
 	switch {
 	case err != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("%s cannot be read: %v", r.space.Meta(), err),
@@ -26,9 +26,9 @@ func (r *run) layout(ctx context.Context) {
 	case len(meta) == 0:
 		r.add(Finding{Check: "layout", Severity: OK,
 			Message: "nothing is kept under the namespace yet; the first start writes layout and shards"})
-	case meta["layout"] != strconv.Itoa(store.Layout):
+	case meta["layout"] != strconv.Itoa(layout.Version):
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has layout %q, this program writes %d", meta["layout"],
-			store.Layout),
+			layout.Version),
 			Remedy: "run the version that wrote it, or choose another NOTIFIER_NAMESPACE"})
 	case derr != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has %s shards, NOTIFIER_SHARDS is %d", meta["shards"],
@@ -37,7 +37,7 @@ func (r *run) layout(ctx context.Context) {
 	case warning != "":
 		r.add(Finding{Check: "layout", Severity: Warning, Message: warning, Remedy: "NOTIFIER_SHARDS=" + meta["shards"] + ", or remove the variable"})
 	default:
-		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Layout, r.space.Shards)})
+		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", layout.Version, r.space.Shards)})
 		r.former(ctx)
 		r.side(meta["side"])
 	}
@@ -45,22 +45,22 @@ func (r *run) layout(ctx context.Context) {
 
 // side says how this Redis stands to one that notices move to or from.
 func (r *run) side(text string) {
-	side, ok := store.ParseSide(text)
+	side, ok := layout.ParseSide(text)
 	f := Finding{Check: "layout", Severity: Info}
 	switch {
 	case !ok:
 		f.Severity, f.Message = Error, fmt.Sprintf("the field side of %s is %q, which no version of this program writes", r.space.Meta(), text)
 		f.Remedy = "another program may use that key: choose another NOTIFIER_NAMESPACE"
-	case side.State == store.SideLeaving:
+	case side.State == layout.SideLeaving:
 		f.Severity, f.Message = Warning, "notices are being moved to another Redis: what has left is answered with 503 moved here"
 		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
-	case side.State == store.SideComing:
+	case side.State == layout.SideComing:
 		f.Severity, f.Message = Warning, "notices are being moved to this Redis: until all have come, calls that schedule or change notices are answered with 503 moved"
 		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
-	case side.State == store.SideLeft:
+	case side.State == layout.SideLeft:
 		f.Message = "the notices of this Redis have moved to another one; what is still here is delivered and reported here, and nothing new is taken"
 		f.Remedy = "notifier migrate, run again with the same --to, fetches what has ended since; then stop the instances here"
-	case side.State == store.SideOpened:
+	case side.State == layout.SideOpened:
 		f.Message = "notices have moved to this Redis, and some are still on the other side: calls about those are answered with 503 moved"
 		f.Remedy = "notifier migrate, run again with the same --to, fetches them when their attempts have ended or they are reported"
 	default:

@@ -12,8 +12,8 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/route"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	r := &run{Options: o, cfg: cfg, conn: conn, table: table, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
 	if r.reachable(ctx) {
 		// What is wrong with the count is a finding of layout.
-		if s, _, err := store.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {
+		if s, _, err := layout.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {
 			r.space = s
 		}
 		if err := r.nodes(ctx); err != nil {

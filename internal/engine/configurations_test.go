@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/reconcile"
@@ -277,7 +278,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 			_, cerr := e.Cancel(ctx, key(i))
 			_, rerr := e.Report(ctx, key(i), notice.Report{})
 			for _, err := range []error{err, many, cerr, rerr} {
-				if !errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, store.ErrLayout) {
+				if !errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, layout.ErrLayout) {
 					t.Errorf("%v, want ErrUnavailable", err)
 					n++
 				}
@@ -297,7 +298,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 		default:
 		}
 	}
-	if !errors.Is(end, store.ErrLayout) {
+	if !errors.Is(end, layout.ErrLayout) {
 		t.Errorf("it ended with %v", end)
 	}
 	if n := held(t, srv); n != 0 {
@@ -324,7 +325,7 @@ func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); !errors.Is(err, store.ErrLayout) {
+	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); !errors.Is(err, layout.ErrLayout) {
 		t.Errorf("%v, want ErrLayout", err)
 	}
 	w.sweepers.Now()

@@ -20,6 +20,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/listener"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -255,7 +256,7 @@ func (e *Engine) Subscribed() <-chan struct{} { return e.ready }
 // Run delivers until ctx ends, then stops in order: claims end first, running
 // Handlers are waited for and settled, the subscription ends, and the instance
 // leaves the fleet last: until then it holds its part of limits. It
-// returns nil after an orderly stop, and store.ErrLayout, without having
+// returns nil after an orderly stop, and layout.ErrLayout, without having
 // delivered anything, if the data in Redis were written with other settings.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.watchNodes(ctx)()
@@ -314,7 +315,7 @@ func (e *Engine) Close(ctx context.Context) {
 }
 
 // Begin waits for Redis and learns the layout of its data; those that were
-// written with other settings are refused with store.ErrLayout. Run does it
+// written with other settings are refused with layout.ErrLayout. Run does it
 // first.
 func (e *Engine) Begin(ctx context.Context) error {
 	again, o := retry.Loop{Min: 50 * time.Millisecond, Max: 2 * time.Second}, e.outage()
@@ -326,7 +327,7 @@ func (e *Engine) Begin(ctx context.Context) error {
 			o.over()
 			break
 		}
-		if errors.Is(err, store.ErrLayout) || errors.Is(err, ErrConfig) {
+		if errors.Is(err, layout.ErrLayout) || errors.Is(err, ErrConfig) {
 			return err
 		}
 		e.trouble.Store(&err)
@@ -359,7 +360,7 @@ func (e *Engine) learn(ctx context.Context) error {
 			return err
 		}
 	}
-	space, warning, err := store.Discover(ctx, e.o.Conn, e.o.Space, e.o.Conn.Masters != nil)
+	space, warning, err := layout.Discover(ctx, e.o.Conn, e.o.Space, e.o.Conn.Masters != nil)
 	if err != nil {
 		return err
 	}
@@ -375,7 +376,7 @@ func (e *Engine) learn(ctx context.Context) error {
 		return err
 	}
 	if err := e.store.Learn(ctx); err != nil {
-		if errors.Is(err, store.ErrLayout) {
+		if errors.Is(err, layout.ErrLayout) {
 			// Another instance was first: the next turn takes what it wrote, or refuses it.
 			return fmt.Errorf("%w: %s", wire.ErrUnavailable, err.Error())
 		}
@@ -447,7 +448,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		}
 		return not("not begun: " + reason)
 	}
-	if err := e.store.Known(ctx); errors.Is(err, store.ErrLayout) {
+	if err := e.store.Known(ctx); errors.Is(err, layout.ErrLayout) {
 		not(err.Error())
 	} else if err != nil {
 		not(trouble(err))

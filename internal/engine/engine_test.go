@@ -14,6 +14,7 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
@@ -312,7 +313,7 @@ func TestSettingsMustMatchTheData(t *testing.T) {
 	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	o := w.o
 	o.Space.Shards = 4
-	if err := New(o).Run(context.Background()); !errors.Is(err, store.ErrLayout) {
+	if err := New(o).Run(context.Background()); !errors.Is(err, layout.ErrLayout) {
 		t.Errorf("%v, want ErrLayout", err)
 	}
 }

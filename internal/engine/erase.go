@@ -11,6 +11,7 @@ import (
 	"notifier/internal/alarm"
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -59,7 +60,7 @@ func (e *Engine) Erase(ctx context.Context, x history.Erasure) (done history.Era
 // home names, to the history. During a migration the other side is not known.
 func (e *Engine) emptyOutboxes(ctx context.Context) (home string, empty bool) {
 	home, err := e.store.Home(ctx)
-	if err != nil || e.store.Side().State != store.SideOpen {
+	if err != nil || e.store.Side().State != layout.SideOpen {
 		return home, false
 	}
 	n, err := e.store.Unshipped(ctx)
@@ -95,10 +96,10 @@ func (e *Engine) passOutboxes(ctx context.Context) error {
 	}
 
 	db, side := e.o.History.DB, e.store.Side().State
-	if side == store.SideLeft && empty {
+	if side == layout.SideLeft && empty {
 		return db.LeaveOutbox(ctx, home)
 	}
-	if err := db.PassOutbox(ctx, home, passed); err != nil || side != store.SideOpen {
+	if err := db.PassOutbox(ctx, home, passed); err != nil || side != layout.SideOpen {
 		return err
 	}
 	return db.ForgetErasures(ctx)

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/move"
 	"notifier/internal/reconcile"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -179,16 +179,16 @@ func (e *Engine) empty(ctx context.Context, mover *move.Mover) (r move.Result, e
 }
 
 // setSide hears how this Redis stands to one that notices move to or from.
-func (e *Engine) setSide(side store.Side) {
+func (e *Engine) setSide(side layout.Side) {
 	e.o.Logger.Info(sideText[side.State], zap.String("side", string(side.State)), zap.String("migration", side.ID))
 }
 
-var sideText = map[store.SideState]string{
-	store.SideOpen:    "all notices have come from the other Redis; this one takes all calls",
-	store.SideLeaving: "notices are being moved to another Redis; what has left is answered with 503 moved, and all else as before",
-	store.SideLeft: "the notices of this Redis have moved to another one: calls that schedule or change notices are answered with 503 moved; " +
+var sideText = map[layout.SideState]string{
+	layout.SideOpen:    "all notices have come from the other Redis; this one takes all calls",
+	layout.SideLeaving: "notices are being moved to another Redis; what has left is answered with 503 moved, and all else as before",
+	layout.SideLeft: "the notices of this Redis have moved to another one: calls that schedule or change notices are answered with 503 moved; " +
 		"what is still here is delivered and reported here",
-	store.SideComing: "notices are being moved to this Redis: they are delivered from here, and calls that schedule or change notices are answered " +
+	layout.SideComing: "notices are being moved to this Redis: they are delivered from here, and calls that schedule or change notices are answered " +
 		"with 503 moved until all have come",
-	store.SideOpened: "this Redis is open; calls about the few notices that are still to come from the other one are answered with 503 moved",
+	layout.SideOpened: "this Redis is open; calls about the few notices that are still to come from the other one are answered with 503 moved",
 }

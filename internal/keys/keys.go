@@ -204,6 +204,9 @@ type Partition struct {
 // Under is the partition of the same shard and another prefix.
 func (p Partition) Under(prefix string) Partition { return Partition{prefix, p.Shard} }
 
+// Wake is the partition as messages on the wake channel name it.
+func (p Partition) Wake() string { return strconv.Itoa(p.Shard) + " " + p.Prefix }
+
 // Partition is where a notice of a route lies.
 func (s Space) Partition(prefix, key string) Partition { return Partition{prefix, s.Shard(key)} }
 
@@ -223,6 +226,12 @@ func (s Space) Dead(p Partition) string { return s.tagged(p.Shard, "dead", p.Pre
 
 // Settled is the zset of delivered and cancelled notices by time.
 func (s Space) Settled(p Partition) string { return s.tagged(p.Shard, "settled", p.Prefix) }
+
+// States are the keys of a partition between which a notice moves with its state, and its
+// record: shadow, records, dead and settled. Most scripts begin with them.
+func (s Space) States(p Partition) []string {
+	return []string{s.Shadow(p), s.Records(p), s.Dead(p), s.Settled(p)}
+}
 
 // Tombstones is the zset of a shard's buckets of tombstones by the time they end.
 func (s Space) Tombstones(shard int) string { return s.Base(shard) + "tombstones" }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/store"
 )
 
@@ -50,12 +51,12 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 func (m *migrator) stores() [2]*store.Store { return [2]*store.Store{m.from, m.to} }
 
 // set changes the state of a side, unless another mover has changed it.
-func (m *migrator) set(ctx context.Context, side int, state store.SideState, fields ...any) error {
+func (m *migrator) set(ctx context.Context, side int, state layout.SideState, fields ...any) error {
 	return m.step(string(state), func() error { return m.change(ctx, side, state, fields...) })
 }
 
-func (m *migrator) change(ctx context.Context, side int, state store.SideState, fields ...any) (err error) {
-	next := store.Side{State: state, ID: m.id, Other: m.homes[1-side]}
+func (m *migrator) change(ctx context.Context, side int, state layout.SideState, fields ...any) (err error) {
+	next := layout.Side{State: state, ID: m.id, Other: m.homes[1-side]}
 	m.sides[side], err = m.stores()[side].SetSide(ctx, m.sides[side], next, fields...)
 	return err
 }
@@ -65,7 +66,7 @@ func (m *migrator) change(ctx context.Context, side int, state store.SideState, 
 func (m *migrator) fence(ctx context.Context) error {
 	for i, s := range m.stores() {
 		now := m.sides[i]
-		if now.State == store.SideOpen {
+		if now.State == layout.SideOpen {
 			continue // it gets one when it leaves this state
 		}
 		if err := m.step("fence", func() (err error) {
@@ -82,19 +83,19 @@ func (m *migrator) fence(ctx context.Context) error {
 func (m *migrator) choose(ctx context.Context) error {
 	a, b := m.sides[0], m.sides[1]
 	back := b.Other == m.homes[0] // the new side knows the old one
-	going := a.State == store.SideLeaving || a.State == store.SideLeft
+	going := a.State == layout.SideLeaving || a.State == layout.SideLeft
 	switch {
 	case going && a.Other != m.homes[1]:
 		return refusedIf(true, "the old side's notices move, or have moved, to another Redis than "+m.Names[1]+": give the address of that one, or bring them back first")
-	case a.State == store.SideComing && a.Other != m.homes[1]:
+	case a.State == layout.SideComing && a.Other != m.homes[1]:
 		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: run that to its end first")
-	case b.State != store.SideOpen && !back:
-		if b.State == store.SideLeft || b.State == store.SideLeaving {
+	case b.State != layout.SideOpen && !back:
+		if b.State == layout.SideLeft || b.State == layout.SideLeaving {
 			return refusedIf(true, m.Names[1]+" is being left, or was, for another Redis")
 		}
 		return refusedIf(true, "notices come to "+m.Names[1]+" from another Redis: run that to its end first")
 	}
-	if a.State == store.SideOpened && a.Other != m.homes[1] {
+	if a.State == layout.SideOpened && a.Other != m.homes[1] {
 		for place := range m.from.Space().Places() {
 			if was, _, err := m.from.Elsewhere(ctx, place, 0, 1); err != nil || len(was) > 0 {
 				return errors.Join(err, refusedIf(len(was) > 0, "some notices of the last migration to "+m.Names[0]+" have not come yet: run that one again first"))
@@ -102,12 +103,12 @@ func (m *migrator) choose(ctx context.Context) error {
 		}
 	}
 	switch m.id = rand.Text(); {
-	case b.State == store.SideComing, b.State == store.SideOpened:
+	case b.State == layout.SideComing, b.State == layout.SideOpened:
 		m.id = b.ID
-	case going && b.State == store.SideOpen && a.ID == b.ID:
+	case going && b.State == layout.SideOpen && a.ID == b.ID:
 		m.id = a.ID
 	}
-	if b.State != store.SideOpen || a.State == store.SideComing || going && back {
+	if b.State != layout.SideOpen || a.State == layout.SideComing || going && back {
 		return nil // they know each other
 	}
 	for place := range m.to.Space().Places() {
@@ -125,12 +126,12 @@ func (m *migrator) choose(ctx context.Context) error {
 func (m *migrator) returns() bool {
 	a, b := m.sides[0].State, m.sides[1].State
 	switch b {
-	case store.SideLeaving, store.SideOpened:
+	case layout.SideLeaving, layout.SideOpened:
 		return true
-	case store.SideOpen:
-		return a == store.SideComing || a == store.SideLeft
-	case store.SideLeft:
-		return a == store.SideComing
+	case layout.SideOpen:
+		return a == layout.SideComing || a == layout.SideLeft
+	case layout.SideLeft:
+		return a == layout.SideComing
 	}
 	return false
 }
@@ -138,7 +139,7 @@ func (m *migrator) returns() bool {
 // comeBack has the new side take calls, but for those about notices that are marked as
 // being on the old one, and closes the old one. The marks stay as they are.
 func (m *migrator) comeBack(ctx context.Context) error {
-	if m.sides[1].State == store.SideOpen && m.sides[1].ID != m.id { // it was never left, so its marks are of an earlier migration
+	if m.sides[1].State == layout.SideOpen && m.sides[1].ID != m.id { // it was never left, so its marks are of an earlier migration
 		if err := m.forget(ctx, 1); err != nil {
 			return err
 		}
@@ -149,19 +150,19 @@ func (m *migrator) comeBack(ctx context.Context) error {
 	if err := m.uncross(ctx, 1); err != nil {
 		return err
 	}
-	if m.sides[1].State != store.SideOpened && m.sides[1].ID != m.id {
-		if err := m.set(ctx, 1, store.SideOpened); err != nil {
+	if m.sides[1].State != layout.SideOpened && m.sides[1].ID != m.id {
+		if err := m.set(ctx, 1, layout.SideOpened); err != nil {
 			return err
 		}
 		m.Say(m.Names[1] + " is open: it takes all calls but those about notices that are still on the other side, which are answered with 503 moved")
 	}
-	if m.sides[0].State == store.SideComing {
+	if m.sides[0].State == layout.SideComing {
 		if err := m.forget(ctx, 0); err != nil { // it takes no calls, so no call reads its marks
 			return err
 		}
 	}
-	if a := m.sides[0]; a.State != store.SideLeft || a.ID != m.id {
-		if err := m.set(ctx, 0, store.SideLeft); err != nil {
+	if a := m.sides[0]; a.State != layout.SideLeft || a.ID != m.id {
+		if err := m.set(ctx, 0, layout.SideLeft); err != nil {
 			return err
 		}
 	}
@@ -170,14 +171,14 @@ func (m *migrator) comeBack(ctx context.Context) error {
 
 // setOut closes the new side until the old one has been left.
 func (m *migrator) setOut(ctx context.Context) error {
-	if b := m.sides[1]; b.State != store.SideComing || b.ID != m.id {
+	if b := m.sides[1]; b.State != layout.SideComing || b.ID != m.id {
 		// Before the new side can write: the history belongs to the identity.
 		identity, err := m.from.Identity(ctx)
 		if err != nil {
 			return err
 		}
 		came := fmt.Sprintf("%d %d", time.Now().UnixMilli(), m.from.Space().Now().Shards)
-		if err := m.set(ctx, 1, store.SideComing, "came", came, "id", identity); err != nil {
+		if err := m.set(ctx, 1, layout.SideComing, "came", came, "id", identity); err != nil {
 			return err
 		}
 		m.Say(m.Names[1] + " is coming: its instances deliver, and answer calls that schedule or change notices with 503 moved until all is there")
@@ -196,11 +197,11 @@ func (m *migrator) setOut(ctx context.Context) error {
 		return err
 	}
 	switch a := m.sides[0]; {
-	case a.State == store.SideLeaving && a.ID == m.id, a.State == store.SideLeft && a.ID == m.id:
+	case a.State == layout.SideLeaving && a.ID == m.id, a.State == layout.SideLeft && a.ID == m.id:
 		return nil
-	case a.State == store.SideLeft, a.State == store.SideComing: // it takes no calls
-		return m.set(ctx, 0, store.SideLeft)
-	case a.State == store.SideOpen, a.Other != m.homes[1]:
+	case a.State == layout.SideLeft, a.State == layout.SideComing: // it takes no calls
+		return m.set(ctx, 0, layout.SideLeft)
+	case a.State == layout.SideOpen, a.Other != m.homes[1]:
 		// Its marks are of an earlier migration. All notices of the new side were plain timers.
 		if err := m.forget(ctx, 0); err != nil {
 			return err
@@ -210,7 +211,7 @@ func (m *migrator) setOut(ctx context.Context) error {
 		}
 	}
 	m.Say(m.Names[0] + " is being left: calls about notices that have moved are answered with 503 moved there, all others as before")
-	return m.set(ctx, 0, store.SideLeaving)
+	return m.set(ctx, 0, layout.SideLeaving)
 }
 
 // finishBack brings in the batches of a migration the other way.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -82,7 +83,7 @@ func (m *migrator) look(ctx context.Context, place int, was map[string]string) e
 		return err
 	}
 	for shard, all := range by {
-		for some := range slices.Chunk(all, store.MaxMoving) {
+		for some := range slices.Chunk(all, layout.MaxMoving) {
 			absent, err := m.to.Absent(ctx, shard, some)
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -123,7 +124,7 @@ func TestFullSideCanBeLeft(t *testing.T) {
 	m := newMigrator(migration(t, a, b))
 	m.step = func(name string, do func() error) error {
 		err := do()
-		if name == string(store.SideLeft) && err == nil {
+		if name == string(layout.SideLeft) && err == nil {
 			err = srv.Client().ConfigSet(ctx, "maxmemory", "1").Err()
 		}
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -73,7 +74,7 @@ type crossing struct {
 func (c crossing) Space() keys.Space { return c.m.to.Space() }
 
 // MoveOut looks at the clocks before each step.
-func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held store.Staying, err error) {
+func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying, err error) {
 	skew, err := c.m.clocks.check(ctx)
 	if c.m.done.SkewMS = skew.Milliseconds(); err != nil {
 		return batch, held, err
@@ -89,7 +90,7 @@ func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks [
 }
 
 // MoveIn puts a batch in on the new side.
-func (c crossing) MoveIn(ctx context.Context, batch store.Moving) (stay []string, err error) {
+func (c crossing) MoveIn(ctx context.Context, batch layout.Moving) (stay []string, err error) {
 	err = c.m.step("in", func() (err error) {
 		stay, err = c.m.to.Arrive(ctx, batch)
 		return err
@@ -98,7 +99,7 @@ func (c crossing) MoveIn(ctx context.Context, batch store.Moving) (stay []string
 }
 
 // MoveEnd forgets it on the old one.
-func (c crossing) MoveEnd(ctx context.Context, batch store.Moving, stay []string) error {
+func (c crossing) MoveEnd(ctx context.Context, batch layout.Moving, stay []string) error {
 	return c.m.step("end", func() error { return c.Store.MoveEnd(ctx, batch, stay) })
 }
 

@@ -69,7 +69,7 @@
 //
 // Two servers share no step, and no instance knows both. A [Migrate] takes the same
 // steps, out, in and end, between the shards of the two; out deletes the timer and in
-// sets it. Each side knows, by the same guard, how it stands to the other ([store.Side]).
+// sets it. Each side knows, by the same guard, how it stands to the other ([layout.Side]).
 // A mark in a shard says that a notice is on the other side, or on its way.
 //
 //	old side   new side

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -29,7 +30,7 @@ func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
 			defer cancel()
 			m := newMigrator(migration(t, a, b))
 			m.step = func(name string, do func() error) error {
-				if m.from.Side().State != store.SideLeft {
+				if m.from.Side().State != layout.SideLeft {
 					return do()
 				}
 				if how == "fails" {

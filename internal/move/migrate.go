@@ -11,6 +11,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -97,7 +98,7 @@ type migrator struct {
 	MigrateOptions
 	from, to *store.Store
 	homes    [2]string
-	sides    [2]store.Side // as they are, of from and to
+	sides    [2]layout.Side // as they are, of from and to
 	id       string
 	clocks   clocks
 	total    int64
@@ -171,7 +172,7 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 // if nothing is.
 func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes ...string) (*store.Store, error) {
 	cluster := c.Masters != nil
-	space, _, err := store.Discover(ctx, c, keys.Space{Namespace: m.Namespace, Shards: shards}, cluster)
+	space, _, err := layout.Discover(ctx, c, keys.Space{Namespace: m.Namespace, Shards: shards}, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +252,7 @@ func (m *migrator) run(ctx context.Context) error {
 		}
 		m.total += n
 	}
-	if m.sides[1].State == store.SideComing {
+	if m.sides[1].State == layout.SideComing {
 		if err := m.cross(ctx); err != nil {
 			return err
 		}
@@ -343,7 +344,7 @@ func (m *migrator) clients(ctx context.Context) error {
 }
 
 func (m *migrator) cross(ctx context.Context) error {
-	if m.sides[0].State == store.SideLeaving {
+	if m.sides[0].State == layout.SideLeaving {
 		for _, kind := range []store.Kind{store.KindSettled, store.KindDead} {
 			if _, err := m.pass(ctx, kind); err != nil {
 				return err
@@ -359,7 +360,7 @@ func (m *migrator) cross(ctx context.Context) error {
 				break
 			}
 		}
-		if err := m.set(ctx, 0, store.SideLeft); err != nil {
+		if err := m.set(ctx, 0, layout.SideLeft); err != nil {
 			return err
 		}
 	}
@@ -369,7 +370,7 @@ func (m *migrator) cross(ctx context.Context) error {
 		m.reopen(ctx)
 		return err
 	}
-	err := m.set(ctx, 1, store.SideOpened)
+	err := m.set(ctx, 1, layout.SideOpened)
 	m.done.RefusedMS = time.Since(closed).Milliseconds()
 	if err != nil {
 		return err // who knows whether it is open
@@ -412,7 +413,7 @@ func (m *migrator) reopen(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), reopenFor)
 	defer stop()
-	if m.change(ctx, 0, store.SideLeaving) == nil {
+	if m.change(ctx, 0, layout.SideLeaving) == nil {
 		m.Say(m.Names[0] + " takes such calls again, since this is not done")
 	}
 }
@@ -434,11 +435,11 @@ func (m *migrator) late(ctx context.Context) error {
 		case <-time.After(lateEvery):
 		}
 	}
-	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.sides[1].State != store.SideOpened {
+	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.sides[1].State != layout.SideOpened {
 		return nil
 	}
 	if err := m.forget(ctx, 1); err != nil { // the marks of notices that have ended on the old side and are not kept
 		return err
 	}
-	return m.set(ctx, 1, store.SideOpen)
+	return m.set(ctx, 1, layout.SideOpen)
 }

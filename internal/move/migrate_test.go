@@ -14,6 +14,7 @@ import (
 
 	"notifier/internal/health"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -45,7 +46,7 @@ func newSide(t *testing.T, ns string) *side {
 // the first.
 func (s *side) store(t *testing.T, shards int) *store.Store {
 	t.Helper()
-	space, _, err := store.Discover(t.Context(), s.conn, keys.Space{Namespace: s.ns, Shards: shards}, false)
+	space, _, err := layout.Discover(t.Context(), s.conn, keys.Space{Namespace: s.ns, Shards: shards}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 			switch {
 			case err == nil && f.State == want:
 				found++
-			case !errors.Is(err, wire.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == store.SideOpen):
+			case !errors.Is(err, wire.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == layout.SideOpen):
 				t.Fatalf("killed at %s: %s is %+v, %v; want %s", at, key, f, err, want)
 			}
 		}
@@ -183,8 +184,8 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	if done, err2 = Migrate(t.Context(), migration(t, a, b)); err2 != nil || done.Moved != len(claims) || done.MissingN != 0 {
 		t.Fatalf("killed at %s: %+v, %v", at, done, err2)
 	}
-	if side := fresh.Side(); side.State != store.SideOpen {
-		if err := fresh.Known(t.Context()); err != nil || fresh.Side().State != store.SideOpen {
+	if side := fresh.Side(); side.State != layout.SideOpen {
+		if err := fresh.Known(t.Context()); err != nil || fresh.Side().State != layout.SideOpen {
 			t.Fatalf("killed at %s: %+v, %v", at, fresh.Side(), err)
 		}
 	}
@@ -343,7 +344,7 @@ func TestClocksApartAreRefused(t *testing.T) {
 		if !errors.Is(err, ErrSkew) || begun.Begun || !strings.Contains(err.Error(), "50ms") {
 			t.Errorf("%v", err)
 		}
-		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != store.SideOpen || fresh.Side().State != store.SideOpen {
+		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != layout.SideOpen || fresh.Side().State != layout.SideOpen {
 			t.Errorf("%d records, %v, %v", records, old.Side(), fresh.Side())
 		}
 		b.conn.AddHook(ahead{-by})
@@ -387,7 +388,7 @@ func TestMigrationsThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(migration(t, a, b), "notices of its own")
-	if old.Side().State != store.SideOpen {
+	if old.Side().State != layout.SideOpen {
 		t.Error(old.Side())
 	}
 	if _, _, err := fresh.Forget(ctx, keys.Partition{Prefix: prefix}, []string{"app1:a:b:own"}); err != nil {
@@ -402,7 +403,7 @@ func TestMigrationsThatAreRefused(t *testing.T) {
 	// Nobody lives on the new side; then it is prepared.
 	refused(migration(t, a, empty), "no instance lives there")
 	other := empty.store(t, 0)
-	if other.Side().State != store.SideComing || old.Side().State != store.SideOpen {
+	if other.Side().State != layout.SideComing || old.Side().State != layout.SideOpen {
 		t.Errorf("%v, %v", other.Side(), old.Side())
 	}
 	if other.Space().Now().Shards != 2 {
@@ -490,7 +491,7 @@ func TestMigrateCopiesTheIdentityBeforeTheNewSideOpens(t *testing.T) {
 	m := newMigrator(migration(t, a, b))
 	m.step = func(name string, do func() error) error {
 		err := do()
-		if name == "forget" && fresh.Side().State == store.SideOpen {
+		if name == "forget" && fresh.Side().State == layout.SideOpen {
 			return err // nothing has begun
 		}
 		if got, ierr := fresh.Identity(t.Context()); ierr != nil || got != id {
@@ -533,7 +534,7 @@ func TestMigrateAndReshardCarryTheClient(t *testing.T) {
 	m := newMigrator(migration(t, a, b))
 	m.step = func(name string, do func() error) error {
 		err := do()
-		if name == "pauses" && m.sides[0].State == store.SideLeft { // it scheduled for the first time while notices moved
+		if name == "pauses" && m.sides[0].State == layout.SideLeft { // it scheduled for the first time while notices moved
 			if _, err := old.ClientNumber(t.Context(), "late"); err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"notifier/internal/keys"
-	"notifier/internal/store"
+	"notifier/internal/layout"
 )
 
 // Source is where notices are. *[store.Store] is one, with the former shards of its
@@ -18,10 +18,10 @@ type Source interface {
 	Prefixes() []string
 	// Kept reads keys of a partition, some at a time.
 	Kept(ctx context.Context, p keys.Partition, cursor uint64, n int64) (ks []string, next uint64, err error)
-	// MoveOut takes notices out, on their way to a place; store.ErrMoving says that
+	// MoveOut takes notices out, on their way to a place; layout.ErrMoving says that
 	// others are on theirs, which Finish brings in.
-	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held store.Staying, err error)
-	MoveEnd(ctx context.Context, batch store.Moving, stay []string) error
+	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying, err error)
+	MoveEnd(ctx context.Context, batch layout.Moving, stay []string) error
 	Finish(ctx context.Context, place int) error
 	// MoveTombs moves the tombstones of a former shard to the shards of their keys.
 	MoveTombs(ctx context.Context, place int) error
@@ -34,7 +34,7 @@ type Source interface {
 // Destination is where they go.
 type Destination interface {
 	// MoveIn puts a batch in, once, and says which notices are to stay.
-	MoveIn(ctx context.Context, batch store.Moving) (stay []string, err error)
+	MoveIn(ctx context.Context, batch layout.Moving) (stay []string, err error)
 }
 
 // Mover moves notices. Several may be at work at a time, in any processes.
@@ -52,10 +52,10 @@ type Result struct {
 	Moved int
 	// Held are those that stay where they are until their claim ends or they are
 	// reported.
-	Held store.Staying
+	Held layout.Staying
 }
 
-func (r *Result) add(held store.Staying) {
+func (r *Result) add(held layout.Staying) {
 	r.Held.Claimed += held.Claimed
 	r.Held.Reported += held.Reported
 	r.Held.Soon += held.Soon
@@ -113,7 +113,7 @@ func (m *Mover) move(ctx context.Context, from keys.Partition, ks []string, r *R
 		to[shard] = append(to[shard], k)
 	}
 	for shard, all := range to {
-		for some := range slices.Chunk(all, store.MaxMoving) {
+		for some := range slices.Chunk(all, layout.MaxMoving) {
 			if err := m.step(ctx, from, shard, some, r); err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func (m *Mover) move(ctx context.Context, from keys.Partition, ks []string, r *R
 func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []string, r *Result) error {
 	for len(ks) > 0 {
 		batch, held, err := m.From.MoveOut(ctx, from, to, ks)
-		if errors.Is(err, store.ErrMoving) {
+		if errors.Is(err, layout.ErrMoving) {
 			if err := m.From.Finish(ctx, from.Shard); err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -31,7 +32,7 @@ func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() *st
 	t.Cleanup(func() { _ = conn.Close() })
 	more = func() *store.Store {
 		t.Helper()
-		space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: srv.Namespace()}, false)
+		space, _, err := layout.Discover(t.Context(), conn, keys.Space{Namespace: srv.Namespace()}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func (k *fuse) step(f func() error) error {
 	return errKilled
 }
 
-func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b store.Moving, held store.Staying, err error) {
+func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b layout.Moving, held layout.Staying, err error) {
 	err = k.step(func() (err error) {
 		b, held, err = k.Store.MoveOut(ctx, from, to, ks)
 		return err
@@ -115,7 +116,7 @@ func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []st
 	return b, held, err
 }
 
-func (k *fuse) MoveIn(ctx context.Context, b store.Moving) (stay []string, err error) {
+func (k *fuse) MoveIn(ctx context.Context, b layout.Moving) (stay []string, err error) {
 	err = k.step(func() (err error) {
 		stay, err = k.Store.MoveIn(ctx, b)
 		return err
@@ -123,7 +124,7 @@ func (k *fuse) MoveIn(ctx context.Context, b store.Moving) (stay []string, err e
 	return stay, err
 }
 
-func (k *fuse) MoveEnd(ctx context.Context, b store.Moving, stay []string) error {
+func (k *fuse) MoveEnd(ctx context.Context, b layout.Moving, stay []string) error {
 	return k.step(func() error { return k.Store.MoveEnd(ctx, b, stay) })
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -70,7 +71,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	if n == 0 {
 		return Done{}, fmt.Errorf("%w: no instance has begun on this Redis under the namespace %s: set NOTIFIER_SHARDS=%d for the first start", ErrRefused, o.Namespace, o.To)
 	}
-	space, _, err := store.Discover(ctx, o.Conn, keys.Space{Namespace: o.Namespace}, cluster)
+	space, _, err := layout.Discover(ctx, o.Conn, keys.Space{Namespace: o.Namespace}, cluster)
 	if err != nil {
 		return Done{}, err
 	}
@@ -99,7 +100,7 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	if err := r.store.Spread(ctx); err != nil {
 		return err
 	}
-	if side := r.store.Side(); side.State != store.SideOpen {
+	if side := r.store.Side(); side.State != layout.SideOpen {
 		return fmt.Errorf("%w: notices are being moved to another Redis or from it (%s), or have moved: reshard the new side when notifier migrate is done",
 			ErrRefused, side.State)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -16,7 +17,7 @@ import (
 // burying is a Store that trims all that is settled and keeps tombstones.
 func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace string) *store.Store {
 	t.Helper()
-	space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
+	space, _, err := layout.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +238,7 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 		}
 	}
 	for i, s := range map[int]*store.Store{200: old, 300: fresh} {
-		if state := s.Side().State; state == store.SideOpen || state == store.SideOpened || state == "" {
+		if state := s.Side().State; state == layout.SideOpen || state == layout.SideOpened || state == "" {
 			r := request(i)
 			if got, err := s.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil || got[0].Err != nil {
 				continue // it takes no calls

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -22,7 +23,7 @@ type Trimmer interface {
 
 // PausedReader knows which routes are paused.
 type PausedReader interface {
-	Pauses(ctx context.Context) (store.Pauses, error)
+	Pauses(ctx context.Context) (layout.Pauses, error)
 	// CopyPaused makes the shards' copies right.
 	CopyPaused(ctx context.Context) error
 }

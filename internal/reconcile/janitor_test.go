@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -131,14 +132,14 @@ func (s *fakeStore) Rehome(_ context.Context, from keys.Partition, to string, ks
 	return moved, stuck, s.down
 }
 
-func (s *fakeStore) Pauses(context.Context) (store.Pauses, error) {
+func (s *fakeStore) Pauses(context.Context) (layout.Pauses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	if s.down != nil {
-		return store.Pauses{}, s.down
+		return layout.Pauses{}, s.down
 	}
-	p := store.Pauses{Shards: make([][]string, 2), Stale: s.stale}
+	p := layout.Pauses{Shards: make([][]string, 2), Stale: s.stale}
 	for shard := range p.Shards {
 		if shard >= s.unread {
 			p.Shards[shard] = append([]string{}, s.paused...)

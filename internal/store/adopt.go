@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -21,7 +22,7 @@ import (
 var adoptSource string
 
 // What a producer has set since a notice left is a new one, so only notices that are on their way are refused.
-var adoptScript = wire.NewScript("adopt", adoptSource, true).Ends(handoverCode, 5).Names("7, #ARGV, 7", "moving")
+var adoptScript = wire.NewScript("adopt", adoptSource, true).Ends(layout.Outbox, 5).Names("7, #ARGV, 7", "moving")
 
 // Operation is what Adopt does with a key.
 type Operation string
@@ -60,7 +61,7 @@ func (s *Store) Adopt(ctx context.Context, p keys.Partition, list []Adoption) ([
 
 // adopt takes the steps of notices that lie, or will, under one prefix.
 func (s *Store) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]bool, error) {
-	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix), s.keep, ""}
+	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.timing(p.Prefix), s.keep, ""}
 	for i := range list {
 		a := &list[i]
 		digest, made := "", notice.Made(0)
@@ -83,17 +84,17 @@ func (s *Store) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([
 		}
 		args = append(args, a.Key, string(a.Op), digest, a.Expire, a.score, int64(made), tail)
 	}
-	v, err := s.knowing(ctx, s.space.Base(p.Shard), func(at *view) *redis.Cmd {
-		if p.Shard < at.first && slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil }) {
-			return replaced(ctx)
+	v, err := s.Knowing(ctx, s.space.Base(p.Shard), func(at *layout.View) *redis.Cmd {
+		if p.Shard < at.First && slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil }) {
+			return layout.Replaced(ctx)
 		}
-		ks := s.keysOf(p)
-		for _, other := range at.others(p.Prefix, nil) {
+		ks := s.space.States(p)
+		for _, other := range at.Others(p.Prefix, nil) {
 			ks = append(ks, s.space.Records(p.Under(other)))
 		}
-		return s.send(ctx, at, adoptScript, ks, args)
+		return s.Send(ctx, at, adoptScript, ks, args)
 	}).Slice()
-	if which := elsewhereIn(err); which != nil {
+	if which := layout.ElsewhereIn(err); which != nil {
 		return s.adoptRest(ctx, p, list, which)
 	}
 	if err != nil {
@@ -112,7 +113,7 @@ func (s *Store) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([
 // adoptRest takes the steps of those that are not on their way to another Redis now.
 func (s *Store) adoptRest(ctx context.Context, p keys.Partition, list []Adoption, which map[int]bool) ([]bool, error) {
 	done := make([]bool, len(list))
-	some := without(list, which)
+	some := layout.Without(list, which)
 	if len(some) == 0 {
 		return done, nil
 	}

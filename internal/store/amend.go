@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -19,7 +20,7 @@ import (
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = wire.NewScript("amend", amendSource, false).Ends(handoverCode, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
+var amendScript = wire.NewScript("amend", amendSource, false).Ends(layout.Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
 
 // Amendment is a change from outside a notice's delivery.
 type Amendment string
@@ -50,7 +51,7 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 	a := []amended{{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}}
 	for range maxMoves {
 		open, side := len(s.Formers()), s.Side()
-		shard, err := s.where(ctx, key)
+		shard, err := s.Place(ctx, key)
 		if err != nil {
 			return Change{}, err
 		}
@@ -58,7 +59,7 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
-		if s.IsFormer(shard) || s.refilled(open) {
+		if s.IsFormer(shard) || s.Refilled(open) {
 			continue
 		}
 		// Its mark may have been dropped with a change of side.
@@ -82,14 +83,14 @@ func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendm
 				return c[0], err
 			}
 		}
-		all, err := s.elsewhere(ctx, shard, prefix, key)
+		all, err := s.LookUnder(ctx, shard, prefix, key)
 		if err != nil {
 			return Change{}, err
 		}
 		if len(all) == 0 {
 			break
 		}
-		at, err := s.locate(ctx, shard, all, []string{key})
+		at, err := s.Locate(ctx, shard, all, []string{key})
 		if err != nil {
 			return Change{}, err
 		}
@@ -164,7 +165,7 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 		switch {
 		case c.Done:
 			done++
-		case c.Before == "" && (s.IsFormer(at.Shard) || s.refilled(open)):
+		case c.Before == "" && (s.IsFormer(at.Shard) || s.Refilled(open)):
 			moved = append(moved, step[i])
 		}
 	}
@@ -198,17 +199,17 @@ type amended struct {
 }
 
 func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]Change, error) {
-	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix), s.keep, "", string(op)}
+	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.timing(p.Prefix), s.keep, "", string(op)}
 	for i := range list {
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
-	v, late := s.w.List(amendScript.Op, s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
-		if v.side.Closed() && op != reopen { // a report counts wherever its notice is
-			return moved(ctx)
+	v, late := s.w.List(amendScript.Op, s.Knowing(ctx, s.space.Base(p.Shard), func(v *layout.View) *redis.Cmd {
+		if v.Side.Closed() && op != reopen { // a report counts wherever its notice is
+			return layout.Moved(ctx)
 		}
-		return s.send(ctx, v, amendScript, s.keysOf(p), args)
+		return s.Send(ctx, v, amendScript, s.space.States(p), args)
 	}))
-	if which := elsewhereIn(late); which != nil {
+	if which := layout.ElsewhereIn(late); which != nil {
 		return s.amendRest(ctx, p, op, list, which)
 	}
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
@@ -239,7 +240,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 			}
 			c.Found.Shard = p.Shard
 			if c.Done && c.Found.State == "" { // kept no longer: retention is off
-				c.Found.State, c.Found.SettledAt = notice.Cancelled, micros(v[0])
+				c.Found.State, c.Found.SettledAt = notice.Cancelled, wire.Micros(v[0])
 			}
 			if s.o.Cluster && c.Done {
 				over, own := overAll, true
@@ -250,7 +251,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 					}
 				}
 				switch {
-				case c.Found.State == notice.Scheduled && c.Due.After(micros(v[0])):
+				case c.Found.State == notice.Scheduled && c.Due.After(wire.Micros(v[0])):
 					timers = append(timers, timer{k, c.Due.UnixMilli(), c.NextAttempt(), over})
 				case own:
 					timers = append(timers, timer{key: k, over: remove})
@@ -262,7 +263,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 			held++
 		}
 	}
-	s.arm(ctx, p.Prefix, timers, micros(v[0]))
+	s.arm(ctx, p.Prefix, timers, wire.Micros(v[0]))
 	if late != nil {
 		s.unconfirmed(amendScript.Op, held, late)
 	}
@@ -272,7 +273,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 // amendRest changes those that are not on the other side of a migration, as if the others
 // were not there; one alone is ErrMoved.
 func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, list []amended, which map[int]bool) ([]Change, error) {
-	some := without(list, which)
+	some := layout.Without(list, which)
 	if len(list) == 1 {
 		return nil, fmt.Errorf("%s: %s: %w", op, list[0].key, wire.ErrMoved)
 	}

@@ -3,34 +3,16 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
 
 // What makes notices, while former shards may hold something: under a key that is kept
 // in one of them nothing is put into another.
-
-// errReplaced says that a call was for a shard that others have replaced since.
-var errReplaced = fmt.Errorf("%w: the shards have been replaced by others", wire.ErrUnavailable)
-
-// replaced stands for a call that is not made for that reason.
-func replaced(ctx context.Context) *redis.Cmd {
-	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(errReplaced)
-	return cmd
-}
-
-// isOld reports whether a call is for a former shard, or was thought to be for another
-// before Redis forgot, as is known by now, what had been moved.
-func (s *Store) isOld(v *view, place int, since int64) bool {
-	return place < v.first || s.places.forgot.Load() != since
-}
 
 // asked is a request of a batch.
 type asked struct{ batch, request int }
@@ -58,7 +40,7 @@ func (s *Store) scheduleAmid(ctx context.Context, batches []Batch) []Batched {
 		}
 	}
 	for _, at := range todo {
-		out[at.batch].Replies[at.request].Err = s.w.Fail(scheduleScript.Op, errReplaced)
+		out[at.batch].Replies[at.request].Err = s.w.Fail(scheduleScript.Op, layout.ErrReplaced)
 	}
 	return out
 }
@@ -66,7 +48,7 @@ func (s *Store) scheduleAmid(ctx context.Context, batches []Batch) []Batched {
 // scheduleSome goes through requests one time, and returns those whose notices were
 // moved meanwhile. Requests of one key keep their order.
 func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []asked, out []Batched) (again []asked, err error) {
-	since, ks := s.places.forgot.Load(), make([]string, len(todo))
+	since, ks := s.Forgot(), make([]string, len(todo))
 	for i, at := range todo {
 		ks[i] = batches[at.batch].Requests[at.request].Key
 	}
@@ -107,7 +89,7 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []asked,
 	for n, done := range s.scheduleAll(ctx, fresh, since) {
 		for j, at := range places[n] {
 			switch {
-			case errors.Is(done.Err, errReplaced):
+			case errors.Is(done.Err, layout.ErrReplaced):
 				again = append(again, at)
 			case done.Err != nil:
 				out[at.batch].Replies[at.request].Err = done.Err
@@ -154,7 +136,7 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 		if len(todo) == 0 {
 			return replies, nil
 		}
-		since, ks := s.places.forgot.Load(), make([]string, len(todo))
+		since, ks := s.Forgot(), make([]string, len(todo))
 		for j, i := range todo {
 			ks[j] = letters[i].Key
 		}
@@ -192,7 +174,7 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 				some[j] = letters[i]
 			}
 			done, err := s.restore(ctx, p, some, since)
-			if errors.Is(err, errReplaced) {
+			if errors.Is(err, layout.ErrReplaced) {
 				again = append(again, these...)
 				continue
 			}
@@ -205,7 +187,7 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 		}
 		todo = again
 	}
-	return nil, s.w.Fail(restoreScript.Op, errReplaced)
+	return nil, s.w.Fail(restoreScript.Op, layout.ErrReplaced)
 }
 
 // bring moves a notice that has ended out of a former shard to where it belongs, so
@@ -213,7 +195,7 @@ func (s *Store) restoreAmid(ctx context.Context, prefix string, letters []Letter
 func (s *Store) bring(ctx context.Context, f *Found) error {
 	from := keys.Partition{Prefix: f.Route, Shard: f.Shard}
 	l, _, err := s.MoveOut(ctx, from, s.space.Shard(f.Key), []string{f.Key})
-	if err != nil && !errors.Is(err, ErrMoving) {
+	if err != nil && !errors.Is(err, layout.ErrMoving) {
 		return err
 	}
 	if err == nil && l.Len() == 0 {
@@ -246,7 +228,7 @@ func (s *Store) replayAmid(ctx context.Context, items []ReplayItem) ([]ReplayIte
 		}
 		f, err := s.findIn(ctx, shards[j], items[i].Route, items[i].Key)
 		if errors.Is(err, ErrNotFound) {
-			return nil, s.w.Fail(replayScript.Op, errReplaced) // it has been moved: the call is repeated
+			return nil, s.w.Fail(replayScript.Op, layout.ErrReplaced) // it has been moved: the call is repeated
 		}
 		if err != nil {
 			return nil, err
@@ -258,8 +240,8 @@ func (s *Store) replayAmid(ctx context.Context, items []ReplayItem) ([]ReplayIte
 		if err := s.bring(ctx, &f); err != nil {
 			return nil, err
 		}
-		if at, err := s.where(ctx, f.Key); err != nil || s.IsFormer(at) { // it has been redriven meanwhile, or there was no end of others
-			return nil, errors.Join(err, s.w.Fail(replayScript.Op, errReplaced))
+		if at, err := s.Place(ctx, f.Key); err != nil || s.IsFormer(at) { // it has been redriven meanwhile, or there was no end of others
+			return nil, errors.Join(err, s.w.Fail(replayScript.Op, layout.ErrReplaced))
 		}
 	}
 	return items, nil

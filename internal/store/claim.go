@@ -165,7 +165,7 @@ func (s *Store) claim(ctx context.Context, p keys.Partition, token string, args 
 	if err != nil {
 		return Claimed{}, err
 	}
-	c := Claimed{Now: micros(v[0]), More: v[1] == int64(1)}
+	c := Claimed{Now: wire.Micros(v[0]), More: v[1] == int64(1)}
 	c.Next, _ = v[1].(string)
 	c.Won = make([]Claim, 0, (len(v)-2)/3)
 	for i := 2; i+2 < len(v); i += 3 {

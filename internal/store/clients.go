@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/wire"
 )
 
@@ -33,6 +34,7 @@ type clients struct {
 	mu      sync.Mutex
 	numbers map[string]clientNumber
 	names   map[int]string
+	learnt  int64     // as Layout.Learnt was: since then another Redis may answer
 	next    time.Time // when names are read again, unless all are known
 	until   time.Time // when names are read again in any case
 }
@@ -50,6 +52,17 @@ func (c *clients) forget() {
 		c.numbers[name] = clientNumber{n: x.n}
 	}
 	c.next, c.until = time.Time{}, time.Time{}
+}
+
+// heard forgets what another Redis may have said, before the layout was learnt again.
+func (c *clients) heard(learnt int64) {
+	c.mu.Lock()
+	again := c.learnt != learnt
+	c.learnt = learnt
+	c.mu.Unlock()
+	if again {
+		c.forget()
+	}
 }
 
 // number returns the number of a name, and whether Redis need not be asked for it. One caller
@@ -98,13 +111,14 @@ func clientStart(name string) int {
 // the first call. If Redis does not answer, it is the last known number, or 0; the error is
 // returned to one caller a second.
 func (s *Store) ClientNumber(ctx context.Context, name string) (int, error) {
+	s.clients.heard(s.Learnt())
 	now := time.Now()
 	n, fresh := s.clients.number(name, now)
 	if fresh {
 		return n, nil
 	}
 	// A caller that gives up may not leave the calls of others without a number.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), layout.KnownTimeout)
 	defer cancel()
 	got, err := s.w.Do(ctx, clientScript, []string{s.space.Clients()}, []any{name, clientStart(name), maxClient}).Int()
 	if err == nil && (got < 1 || got > maxClient) {
@@ -123,10 +137,11 @@ func (s *Store) ClientNumber(ctx context.Context, name string) (int, error) {
 // ClientName returns the name of the client with a number, or # and the number if it is
 // unknown.
 func (s *Store) ClientName(ctx context.Context, n int) string {
+	s.clients.heard(s.Learnt())
 	if name, ok := s.clients.name(n, time.Now()); ok {
 		return name
 	}
-	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	ctx, cancel := context.WithTimeout(ctx, layout.KnownTimeout)
 	defer cancel()
 	list, err := s.ClientNumbers(ctx)
 	s.clients.named(list, err, time.Now())

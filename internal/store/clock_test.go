@@ -72,7 +72,7 @@ func TestNothingIsMadeWhileRedissClockStandsYearsBehind(t *testing.T) {
 			!strings.Contains(err.Error(), "set the clock of the machine that Redis runs on") {
 			t.Errorf("deploy/schedule.lua at %s: %v", at, err)
 		}
-		if n := c.Exists(ctx, s.keysOf(partition)...).Val() + c.Exists(ctx, key).Val(); n != 0 {
+		if n := c.Exists(ctx, s.space.States(partition)...).Val() + c.Exists(ctx, key).Val(); n != 0 {
 			t.Errorf("at %s: %d keys are there", at, n)
 		}
 		if err := c.Del(ctx, plain).Err(); err != nil {
@@ -97,8 +97,8 @@ func TestARealRedisAnswersSoOfItsClock(t *testing.T) {
 	}
 	const other = "local redis = setmetatable({call = function(c, ...) if c == 'TIME' then return {'5', '0'} end return redis.call(c, ...) end}, {__index = redis})\n"
 	for _, sc := range []*wire.Script{scheduleScript, adoptScript} {
-		args := []any{s.space.ClaimPrefix(0), s.space.Wake(), wakeInfo(partition), "1", "", "", "app1:a:b:1", "r+1000", "}", "", "", "", ""}
-		err := wire.Wrap(sc.Op, srv.Client().Eval(t.Context(), other+sc.Source(), s.keysOf(partition), args...).Err())
+		args := []any{s.space.ClaimPrefix(0), s.space.Wake(), partition.Wake(), "1", "", "", "app1:a:b:1", "r+1000", "}", "", "", "", ""}
+		err := wire.Wrap(sc.Op, srv.Client().Eval(t.Context(), other+sc.Source(), s.space.States(partition), args...).Err())
 		var clock wire.ClockError
 		if !errors.As(err, &clock) || !clock.Says.Equal(time.Unix(5, 0)) {
 			t.Errorf("%s: %v", sc.Op, err)

@@ -18,12 +18,18 @@ import (
 // confirming is a Store whose calls and settles wait.
 func confirmingOn(t *testing.T, a wire.Address, w wire.Confirm) *Store {
 	t.Helper()
+	return confirmingShards(t, a, w, 1)
+}
+
+// confirmingShards is confirmingOn with so many shards.
+func confirmingShards(t *testing.T, a wire.Address, w wire.Confirm, shards int) *Store {
+	t.Helper()
 	c, err := wire.Open(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: a.Mode == "cluster",
+	s := New(Options{Client: c.UniversalClient, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: shards}, Cluster: a.Mode == "cluster",
 		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000, Confirm: w, ConfirmSettle: w})
 	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)

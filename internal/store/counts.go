@@ -36,7 +36,7 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 	if missing, err = r.Missing(ctx); err != nil {
 		return nil, missing, err
 	}
-	paused, err := s.paused(ctx, r.Silent())
+	paused, err := s.PausedBut(ctx, r.Silent())
 	if err != nil {
 		return nil, missing, err
 	}
@@ -48,7 +48,7 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 
 // count adds one shard's numbers to c.
 func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
-	k := s.keysOf(keys.Partition{Prefix: c.Prefix, Shard: shard})
+	k := s.space.States(keys.Partition{Prefix: c.Prefix, Shard: shard})
 	v, err := s.w.Run(ctx, countsScript, []string{k[0], k[2], k[3], s.space.Trimmed(shard)}, []any{lookForDue, c.Prefix})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -23,29 +24,29 @@ import (
 // Near, or has just done so, does not take it.
 type Way struct {
 	Far  *Store
-	Side Side
+	Side layout.Side
 	Near time.Duration
 }
 
 // SendOff takes notices of a side that is being left out of one shard, on their way to one
 // of another Redis.
-func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to int, ks []string) (Moving, Staying, error) {
+func (s *Store) SendOff(ctx context.Context, way Way, from keys.Partition, to int, ks []string) (layout.Moving, layout.Staying, error) {
 	far, id := way.Far, way.Side.ID
-	l := Moving{From: from, To: to, far: id + "/" + s.space.Tag(from.Shard)}
+	l := layout.Moving{From: from, To: to, Far: id + "/" + s.space.Tag(from.Shard)}
 	if err := far.Room(ctx, to); err != nil {
-		return l, Staying{}, fmt.Errorf("the new side: %w", err)
+		return l, layout.Staying{}, fmt.Errorf("the new side: %w", err)
 	}
-	last, err := far.lastIn(ctx, to, l.far)
+	last, err := far.LastIn(ctx, to, l.Far)
 	if err != nil {
-		return l, Staying{}, err
+		return l, layout.Staying{}, err
 	}
 	timers := "1"
 	if s.o.Cluster {
 		timers = "0"
 	}
-	args := []any{id + "/" + far.space.Tag(to), from.Prefix, maxMovingBytes, last, way.Near.Milliseconds(), timers}
-	l, held, err := s.moveOut(ctx, l, args, ks, func(v *view) bool {
-		return v.side == way.Side
+	args := []any{id + "/" + far.space.Tag(to), from.Prefix, layout.MaxMovingBytes, last, way.Near.Milliseconds(), timers}
+	l, held, err := s.TakeOut(ctx, l, args, ks, func(v *layout.View) bool {
+		return v.Side == way.Side
 	})
 	if err != nil {
 		return l, held, err
@@ -71,14 +72,14 @@ if math.abs(at - tonumber(ARGV[1])) <= 1 then return redis.call('DEL', KEYS[1]) 
 return 0`
 
 // dropTimers deletes, in a cluster, the timers of notices that are leaving.
-func (s *Store) dropTimers(ctx context.Context, l Moving) error {
+func (s *Store) dropTimers(ctx context.Context, l layout.Moving) error {
 	if !s.o.Cluster {
 		return nil
 	}
 	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := 0; i < len(l.what); i += 2 {
-			if due, ok := timed(l.what[i+1]); ok {
-				p.Eval(ctx, dropScript, []string{l.what[i]}, due-1)
+		for i := 0; i < len(l.What); i += 2 {
+			if due, ok := timed(l.What[i+1]); ok {
+				p.Eval(ctx, dropScript, []string{l.What[i]}, due-1)
 			}
 		}
 		return nil
@@ -95,22 +96,21 @@ func timed(what string) (due int64, ok bool) {
 
 // Arrive puts what has left another Redis in, once, and says which notices are to stay
 // there.
-func (s *Store) Arrive(ctx context.Context, l Moving) (stay []string, err error) {
+func (s *Store) Arrive(ctx context.Context, l layout.Moving) (stay []string, err error) {
 	p := keys.Partition{Prefix: l.From.Prefix, Shard: l.To}
 	timers := "1"
 	if s.o.Cluster {
 		timers = "0"
 	}
-	args := []any{l.far, l.Number, s.space.Wake(), wakeInfo(p), timers}
-	values := make([]string, len(l.what)/2)
+	args := []any{l.Far, l.Number, s.space.Wake(), p.Wake(), timers}
+	values := make([]string, len(l.What)/2)
 	for i := range values {
-		key, what := l.what[2*i], l.what[2*i+1]
+		key, what := l.What[2*i], l.What[2*i+1]
 		values[i] = timerOf(key, p.Prefix, what)
 		args = append(args, key, what, values[i])
 	}
-	stay, err = s.w.Do(ctx, moveInScript, s.keysOf(p), args).StringSlice()
-	if err != nil {
-		return nil, s.w.Fail(moveInScript.Op, err)
+	if stay, err = s.PutIn(ctx, s.space.States(p), args); err != nil {
+		return nil, err
 	}
 	if s.o.Cluster {
 		err = s.armFar(ctx, l, values, stay)
@@ -134,15 +134,15 @@ func timerOf(key, prefix, what string) string {
 
 // armFar sets, in a cluster, the timers of what has arrived; what is there is a
 // producer's.
-func (s *Store) armFar(ctx context.Context, l Moving, values, stay []string) error {
+func (s *Store) armFar(ctx context.Context, l layout.Moving, values, stay []string) error {
 	stays := make(map[string]bool, len(stay))
 	for _, k := range stay {
 		stays[k] = true
 	}
 	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, value := range values {
-			if due, ok := timed(l.what[2*i+1]); ok && !stays[l.what[2*i]] {
-				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", l.what[2*i], value, "nx", "pxat", due-1))
+			if due, ok := timed(l.What[2*i+1]); ok && !stays[l.What[2*i]] {
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", l.What[2*i], value, "nx", "pxat", due-1))
 			}
 		}
 		return nil
@@ -155,7 +155,7 @@ func (s *Store) armFar(ctx context.Context, l Moving, values, stay []string) err
 
 // FinishLeaving brings what is on its way out of a shard to far, whoever began.
 func (s *Store) FinishLeaving(ctx context.Context, far *Store, place int) error {
-	l, tag, err := s.outstanding(ctx, place)
+	l, tag, err := s.OutstandingAt(ctx, place)
 	if err != nil || l == nil {
 		return err
 	}
@@ -163,9 +163,9 @@ func (s *Store) FinishLeaving(ctx context.Context, far *Store, place int) error 
 	if !ok {
 		return nil // it goes to a shard of this Redis
 	}
-	l.far = id + "/" + s.space.Tag(place)
+	l.Far = id + "/" + s.space.Tag(place)
 	if l.To = far.space.Place(tag); l.To < 0 {
-		return fmt.Errorf("%w: the shard %s, to which a batch is on its way, is not known on the other side", ErrLayout, tag)
+		return fmt.Errorf("%w: the shard %s, to which a batch is on its way, is not known on the other side", layout.ErrLayout, tag)
 	}
 	if err := s.dropTimers(ctx, *l); err != nil {
 		return err
@@ -214,12 +214,12 @@ var marksScript = wire.NewScript("marks", marksSource, false)
 // Mark marks notices of a shard as being on the other side, but for those of which this
 // side has a record. It is ErrUnavailable where the side is not at any more: another mover
 // has changed it, and a mark that this one would write may be wrong by now.
-func (s *Store) Mark(ctx context.Context, at Side, shard int, ks []string) error {
+func (s *Store) Mark(ctx context.Context, at layout.Side, shard int, ks []string) error {
 	return s.mark(ctx, at, shard, "+", ks)
 }
 
 // Unmark removes the marks of notices, on the same condition.
-func (s *Store) Unmark(ctx context.Context, at Side, shard int, ks []string) error {
+func (s *Store) Unmark(ctx context.Context, at layout.Side, shard int, ks []string) error {
 	return s.mark(ctx, at, shard, "-", ks)
 }
 
@@ -250,7 +250,7 @@ func (s *Store) Uncross(ctx context.Context, shard int) error {
 	return s.w.Wrapped("cross", s.c.Unlink(ctx, s.space.Crossed(shard)).Err())
 }
 
-func (s *Store) mark(ctx context.Context, at Side, shard int, op string, ks []string) error {
+func (s *Store) mark(ctx context.Context, at layout.Side, shard int, op string, ks []string) error {
 	if len(ks) == 0 {
 		return nil
 	}
@@ -258,22 +258,22 @@ func (s *Store) mark(ctx context.Context, at Side, shard int, op string, ks []st
 	for _, k := range ks {
 		args = append(args, k)
 	}
-	err := s.knowing(ctx, s.space.Base(shard), func(v *view) *redis.Cmd {
+	err := s.Knowing(ctx, s.space.Base(shard), func(v *layout.View) *redis.Cmd {
 		switch {
-		case v.side.Epoch > at.Epoch && v.side.sorts():
+		case v.Side.Epoch > at.Epoch && v.Side.Sorts():
 			cmd := redis.NewCmd(ctx)
-			cmd.SetErr(errOvertaken)
+			cmd.SetErr(layout.ErrOvertaken)
 			return cmd
-		case v.side.sorts() != at.sorts(), at.sorts() && v.side != at:
-			return outdated(ctx)
+		case v.Side.Sorts() != at.Sorts(), at.Sorts() && v.Side != at:
+			return layout.Outdated(ctx)
 		}
 		names := []string{s.space.Elsewhere(shard)}
 		if op == "+" {
-			for _, p := range v.coveringAny(ks) {
+			for _, p := range v.CoveringAny(ks) {
 				names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: shard}))
 			}
 		}
-		return s.send(ctx, v, marksScript, names, args)
+		return s.Send(ctx, v, marksScript, names, args)
 	}).Err()
 	return s.w.Wrapped(marksScript.Op, err)
 }
@@ -297,7 +297,7 @@ func (s *Store) Absent(ctx context.Context, shard int, ks []string) (absent []st
 	if len(ks) == 0 {
 		return nil, nil
 	}
-	under, err := s.locate(ctx, shard, s.Prefixes(), ks)
+	under, err := s.Locate(ctx, shard, s.Prefixes(), ks)
 	for i, p := range under {
 		if p == "" {
 			absent = append(absent, ks[i])

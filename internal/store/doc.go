@@ -52,7 +52,7 @@
 // # Which prefix
 //
 // Nothing is read by key or written before the layout of the data is known, nor
-// without all prefixes under which a notice may lie: see layout.go and locate.go.
+// without all prefixes under which a notice may lie: see package layout.
 // How instances of different configurations share the notices stands in package
 // reconcile.
 //

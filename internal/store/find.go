@@ -51,7 +51,7 @@ var findScript = wire.NewScript("find", findSource, false)
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 	for range maxMoves {
 		open, side := len(s.Formers()), s.Side()
-		at, err := s.where(ctx, key)
+		at, err := s.Place(ctx, key)
 		if err != nil {
 			return Found{}, err
 		}
@@ -59,10 +59,10 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}
-		if s.IsFormer(at) || s.refilled(open) {
+		if s.IsFormer(at) || s.Refilled(open) {
 			continue
 		}
-		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.sorts() && !s.Side().sorts() {
+		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.Sorts() && !s.Side().Sorts() {
 			return f, err
 		}
 
@@ -87,7 +87,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 			return f[0], nil
 		}
 	}
-	all, err := s.elsewhere(ctx, shard, prefix, key)
+	all, err := s.LookUnder(ctx, shard, prefix, key)
 	if err != nil {
 		return Found{}, err
 	}
@@ -95,7 +95,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 		// All in one script: it may be on its way from one to another.
 		var ks []string
 		for _, p := range all {
-			ks = append(ks, s.keysOf(keys.Partition{Prefix: p, Shard: shard})...)
+			ks = append(ks, s.space.States(keys.Partition{Prefix: p, Shard: shard})...)
 		}
 		v, err := s.w.Parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(shard), key})
 		if err != nil {
@@ -117,7 +117,7 @@ func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]
 	for _, k := range ks {
 		args = append(args, k)
 	}
-	v, err := s.w.Parts(ctx, findScript, len(ks), s.keysOf(p), args)
+	v, err := s.w.Parts(ctx, findScript, len(ks), s.space.States(p), args)
 	if err != nil {
 		return nil, err
 	}
@@ -174,3 +174,38 @@ func found(key, prefix string, v any) (Found, error) {
 	}
 	return f, nil
 }
+
+// absent is the error of what was not found in a shard: it may be on the other side.
+func (s *Store) absent(ctx context.Context, shard int, key string) error {
+	v := s.View()
+	switch {
+	case v == nil || !v.Side.Sorts():
+	case v.Side.Closed():
+		return fmt.Errorf("%s: %w", key, wire.ErrMoved)
+	default:
+		there, err := s.c.HExists(ctx, s.space.Elsewhere(shard), key).Result()
+		if err != nil {
+			return s.w.Fail("elsewhere", err)
+		}
+		if there {
+			return fmt.Errorf("%s: %w", key, wire.ErrMoved)
+		}
+	}
+	return fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
+// splitPrefix parts a script's answer on a notice that was asked for under several
+// prefixes: what is kept, and the prefix it lies under.
+func splitPrefix(answer any, first string, others []string) (a []any, under string) {
+	a, _ = answer.([]any)
+	if len(a) == 6 {
+		if n, _ := a[5].(int64); n > 0 && int(n) <= len(others) {
+			return a[:5], others[n-1]
+		}
+	}
+	return a, first
+}
+
+// maxMoves bounds how often a notice is followed that is moved again and again
+// while it is to be changed.
+const maxMoves = 20

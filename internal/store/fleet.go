@@ -87,7 +87,7 @@ type Roll struct {
 // ErrLayout. Signs do not compare it themselves, since in a cluster it lies at other
 // nodes; until then they are written there.
 func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
-	if err := s.right(ctx); err != nil {
+	if err := s.Right(ctx); err != nil {
 		return Roll{}, err
 	}
 	flags := 0
@@ -159,14 +159,6 @@ func eachScore(v any, f func(id, score string, at float64)) {
 	}
 }
 
-// right asks again, where the layout was wrong, whether it is.
-func (s *Store) right(ctx context.Context) error {
-	if !s.wrong.Load() {
-		return nil
-	}
-	return s.Known(ctx)
-}
-
 // Leave ends an instance by its own will.
 func (s *Store) Leave(ctx context.Context, id string) error {
 	_, err := s.depart(ctx, id, "", id)
@@ -180,7 +172,7 @@ func (s *Store) CountOut(ctx context.Context, gone Sign, by string) (bool, error
 }
 
 func (s *Store) depart(ctx context.Context, id, seen, by string) (bool, error) {
-	if err := s.right(ctx); err != nil {
+	if err := s.Right(ctx); err != nil {
 		return false, err
 	}
 	v, err := s.w.Run(ctx, departScript, s.fleetKeys(), []any{id, s.space.FleetChannel(), s.space.InstanceChannel(""), seen, by})

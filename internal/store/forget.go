@@ -22,7 +22,7 @@ func (s *Store) Forget(ctx context.Context, p keys.Partition, ks []string) (forg
 	for i, k := range ks {
 		args[i] = k
 	}
-	v, err := s.w.Do(ctx, forgetScript, s.keysOf(p), args).Int64Slice()
+	v, err := s.w.Do(ctx, forgetScript, s.space.States(p), args).Int64Slice()
 	if err != nil {
 		return 0, 0, s.w.Fail(forgetScript.Op, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
@@ -70,7 +71,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 		s.put(t, Request{Key: k, Delay: time.Hour, Content: body("1")})
 	}
 	s.grow(t, 1)
-	out := func(k string) Moving {
+	out := func(k string) layout.Moving {
 		t.Helper()
 		l, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, 1, []string{k})
 		if err != nil || l.Len() != 1 {
@@ -78,7 +79,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 		}
 		return l
 	}
-	in := func(l Moving) {
+	in := func(l layout.Moving) {
 		t.Helper()
 		if stay, err := s.MoveIn(t.Context(), l); err != nil || len(stay) > 0 {
 			t.Fatal(stay, err)
@@ -91,7 +92,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 	l := out(second)
 	in(gone)
 	in(l)
-	for _, l := range []Moving{gone, l} {
+	for _, l := range []layout.Moving{gone, l} {
 		if err := s.MoveEnd(t.Context(), l, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +201,7 @@ func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 	forget()
 	other := New(Options{Client: s.o.Client, Space: keys.Space{Namespace: s.space.Namespace, Shards: 1}, Prefixes: s.o.Prefixes, Retention: time.Hour, Retain: 10})
 	other.grow(t, 2)
-	if err := s.Learn(t.Context()); !errors.Is(err, ErrLayout) {
+	if err := s.Learn(t.Context()); !errors.Is(err, layout.ErrLayout) {
 		t.Fatalf("others have taken the place of its shards: %v", err)
 	}
 }

@@ -1,9 +1,9 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
@@ -191,15 +192,15 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	c := srv.Client()
 	const key = "app1:a:b:1"
 	s.put(t, Request{Key: key, Delay: time.Hour, Content: body("1")})
-	before := s.view.Load().state
+	before := s.View().State
 	s.grow(t, 2)
 	// An instance that had read notifier:meta before, and writes now.
-	reply, err := c.Eval(t.Context(), registerSource, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Layout, 1, "1", "", "", "", "", 1, 0, "", prefix).Slice()
+	reply, err := c.Eval(t.Context(), registerSource(t), []string{s.space.Layout(0), s.space.ShardRoutes(0)}, layout.Version, 1, "1", "", "", "", "", 1, 0, "", prefix).Slice()
 	if err != nil || reply[0] != "" {
 		t.Errorf("%v, %v", reply, err)
 	}
 	for place := range s.space.Places() {
-		if state := c.HGet(t.Context(), s.space.Layout(place), "state").Val(); state == before || state != s.view.Load().state {
+		if state := c.HGet(t.Context(), s.space.Layout(place), "state").Val(); state == before || state != s.View().State {
 			t.Errorf("place %d has the state %q", place, state)
 		}
 	}
@@ -207,7 +208,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	if err != nil || l.Len() != 1 {
 		t.Fatal(l, err)
 	}
-	if _, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); !errors.Is(err, ErrMoving) {
+	if _, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); !errors.Is(err, layout.ErrMoving) {
 		t.Errorf("two batches at a time: %v", err)
 	}
 	if err := s.Finish(t.Context(), 0); err != nil {
@@ -275,7 +276,7 @@ func TestTwoReshards(t *testing.T) {
 	if n, err := s.Drained(t.Context(), nil); err != nil || n != 0 {
 		t.Errorf("%d, %v", n, err)
 	}
-	again, _, err := Discover(t.Context(), s.o.Client, keys.Space{Namespace: s.space.Namespace, Shards: 4}, false)
+	again, _, err := layout.Discover(t.Context(), s.o.Client, keys.Space{Namespace: s.space.Namespace, Shards: 4}, false)
 	if err != nil || again.Shards != 2 || again.First() != 5 {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -416,30 +417,14 @@ func TestCursorsOfBeforeAReshardAreRefused(t *testing.T) {
 	}
 }
 
-// The version before knows the layout by a digest that has not changed where nothing was
-// resharded, and is refused where something was.
-func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
-	s, srv := open(t)
-	if err := s.Learn(t.Context()); err != nil {
+// registerSource is package layout's register.lua.
+func registerSource(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../layout/lua/register.lua")
+	if err != nil {
 		t.Fatal(err)
 	}
-	former := strings.NewReplacer("had[5] or had[2]", "had[2]").Replace(registerSource)
-	state := func() string { return srv.Client().HGet(context.Background(), s.space.Layout(0), "state").Val() }
-	before := state()
-	if _, err := srv.Client().Eval(t.Context(), former, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Layout, 1, "1", "", "", "", "", 1, 0, "", prefix).Result(); err != nil {
-		t.Fatal(err)
-	}
-	if state() != before {
-		t.Error("the digest has changed")
-	}
-	s.grow(t, 1)
-	meta := srv.Client().HGetAll(t.Context(), s.space.Meta()).Val()
-	if meta["tags"] != "1" || meta["former"] != "0" || meta["replaced"] != "1" || meta["shards"] != "1" {
-		t.Errorf("%v", meta)
-	}
-	if err := checkMeta(meta, keys.Space{Namespace: s.space.Namespace, Shards: 1}); !errors.Is(err, ErrLayout) {
-		t.Errorf("%v", err)
-	}
+	return string(text)
 }
 
 func redisZ(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
@@ -451,7 +436,7 @@ func TestProducersFindTheShard(t *testing.T) {
 	c := srv.Client()
 	p := newProducer(t, s)
 	run := func(tag, key string) (int64, error) {
-		four := s.keysOf(keys.Partition{Prefix: prefix})
+		four := s.space.States(keys.Partition{Prefix: prefix})
 		for i := range four {
 			four[i] = strings.Replace(four[i], "{0}", "{"+tag+"}", 1)
 		}

@@ -25,9 +25,6 @@ import (
 // themselves: its state changes, so their next script is refused by the guard
 // and they learn it. What they end is in the list like everything else.
 
-//go:embed lua/handover.lua
-var handoverSource string
-
 //go:embed lua/ship.lua
 var shipSource string
 
@@ -35,36 +32,11 @@ var shipSource string
 var shedSource string
 
 var (
-	handoverCode = wire.Prelude(handoverSource)
-
 	// Neither is guarded: what they take off a list is told by its text, or not
 	// needed by anybody any more.
 	shipScript = wire.NewScript("ship", shipSource, false).Anywhere()
 	shedScript = wire.NewScript("shed", shedSource, false).Anywhere()
 )
-
-// handover is what handover.lua takes for a partition whose shadow is the first key.
-func (s *Store) handover(v *view, shadow string) string {
-	if v.history <= 0 {
-		return ""
-	}
-	host := ""
-	if s.o.Host != nil {
-		_, prefix, _ := strings.Cut(shadow, "}:shadow:")
-		host = s.o.Host(prefix)
-	}
-	if host == "" || strings.ContainsAny(host, " \n") {
-		host = "-"
-	}
-	return strconv.Itoa(v.history) + " " + host
-}
-
-// HandsOver reports whether what ends is handed over to history, as far as this
-// Store knows.
-func (s *Store) HandsOver() bool {
-	v := s.view.Load()
-	return v != nil && v.history > 0
-}
 
 // handedOver tells of settles that have ended something.
 func (s *Store) handedOver(shard int, list []Settlement) {
@@ -255,64 +227,4 @@ func (s *Store) Waiting(ctx context.Context) ([]int64, error) {
 		out[i] = n.Val()
 	}
 	return out, nil
-}
-
-// historyGone is how long nobody may have brought endings to history until an
-// instance that has none takes it that there is none any more.
-const historyGone = 24 * time.Hour
-
-// EndHistory stops the hand-over of a Store that has no history itself, if
-// nobody has brought anything to one for a day. It goes by what each shard says:
-// who did this before may have been killed between two shards.
-func (s *Store) EndHistory(ctx context.Context) (ended bool, err error) {
-	v := s.view.Load()
-	if s.o.History > 0 || v == nil {
-		return false, nil
-	}
-	shards, err := s.handing(ctx)
-	if err != nil || len(shards) == 0 {
-		return false, err
-	}
-	for shard := range s.space.Places() {
-		name := s.space.History(shard)
-		p := s.c.Pipeline()
-		clock, seen := p.Time(ctx), p.HGet(ctx, name, "seen")
-		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-			return false, s.w.Fail("history", err)
-		}
-		last, err := seen.Int64()
-		if err != nil { // nobody has yet: the day begins
-			if err := s.c.HSetNX(ctx, name, "seen", clock.Val().UnixMilli()).Err(); err != nil {
-				return false, s.w.Fail("history", err)
-			}
-			return false, nil
-		}
-		if clock.Val().Sub(time.UnixMilli(last)) < historyGone {
-			return false, nil
-		}
-	}
-	for _, shard := range shards {
-		if _, err := s.register(ctx, s.space.Base(shard), v.prefixes, "0"); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// handing are the shards in which what ends is handed over.
-func (s *Store) handing(ctx context.Context) (list []int, err error) {
-	p := s.c.Pipeline()
-	says := make([]*redis.StringCmd, s.space.Places())
-	for shard := range says {
-		says[shard] = p.HGet(ctx, s.space.Layout(shard), "history")
-	}
-	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, s.w.Fail("history", err)
-	}
-	for shard, x := range says {
-		if x.Val() != "" && x.Val() != "0" {
-			list = append(list, shard)
-		}
-	}
-	return list, nil
 }

@@ -1,11 +1,15 @@
 package store
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -249,7 +253,7 @@ func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
 	if gone, err := plain.EndHistory(t.Context()); err != nil || gone {
 		t.Fatalf("%v, %v", gone, err)
 	}
-	old := time.Now().Add(-historyGone - time.Minute).UnixMilli()
+	old := time.Now().Add(-25 * time.Hour).UnixMilli()
 	if err := srv.Client().HSet(t.Context(), plain.space.History(0), "seen", old).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +392,10 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 	if err := New(with).Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	killed, next := New(o), New(o)
+	dies := o
+	dies.Client = redis.NewClient(srv.Client().Options())
+	t.Cleanup(func() { _ = dies.Client.Close() })
+	killed, next := New(dies), New(o)
 	for _, s := range []*Store{killed, next} {
 		if err := s.Learn(t.Context()); err != nil || !s.HandsOver() {
 			t.Fatal(s.HandsOver(), err)
@@ -400,18 +407,18 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 		}
 		return list
 	}
-	old := time.Now().Add(-historyGone - time.Minute).UnixMilli()
+	old := time.Now().Add(-25 * time.Hour).UnixMilli()
 	for shard := range 4 {
 		if err := srv.Client().HSet(t.Context(), next.space.History(shard), "seen", old).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for shard := range 2 { // what EndHistory does, as far as it got
-		v, err := killed.register(t.Context(), killed.space.Base(shard), killed.view.Load().prefixes, "0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		next.view.Store(v) // it has just spoken to that shard
+	dies.Client.AddHook(&dying{registers: 2})
+	if _, err := killed.EndHistory(t.Context()); err == nil {
+		t.Fatal("it was not killed")
+	}
+	if err := next.Known(t.Context()); err != nil { // it has just spoken to the first shard
+		t.Fatal(err)
 	}
 	if got := says(); !slices.Equal(got, []string{"0", "0", "125", "125"}) || next.HandsOver() {
 		t.Fatalf("%v", got)
@@ -435,7 +442,7 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 	if err != nil || waiting[0]+waiting[1] != 0 || waiting[2] == 0 || waiting[3] == 0 {
 		t.Errorf("%v, %v", waiting, err)
 	}
-	if err := next.learn(t.Context(), next.space.Base(0), next.view.Load()); err != nil || next.HandsOver() {
+	if err := next.Known(t.Context()); err != nil || next.HandsOver() {
 		t.Fatal(next.HandsOver(), err)
 	}
 	if gone, err := next.EndHistory(t.Context()); err != nil || !gone {
@@ -446,5 +453,27 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 	}
 	if gone, err := next.EndHistory(t.Context()); err != nil || gone {
 		t.Errorf("it ended twice: %v, %v", gone, err)
+	}
+}
+
+// dying ends an instance once it has registered in so many shards.
+type dying struct{ registers int }
+
+func (d *dying) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (d *dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() != "eval" {
+			return next(ctx, cmds)
+		}
+		if d.registers--; d.registers < 0 {
+			for _, cmd := range cmds {
+				cmd.SetErr(io.EOF)
+			}
+			return io.EOF
+		}
+		return next(ctx, cmds)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
 )
@@ -76,15 +77,15 @@ func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 	if err := with(t, srv, 1, "a").Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := with(t, srv, 2, "a").Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
+	if err := with(t, srv, 2, "a").Learn(ctx); !errors.Is(err, layout.ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
 		t.Errorf("%v", err)
 	}
 	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 7)
 	// Where the variable is not set too, whose count may differ.
-	if _, _, err := Discover(ctx, srv.Client(), keys.Space{Namespace: srv.Namespace()}, false); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
+	if _, _, err := layout.Discover(ctx, srv.Client(), keys.Space{Namespace: srv.Namespace()}, false); !errors.Is(err, layout.ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
 		t.Errorf("%v", err)
 	}
-	if err := with(t, srv, 1, "a").Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
+	if err := with(t, srv, 1, "a").Learn(ctx); !errors.Is(err, layout.ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -95,9 +96,9 @@ func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 	ctx, c, ns := t.Context(), srv.Client(), srv.Namespace()
 	discover := func(want, shards int, warning string, wrong bool) {
 		t.Helper()
-		s, w, err := Discover(ctx, c, keys.Space{Namespace: ns, Shards: want}, false)
+		s, w, err := layout.Discover(ctx, c, keys.Space{Namespace: ns, Shards: want}, false)
 		n := s.Shards
-		if errors.Is(err, ErrLayout) != wrong || !wrong && (n != shards || len(s.Tags) > 0) || wrong && err == nil || warning == "" && w != "" || !strings.Contains(w, warning) {
+		if errors.Is(err, layout.ErrLayout) != wrong || !wrong && (n != shards || len(s.Tags) > 0) || wrong && err == nil || warning == "" && w != "" || !strings.Contains(w, warning) {
 			t.Errorf("NOTIFIER_SHARDS=%d: %d, %q, %v", want, n, w, err)
 		}
 	}
@@ -121,7 +122,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 	t.Parallel()
 	s, srv, _ := behind(t, "cluster")
 	ctx := t.Context()
-	space, _, err := Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: 6}, true)
+	space, _, err := layout.Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: 6}, true)
 	if err != nil || len(space.Tags) != 6 {
 		t.Fatalf("%+v, %v", space, err)
 	}
@@ -142,19 +143,19 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 		}
 	}
 	for _, want := range []int{0, 6} {
-		again, _, err := Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: want}, true)
+		again, _, err := layout.Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: want}, true)
 		if err != nil || !slices.Equal(again.Tags, space.Tags) {
 			t.Errorf("found again: %+v, %v", again, err)
 		}
 	}
 	// Whoever knows others is refused, and writes nothing.
 	other := New(Options{Client: s.c, Space: keys.Space{Namespace: "notifier", Shards: 6}, Cluster: true, Prefixes: []string{prefix}})
-	if err := other.Learn(ctx); !errors.Is(err, ErrLayout) || srv.Client().Exists(ctx, "notifier:{1}:records:"+prefix).Val() != 0 {
+	if err := other.Learn(ctx); !errors.Is(err, layout.ErrLayout) || srv.Client().Exists(ctx, "notifier:{1}:records:"+prefix).Val() != 0 {
 		t.Errorf("an instance with other tags: %v", err)
 	}
 	for _, wrong := range []string{"1,2", "1,2,3,4,5,5", "1,2,3,4,5,}"} {
 		srv.Client().HSet(ctx, "notifier:meta", "tags", wrong)
-		if _, _, err := Discover(ctx, s.c, keys.Space{Namespace: "notifier"}, true); !errors.Is(err, ErrLayout) {
+		if _, _, err := layout.Discover(ctx, s.c, keys.Space{Namespace: "notifier"}, true); !errors.Is(err, layout.ErrLayout) {
 			t.Errorf("tags %q: %v", wrong, err)
 		}
 	}
@@ -166,8 +167,8 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	var told []bool
-	s := with(t, srv, 1, prefix)
-	s.o.OnLayout = func(err error) { told = append(told, err == nil) }
+	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000, OnLayout: func(err error) { told = append(told, err == nil) }})
 	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
 	c.FlushDB(ctx)
 	c.HSet(ctx, s.space.Meta(), "layout", 1, "shards", 4)
@@ -214,8 +215,8 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 		},
 		"pause": func() error { return s.Pause(ctx, prefix) },
 	} {
-		if err := do(); !errors.Is(err, ErrLayout) {
-			t.Errorf("%s: %v, want ErrLayout", name, err)
+		if err := do(); !errors.Is(err, layout.ErrLayout) {
+			t.Errorf("%s: %v, want layout.ErrLayout", name, err)
 		}
 	}
 	// Signs of life do not compare the layout themselves: they end once another call has
@@ -227,15 +228,15 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 		},
 		"leave": func() error { return s.Leave(ctx, "aaaaaaaaaaaa") },
 	} {
-		if err := do(); !errors.Is(err, ErrLayout) {
-			t.Errorf("%s: %v, want ErrLayout", name, err)
+		if err := do(); !errors.Is(err, layout.ErrLayout) {
+			t.Errorf("%s: %v, want layout.ErrLayout", name, err)
 		}
 	}
 	if n := c.DBSize(ctx).Val(); n != 1 {
 		t.Errorf("%v were written", c.Keys(ctx, "*").Val())
 	}
-	if !s.wrong.Load() {
-		t.Error("the layout counts as right")
+	if err := s.Right(ctx); !errors.Is(err, layout.ErrLayout) {
+		t.Errorf("the layout counts as right: %v", err)
 	}
 	// An empty one takes its place: it is made what this instance knows.
 	c.FlushDB(ctx)

@@ -16,8 +16,8 @@ import (
 func (s *Store) copied(t *testing.T, under, key, text string) {
 	t.Helper()
 	n, p := notice.Notice{Content: body(text)}, keys.Partition{Prefix: under}
-	args := []any{s.space.ClaimPrefix(0), s.space.Wake(), wakeInfo(p), "1", "", keys.AppendDigest(nil, key), key, "r+3600000", n.AppendTail(nil)}
-	if _, err := s.w.Run(t.Context(), scheduleScript, s.keysOf(p), args); err != nil {
+	args := []any{s.space.ClaimPrefix(0), s.space.Wake(), p.Wake(), "1", "", keys.AppendDigest(nil, key), key, "r+3600000", n.AppendTail(nil)}
+	if _, err := s.w.Run(t.Context(), scheduleScript, s.space.States(p), args); err != nil {
 		t.Fatal(err)
 	}
 }

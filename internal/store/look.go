@@ -70,7 +70,7 @@ func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
 	if len(v) != 1+len(list) {
 		return nil, s.w.Fail(lookScript.Op, fmt.Errorf("a reply of %d parts", len(v)))
 	}
-	now, views := micros(v[0]), make([]View, len(list))
+	now, views := wire.Micros(v[0]), make([]View, len(list))
 	for i, part := range v[1:] {
 		if text, failed := part.(string); failed {
 			views[i].Err = s.w.Fail(lookScript.Op, wire.Refusal(text))

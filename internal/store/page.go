@@ -153,7 +153,7 @@ func readCursor(text string) (cursor, error) {
 // pagePart makes one call, adds what it finds to the page, and moves the
 // cursor.
 func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (more bool, err error) {
-	four := s.keysOf(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})
+	four := s.space.States(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})
 	zset := []string{four[0], four[2], four[3]}[at.Set]
 	claimed, fraction, reason, prefix := "", "", "", ""
 	switch q.State {

@@ -46,8 +46,8 @@ type Seen struct {
 // need nothing, and returns how many of the keys it looked at. A notice that lies
 // under another prefix is looked at there.
 func (s *Store) Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error) {
-	if others := s.othersOf(p.Prefix); len(others) > 0 {
-		at, err := s.locate(ctx, p.Shard, append([]string{p.Prefix}, others...), ks)
+	if others := s.Others(p.Prefix); len(others) > 0 {
+		at, err := s.Locate(ctx, p.Shard, append([]string{p.Prefix}, others...), ks)
 		if err != nil {
 			return now, nil, 0, err
 		}
@@ -74,7 +74,7 @@ func (s *Store) peek(ctx context.Context, p keys.Partition, ks []string, maxBody
 	for _, k := range ks {
 		args = append(args, k)
 	}
-	v, err := s.w.Parts(ctx, peekScript, 2, s.keysOf(p), args)
+	v, err := s.w.Parts(ctx, peekScript, 2, s.space.States(p), args)
 	if err != nil {
 		return now, nil, 0, err
 	}
@@ -95,7 +95,7 @@ func (s *Store) peek(ctx context.Context, p keys.Partition, ks []string, maxBody
 		w.read(p.Prefix, a[4])
 		seen = append(seen, w)
 	}
-	return micros(v[0]), seen, int(n), nil
+	return wire.Micros(v[0]), seen, int(n), nil
 }
 
 // read takes what find.lua would answer. A record that cannot be read is none:
@@ -129,7 +129,7 @@ func (s *Store) peekApart(ctx context.Context, p keys.Partition, ks []string, ma
 	for i := range seen {
 		args = append(args, seen[i].Key)
 	}
-	v, err := s.w.Run(ctx, findScript, s.keysOf(p), args)
+	v, err := s.w.Run(ctx, findScript, s.space.States(p), args)
 	if err != nil {
 		return now, nil, 0, err
 	}

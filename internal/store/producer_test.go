@@ -34,7 +34,7 @@ func newProducer(t *testing.T, s *Store) producer {
 	if err := s.Known(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return producer{redis.NewScript(string(src)), func(key string) []string { return append(s.keysOf(partition), key) }}
+	return producer{redis.NewScript(string(src)), func(key string) []string { return append(s.space.States(partition), key) }}
 }
 
 var births = regexp.MustCompile(`^\{"due":(\d+),"made":(\d+)`)
@@ -242,7 +242,7 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 	p := newProducer(t, s)
 	ctx, c := t.Context(), srv.Client()
 	const key = "app1:a:b:1"
-	four := s.keysOf(partition)
+	four := s.space.States(partition)
 	before := c.DBSize(ctx).Val()
 	for _, x := range []struct {
 		keys []string
@@ -253,7 +253,7 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 		{p.keys(key), []any{key, "+0", "reject"}, "4 to 7 arguments"},
 		{append([]string{"notifier:shadow:app1"}, four[1:]...), []any{key, "+0", "reject", ""}, "the first key is not"},
 		{[]string{four[0], four[2], four[1], four[3]}, []any{key, "+0", "reject", ""}, "key 2 is not"},
-		{s.keysOf(keys.Partition{Prefix: prefix, Shard: 1}), []any{key, "+0", "reject", ""}, "no shard {1}"},
+		{s.space.States(keys.Partition{Prefix: prefix, Shard: 1}), []any{key, "+0", "reject", ""}, "no shard {1}"},
 		{p.keys("other"), []any{key, "+0", "reject", ""}, "the fifth key"},
 		{four, []any{"app1:a:b", "+0", "reject", ""}, "not app:module:type:id"},
 		{four, []any{"app1:a b:c:d", "+0", "reject", ""}, "not app:module:type:id"},
@@ -277,7 +277,7 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 	// What no instance would find.
 	typo := "app1:typo"
 	for want, do := range map[string]func() ([]string, string){
-		"no route ever had the prefix app1:typo": func() ([]string, string) { return s.keysOf(keys.Partition{Prefix: typo}), typo + ":b:1" },
+		"no route ever had the prefix app1:typo": func() ([]string, string) { return s.space.States(keys.Partition{Prefix: typo}), typo + ":b:1" },
 		"is for layout 1, here it is 2": func() ([]string, string) {
 			c.HSet(ctx, s.space.Layout(0), "layout", 2)
 			return four, key

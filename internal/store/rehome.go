@@ -39,16 +39,7 @@ func (s *Store) Holds(ctx context.Context, shard int, prefixes []string) (bool, 
 	for i, p := range prefixes {
 		ks[i] = s.space.Records(keys.Partition{Prefix: p, Shard: shard})
 	}
-	return s.anyOf(ctx, ks)
-}
-
-// anyOf reports whether any of some keys of one slot exists.
-func (s *Store) anyOf(ctx context.Context, ks []string) (bool, error) {
-	n, err := s.c.Exists(ctx, ks...).Result()
-	if err != nil {
-		return false, s.w.Fail("kept", err)
-	}
-	return n > 0, nil
+	return s.AnyOf(ctx, ks)
 }
 
 // Unsettled counts what is pending or dead under a prefix in one shard.
@@ -105,7 +96,7 @@ func (s *Store) rehome(ctx context.Context, from keys.Partition, to string, ks, 
 	for i, k := range ks {
 		args = append(args, k, ops[i])
 	}
-	v, err := s.w.Parts(ctx, rehomeScript, 1, append(s.keysOf(from), s.keysOf(from.Under(to))...), args)
+	v, err := s.w.Parts(ctx, rehomeScript, 1, append(s.space.States(from), s.space.States(from.Under(to))...), args)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -60,7 +61,7 @@ type Replayed struct {
 // are not done yet. It may be repeated, by another instance too: an item is done
 // once. After ErrUnconfirmed the answers are there all the same.
 func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Replayed, error) {
-	since, given := s.places.forgot.Load(), items
+	since, given := s.Forgot(), items
 	if len(s.Formers()) > 0 {
 		var err error
 		if items, err = s.replayAmid(ctx, items); err != nil {
@@ -68,18 +69,18 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 		}
 	}
 	var prefixes []string
-	cmd := s.knowing(ctx, s.space.Base(r.Shard), func(v *view) *redis.Cmd {
+	cmd := s.Knowing(ctx, s.space.Base(r.Shard), func(v *layout.View) *redis.Cmd {
 		switch {
-		case s.isOld(v, r.Shard, since):
-			return replaced(ctx)
-		case v.side.sorts(): // what it would replace may be on the other side
-			return moved(ctx)
+		case s.IsOld(v, r.Shard, since):
+			return layout.Replaced(ctx)
+		case v.Side.Sorts(): // what it would replace may be on the other side
+			return layout.Moved(ctx)
 		}
 		ks, args, all := s.replayArgs(v, r, items)
 		prefixes = all
-		return s.send(ctx, v, replayScript, append([]string{s.space.Replay(r.Shard, r.Mark)}, ks...), args)
+		return s.Send(ctx, v, replayScript, append([]string{s.space.Replay(r.Shard, r.Mark)}, ks...), args)
 	})
-	if errors.Is(cmd.Err(), errReplaced) && s.places.forgot.Load() != since {
+	if errors.Is(cmd.Err(), layout.ErrReplaced) && s.Forgot() != since {
 		return s.Replay(ctx, r, given) // nothing was done
 	}
 	v, err := s.w.List(replayScript.Op, cmd)
@@ -92,7 +93,7 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 	if err != nil {
 		s.unconfirmed(replayScript.Op, len(items), err)
 	}
-	now := micros(v[0])
+	now := wire.Micros(v[0])
 	out, timers := make([]Replayed, len(items)), map[string][]timer{}
 	for i := range items {
 		switch a := v[i+1].(type) {
@@ -120,14 +121,14 @@ func (s *Store) Replay(ctx context.Context, r Replay, items []ReplayItem) ([]Rep
 
 // replayArgs are the keys of all prefixes under which a notice of the items may
 // lie, and the script's arguments.
-func (s *Store) replayArgs(v *view, r Replay, items []ReplayItem) (ks []string, list []any, prefixes []string) {
+func (s *Store) replayArgs(v *layout.View, r Replay, items []ReplayItem) (ks []string, list []any, prefixes []string) {
 	for i := range items {
 		if items[i].Notice != nil && !slices.Contains(prefixes, items[i].Route) {
 			prefixes = append(prefixes, items[i].Route)
 		}
 	}
 	for _, p := range prefixes {
-		for _, other := range v.beside[p] {
+		for _, other := range v.Beside(p) {
 			if !slices.Contains(prefixes, other) {
 				prefixes = append(prefixes, other)
 			}
@@ -144,7 +145,7 @@ func (s *Store) replayArgs(v *view, r Replay, items []ReplayItem) (ks []string, 
 	}
 	add(s.space.Wake(), strconv.Itoa(r.Shard), anew, strconv.FormatInt(replayKept.Milliseconds(), 10), strconv.Itoa(len(prefixes)))
 	for _, p := range prefixes {
-		ks = append(ks, s.keysOf(keys.Partition{Prefix: p, Shard: r.Shard})...)
+		ks = append(ks, s.space.States(keys.Partition{Prefix: p, Shard: r.Shard})...)
 		add(p, s.timing(p))
 	}
 	for i := range items {

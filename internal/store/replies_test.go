@@ -10,13 +10,17 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
 
 // answers stands in Redis's place: each script is answered with what is made of some
 // bytes.
-type answers struct{ rest []byte }
+type answers struct {
+	rest  []byte
+	learn bool // the layout is learnt
+}
 
 func (a *answers) next() byte {
 	if len(a.rest) == 0 {
@@ -68,6 +72,18 @@ func (a *answers) answer(cmd redis.Cmder) {
 	c.SetVal(v)
 }
 
+// learnt answers what register.lua and the two reads beside it do where two prefixes are known.
+func learnt(cmd redis.Cmder) {
+	switch cmd := cmd.(type) {
+	case *redis.Cmd:
+		cmd.SetVal([]any{"x", "0", prefix, "app1:a"})
+	case *redis.MapStringStringCmd:
+		cmd.SetVal(map[string]string{"layout": "1", "shards": "1"})
+	case *redis.StringSliceCmd:
+		cmd.SetVal([]string{prefix, "app1:a"})
+	}
+}
+
 func (a *answers) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (a *answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
@@ -80,7 +96,11 @@ func (a *answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 func (a *answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
-			a.answer(cmd)
+			if a.learn {
+				learnt(cmd)
+			} else {
+				a.answer(cmd)
+			}
 		}
 		return nil
 	}
@@ -104,7 +124,11 @@ func FuzzReplies(f *testing.F) {
 		c.AddHook(a)
 		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 10,
 			Adopts: func(string) bool { return true }})
-		s.view.Store(newView("x", []string{prefix, "app1:a"}, []string{prefix}, Side{}))
+		a.learn = true
+		if err := s.Learn(ctx); err != nil {
+			t.Fatal(err)
+		}
+		a.learn = false
 		const key = "app1:a:b:1"
 		l := Lease{"mine", lease}
 		n := notice.Notice{Key: key, Route: prefix, Made: notice.MadeAt(time.Now()), Due: time.Now()}
@@ -164,15 +188,15 @@ func FuzzReplies(f *testing.F) {
 			},
 			func() error { _, _, err := s.AmendMany(ctx, Cancel, []Amended{{Prefix: prefix, Key: key}}); return err },
 			func() error {
-				m, _, err := s.moveOut(ctx, Moving{From: partition}, nil, []string{key}, func(*view) bool { return true })
-				if len(m.what)%2 != 0 {
-					t.Errorf("half a notice is on its way: %q", m.what)
+				m, _, err := s.TakeOut(ctx, layout.Moving{From: partition}, nil, []string{key}, func(*layout.View) bool { return true })
+				if len(m.What)%2 != 0 {
+					t.Errorf("half a notice is on its way: %q", m.What)
 				}
 				_, arrived := s.Arrive(ctx, m)
 				return errors.Join(err, arrived, s.MoveEnd(ctx, m, nil))
 			},
 			func() error {
-				_, err := s.SetSide(ctx, s.Side(), Side{State: SideLeaving, ID: "m", Other: "x"})
+				_, err := s.SetSide(ctx, s.Side(), layout.Side{State: layout.SideLeaving, ID: "m", Other: "x"})
 				return err
 			},
 			func() error { _, err := s.Resharding(ctx, "mine", time.Second); return err },

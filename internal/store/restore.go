@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -37,12 +38,12 @@ type Letter struct {
 // of it, or if a notice of the same content is kept. Under a key that has anything else
 // nothing is written, and the Err of the reply, which shows it, is ErrTaken.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
-	since := s.places.forgot.Load()
+	since := s.Forgot()
 	if len(s.Formers()) > 0 || s.IsFormer(p.Shard) {
 		return s.restoreAmid(ctx, p.Prefix, letters)
 	}
 	replies, err := s.restore(ctx, p, letters, since)
-	if errors.Is(err, errReplaced) {
+	if errors.Is(err, layout.ErrReplaced) {
 		return s.restoreAmid(ctx, p.Prefix, letters)
 	}
 	return replies, err
@@ -109,7 +110,7 @@ type back struct {
 func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply, error) {
 	letters, ways := b.letters, b.ways
 	args := make([]any, 0, 4+6*len(letters))
-	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix))
+	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.timing(p.Prefix))
 	for i, l := range letters {
 		died, way := "", ""
 		if ways != nil {
@@ -122,16 +123,16 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 		args = append(args, l.Key, way, died, l.Due.UnixMilli(), l.NextAttempt(), l.AppendTail(record))
 	}
 	call := creation{Partition: p, args: args}
-	cmd := s.knowing(ctx, s.space.Base(p.Shard), func(v *view) *redis.Cmd {
+	cmd := s.Knowing(ctx, s.space.Base(p.Shard), func(v *layout.View) *redis.Cmd {
 		switch {
-		case s.isOld(v, p.Shard, b.since):
-			return replaced(ctx)
-		case v.side.Closed():
-			return moved(ctx)
+		case s.IsOld(v, p.Shard, b.since):
+			return layout.Replaced(ctx)
+		case v.Side.Closed():
+			return layout.Moved(ctx)
 		}
-		return s.send(ctx, v, restoreScript, call.keys(s, v), args)
+		return s.Send(ctx, v, restoreScript, call.keys(s, v), args)
 	})
-	if which := elsewhereIn(cmd.Err()); which != nil {
+	if which := layout.ElsewhereIn(cmd.Err()); which != nil {
 		return s.restoreRest(ctx, p, b, which)
 	}
 	v, err := s.w.List(restoreScript.Op, cmd)
@@ -168,7 +169,7 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 		replies[i] = Reply{Found: f, Err: err}
 	}
 	if s.o.Cluster {
-		s.arm(ctx, p.Prefix, timers, micros(v[0]))
+		s.arm(ctx, p.Prefix, timers, wire.Micros(v[0]))
 	}
 	if late != nil {
 		s.unconfirmed(restoreScript.Op, hold(replies, late), late)
@@ -188,7 +189,7 @@ func (l *Letter) is(f *Found) bool {
 func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which map[int]bool) ([]Reply, error) {
 	letters := b.letters
 	var rest []Reply
-	if some := without(letters, which); len(some) > 0 {
+	if some := layout.Without(letters, which); len(some) > 0 {
 		var err error
 		if rest, err = s.restore(ctx, p, some, b.since); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -21,7 +22,7 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = wire.NewScript("schedule", scheduleSource, true).Ends(handoverCode, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
+var scheduleScript = wire.NewScript("schedule", scheduleSource, true).Ends(layout.Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
 
 // Batch is notices of one partition, for one script call.
 type Batch struct {
@@ -51,14 +52,14 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 // ErrApart would hold the others up as well. Nothing is said of the order of two
 // batches of one partition.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
-	since := s.places.forgot.Load()
+	since := s.Forgot()
 	if len(s.Formers()) == 0 {
 		out := s.scheduleAll(ctx, batches, since)
-		if !slices.ContainsFunc(out, func(b Batched) bool { return errors.Is(b.Err, errReplaced) }) {
+		if !slices.ContainsFunc(out, func(b Batched) bool { return errors.Is(b.Err, layout.ErrReplaced) }) {
 			return out
 		}
 		for i := range out {
-			if errors.Is(out[i].Err, errReplaced) {
+			if errors.Is(out[i].Err, layout.ErrReplaced) {
 				out[i] = s.scheduleAmid(ctx, batches[i:i+1])[0]
 			}
 		}
@@ -84,7 +85,7 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) [
 			out[i].Err = fmt.Errorf("schedule: %w: %w", ErrApart, err)
 			continue
 		}
-		if which := elsewhereIn(calls[i].cmd.Err()); which != nil {
+		if which := layout.ElsewhereIn(calls[i].cmd.Err()); which != nil {
 			out[i] = s.scheduleRest(ctx, batches[i], which, since)
 			continue
 		}
@@ -96,7 +97,7 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) [
 // scheduleRest stores a batch but for those that are on the other side of a migration.
 func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since int64) Batched {
 	var rest Batched
-	if some := without(b.Requests, which); len(some) > 0 {
+	if some := layout.Without(b.Requests, which); len(some) > 0 {
 		if rest = s.scheduleAll(ctx, []Batch{{b.Partition, some}}, since)[0]; rest.Err != nil {
 			return rest
 		}
@@ -123,7 +124,7 @@ func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 
 // creating are the script's arguments for a batch.
 func (s *Store) creating(b *Batch) *wire.Args {
-	a := wire.NewArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), wakeInfo(b.Partition), s.timing(b.Prefix), "")
+	a := wire.NewArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), b.Partition.Wake(), s.timing(b.Prefix), "")
 	for i := range b.Requests {
 		a.Buf = keys.AppendDigest(a.Buf, b.Requests[i].Key)
 	}
@@ -155,11 +156,11 @@ type creation struct {
 }
 
 // keys are those of a call while v is known.
-func (c *creation) keys(s *Store, v *view) []string {
-	ks := s.keysOf(c.Partition)
-	c.others = v.beside[c.Prefix]
+func (c *creation) keys(s *Store, v *layout.View) []string {
+	ks := s.space.States(c.Partition)
+	c.others = v.Beside(c.Prefix)
 	for _, other := range c.others {
-		ks = append(ks, s.keysOf(c.Under(other))...)
+		ks = append(ks, s.space.States(c.Under(other))...)
 	}
 	return ks
 }
@@ -167,22 +168,22 @@ func (c *creation) keys(s *Store, v *view) []string {
 // create makes calls: several together, and by itself what is one alone, and again by
 // itself what has not been let through.
 func (s *Store) create(ctx context.Context, calls []creation) {
-	old := func(v *view) bool {
-		return slices.ContainsFunc(calls, func(c creation) bool { return s.isOld(v, c.Shard, c.since) })
+	old := func(v *layout.View) bool {
+		return slices.ContainsFunc(calls, func(c creation) bool { return s.IsOld(v, c.Shard, c.since) })
 	}
-	if v := s.view.Load(); v != nil && len(calls) > 1 && !old(v) && !v.side.Closed() {
+	if v := s.View(); v != nil && len(calls) > 1 && !old(v) && !v.Side.Closed() {
 		s.createTogether(ctx, v, calls)
 	}
 	var wg sync.WaitGroup
 	alone := func(c *creation) {
-		c.cmd = s.knowing(ctx, s.space.Base(c.Shard), func(v *view) *redis.Cmd {
+		c.cmd = s.Knowing(ctx, s.space.Base(c.Shard), func(v *layout.View) *redis.Cmd {
 			switch {
-			case s.isOld(v, c.Shard, c.since):
-				return replaced(ctx)
-			case v.side.Closed() && !c.lost:
-				return moved(ctx)
+			case s.IsOld(v, c.Shard, c.since):
+				return layout.Replaced(ctx)
+			case v.Side.Closed() && !c.lost:
+				return layout.Moved(ctx)
 			}
-			return s.send(ctx, v, scheduleScript, c.keys(s, v), c.args)
+			return s.Send(ctx, v, scheduleScript, c.keys(s, v), c.args)
 		})
 		if s.o.Cluster {
 			s.aparts.note(c.Partition, c.cmd.Err())
@@ -209,13 +210,13 @@ func again(err error) bool {
 	return errors.As(err, &answer) && !errors.Is(err, wire.ErrUnconfirmed) && (redis.HasErrorPrefix(err, "NOSCRIPT") || wire.Refused(err) || wire.NotNow(err))
 }
 
-func (s *Store) createTogether(ctx context.Context, v *view, calls []creation) {
+func (s *Store) createTogether(ctx context.Context, v *layout.View, calls []creation) {
 	list := make([]wire.Call, len(calls))
 	for i := range calls {
 		c := &calls[i]
-		list[i] = wire.Call{Keys: s.ready(v, scheduleScript, c.keys(s, v), c.args), Args: c.args}
+		list[i] = wire.Call{Keys: c.keys(s, v), Args: c.args}
 	}
-	for i, cmd := range s.w.SendAll(ctx, scheduleScript, v.forms[scheduleScript], list) {
+	for i, cmd := range s.SendAll(ctx, v, scheduleScript, list) {
 		calls[i].cmd = cmd
 	}
 }
@@ -230,7 +231,7 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 	if len(v) != len(reqs)+1 {
 		return nil, fmt.Errorf("schedule: %d answers to %d requests", len(v)-1, len(reqs))
 	}
-	now := micros(v[0])
+	now := wire.Micros(v[0])
 	replies := make([]Reply, len(reqs))
 	for i := range reqs {
 		under, x := c.Prefix, v[i+1]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -16,7 +17,7 @@ import (
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = wire.NewScript("settle", settleSource, false).Ends(handoverCode, 5).ConfirmedSettle()
+var settleScript = wire.NewScript("settle", settleSource, false).Ends(layout.Outbox, 5).ConfirmedSettle()
 
 // Ending says how a claim ends.
 type Ending string
@@ -65,8 +66,8 @@ type Settled struct {
 // answers say what was done; calling again confirms it, or does it where a failover
 // has undone it.
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
-	ks := s.keysOf(p)
-	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), wakeInfo(p), s.timing(p.Prefix), s.keep, "")
+	ks := s.space.States(p)
+	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.timing(p.Prefix), s.keep, "")
 	defer a.Free()
 	a.Number(int64(len(list)))
 	for i := range list {
@@ -82,7 +83,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	if len(v) != len(list)+1 {
 		return nil, fmt.Errorf("settle: %d answers to %d settlements", len(v)-1, len(list))
 	}
-	now := micros(v[0])
+	now := wire.Micros(v[0])
 	out := make([]Settled, len(list))
 	var timers []timer
 	over := overAll

@@ -2,13 +2,13 @@ package store
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/coalesce"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/node"
 	"notifier/internal/wire"
 )
@@ -63,40 +63,30 @@ type Options struct {
 	Grow func(places int) (grown func())
 	// OnSide, if not nil, hears how this Redis stands to one that notices move to or
 	// from, when that changes. It may not call the Store.
-	OnSide func(Side)
+	OnSide func(layout.Side)
 }
 
-// Store is safe for concurrent use.
+// Store keeps notices. It is safe for concurrent use.
 type Store struct {
-	o     Options
-	w     *wire.Client
-	c     redis.UniversalClient // as w has it
-	space keys.Space            // as w has it
-	keep  string                // "1" = settled notices are kept
+	*layout.Layout
 
-	view     atomic.Pointer[view] // nil until the layout is known
-	learning chan struct{}        // one at a time
-	timers   timers               // to be set, in a cluster
-	aparts   aparts               // in a cluster
-	wrong    atomic.Bool          // the layout is another one
-	since    atomic.Int64         // Unix s of the last reshard
-	places   former               // what is known of former shards
-	side     atomic.Pointer[Side] // the last that was heard of; nil = none
-	came     atomic.Value         // what notifier:meta says of that: see retain
+	o      Options
+	w      *wire.Client
+	c      redis.UniversalClient // as w has it
+	space  keys.Space            // as w has it
+	keep   string                // "1" = settled notices are kept
+	timers timers                // to be set, in a cluster
+	aparts aparts                // in a cluster
 
-	key atomic.Pointer[[]byte] // the service's own, as it was read last
-
-	identity atomic.Pointer[string] // as it was read last
-	clients  clients
+	clients clients
 }
 
 // New makes a Store. It does not speak to Redis.
 func New(o Options) *Store {
 	w := wire.New(wire.Options{Client: o.Client, Space: o.Space, Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn,
 		Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnError: o.OnError})
-	s := &Store{o: o, w: w, c: w.Redis, space: w.Space, keep: "1", learning: make(chan struct{}, 1)}
-	w.GuardBy(s)
-	s.places.reset(o.Space.First())
+	l := layout.New(w, layout.Options{Prefixes: o.Prefixes, History: o.History, Host: o.Host, OnLayout: o.OnLayout, Grow: o.Grow, OnSide: o.OnSide})
+	s := &Store{Layout: l, o: o, w: w, c: w.Redis, space: w.Space, keep: "1"}
 	s.timers.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
 		func(list []timer) { s.setTimers(context.Background(), list) })
 	if o.Retention <= 0 {
@@ -118,12 +108,6 @@ func (s *Store) timing(prefix string) string {
 }
 
 func (s *Store) adopts(prefix string) bool { return s.o.Adopts != nil && s.o.Adopts(prefix) }
-
-// Wire is the way to Redis.
-func (s *Store) Wire() *wire.Client { return s.w }
-
-// Space names the Redis keys.
-func (s *Store) Space() keys.Space { return s.space }
 
 // unconfirmed tells of n notices.
 func (s *Store) unconfirmed(op string, n int, err error) {

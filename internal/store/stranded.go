@@ -13,7 +13,7 @@ func (s *Store) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 		if now.First() == 0 {
 			return found, nil
 		}
-		lies, err := s.liesIn(ctx, now, ks, func(int) bool { return true })
+		lies, err := s.LiesIn(ctx, now, ks, func(int) bool { return true })
 		if err != nil {
 			return nil, err
 		}

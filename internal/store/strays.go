@@ -55,7 +55,7 @@ func (s *Store) strays(ctx context.Context, p keys.Partition, mode, arg string) 
 		k, _ := x.(string)
 		ks = append(ks, k)
 	}
-	return micros(v[0]), ks, next, nil
+	return wire.Micros(v[0]), ks, next, nil
 }
 
 // Evicts reports whether Redis may delete timers to make room, or may not be
@@ -84,7 +84,7 @@ func (s *Store) Evicts(ctx context.Context) (bool, error) {
 // the other side of a migration, and those whose notice was settled or died longer than late
 // ago.
 func (s *Store) Unknown(ctx context.Context, p keys.Partition, ks []string, late time.Duration) (none, old []string, _ error) {
-	k := s.keysOf(p)
+	k := s.space.States(p)
 	has, crossed := make([]*redis.BoolCmd, len(ks)), make([]*redis.BoolCmd, len(ks))
 	ends := make([][2]*redis.FloatCmd, len(ks))
 	now, err := s.w.Holder(ctx, s.space.Base(p.Shard)).Time(ctx).Result()

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
@@ -68,8 +69,8 @@ func allCreated(t *testing.T, batches []Batch, got []Batched) {
 // What goes to shards of one node takes one round trip, and each has its own answer.
 func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 	t.Parallel()
-	s, srv := open(t)
-	s.space.Shards = 64
+	srv := redistest.Shared(t)
+	s := with(t, srv, 64, prefix)
 	var count trips
 	s.c.AddHook(&count)
 	ctx := t.Context()
@@ -106,10 +107,9 @@ func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 func TestShardsOfOneNodeShareAWait(t *testing.T) {
 	master, replica := replicated(t)
 	one := notice.Durability{Replicas: 1}
-	s := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 20 * time.Second})
-	hasty := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 50 * time.Millisecond})
-	s.space.Shards, hasty.space.Shards = 64, 64
-	master.Client().HSet(t.Context(), s.space.Meta(), "layout", Layout, "shards", 64)
+	s := confirmingShards(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 20 * time.Second}, 64)
+	hasty := confirmingShards(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 50 * time.Millisecond}, 64)
+	master.Client().HSet(t.Context(), s.space.Meta(), "layout", layout.Version, "shards", 64)
 	first := everywhere(s, "first")
 	allCreated(t, first, s.ScheduleAll(t.Context(), first))
 	before := calls(t, master, "wait")
@@ -185,13 +185,12 @@ func TestWhatGoesTogetherFollowsASlotThatMoves(t *testing.T) {
 	}
 	address := wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()}
 	stores := map[string]*Store{
-		"plain":     confirmingOn(t, address, wire.Confirm{}),
-		"confirmed": confirmingOn(t, address, wire.Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second}),
+		"plain":     confirmingShards(t, address, wire.Confirm{}, 8),
+		"confirmed": confirmingShards(t, address, wire.Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second}, 8),
 	}
 	for name, s := range stores {
-		s.space.Shards = 8
-		a.Client().HSet(t.Context(), s.space.Meta(), "layout", Layout, "shards", 8)
-		b.Client().HSet(t.Context(), s.space.Meta(), "layout", Layout, "shards", 8)
+		a.Client().HSet(t.Context(), s.space.Meta(), "layout", layout.Version, "shards", 8)
+		b.Client().HSet(t.Context(), s.space.Meta(), "layout", layout.Version, "shards", 8)
 		first := everywhere(s, name+"-first")
 		allCreated(t, first, s.ScheduleAll(t.Context(), first))
 	}

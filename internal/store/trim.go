@@ -112,28 +112,12 @@ func (s *Store) bury(ctx context.Context, p keys.Partition, graves []any) (int, 
 // more. The same holds where they have come from another Redis.
 func (s *Store) retain() int {
 	now := s.space.Now()
-	if at, from := s.cameFrom(); from > 0 && time.Since(at) <= s.o.Retention {
+	if at, from := s.CameFrom(); from > 0 && time.Since(at) <= s.o.Retention {
 		return s.o.Retain * max(1, (from+now.Shards-1)/now.Shards)
 	}
-	if len(now.Replaced) == 0 || time.Since(time.Unix(s.since.Load(), 0)) > s.o.Retention {
+	if len(now.Replaced) == 0 || time.Since(s.Resharded()) > s.o.Retention {
 		return s.o.Retain
 	}
 	before := now.Replaced[len(now.Replaced)-1]
 	return s.o.Retain * max(1, (before+now.Shards-1)/now.Shards)
-}
-
-// Came is when the last migration to this Redis began; zero if there was none.
-func (s *Store) Came() time.Time {
-	at, _ := s.cameFrom()
-	return at
-}
-
-// cameFrom is the same, with the number of shards of the other side.
-func (s *Store) cameFrom() (at time.Time, shards int) {
-	text, _ := s.came.Load().(string)
-	var ms int64
-	if _, err := fmt.Sscan(text, &ms, &shards); err != nil {
-		return time.Time{}, 0
-	}
-	return time.UnixMilli(ms), shards
 }

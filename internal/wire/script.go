@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -287,4 +288,10 @@ func (w *Client) confirmer(sc *Script) *confirmer {
 func Refused(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "LAYOUT ")
+}
+
+// Micros reads a time that a script has returned in µs.
+func Micros(v any) time.Time {
+	us, _ := v.(int64)
+	return time.UnixMicro(us).UTC()
 }

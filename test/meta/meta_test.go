@@ -46,6 +46,7 @@ var layers = map[string]int{
 	"internal/node":   45,
 	"internal/wire":   47,
 	"internal/health": 48,
+	"internal/layout": 48,
 	"internal/store":  50,
 	"internal/fleet":  55,
 

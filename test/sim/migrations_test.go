@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
@@ -142,7 +143,7 @@ func (w *ferry) say(format string, args ...any) { w.t.Logf(format, args...) }
 
 // newStore is the store of an instance; the first one of a side writes so many shards.
 func (w *ferry) newStore(s *shore, shards int) *store.Store {
-	now, _, err := store.Discover(w.ctx, s.conn, keys.Space{Namespace: space.Namespace}, false)
+	now, _, err := layout.Discover(w.ctx, s.conn, keys.Space{Namespace: space.Namespace}, false)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -586,7 +587,7 @@ func (w *ferry) end() {
 			w.t.Fatalf("key %d on the side that was left: %v", k, err)
 		}
 	}
-	if side := to.stores[1].Side(); side.State != store.SideOpen {
+	if side := to.stores[1].Side(); side.State != layout.SideOpen {
 		w.t.Fatalf("%s is %s at last", to.name, side.State)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -24,7 +25,7 @@ const mostReshards = 4
 
 // batch is what a mover has taken out of a former shard.
 type batch struct {
-	store.Moving
+	layout.Moving
 	by      *store.Store
 	who     string
 	arrived bool // it was answered so
@@ -47,7 +48,7 @@ func (w *world) reshardsActions() map[string]func(*rapid.T) {
 
 // found lets an instance begin: it looks how many shards there are.
 func (w *world) found(in *instance) {
-	now, _, err := store.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, false)
+	now, _, err := layout.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, false)
 	if err != nil {
 		w.t.Fatalf("look how many shards there are: %v", err)
 	}
@@ -214,7 +215,7 @@ func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int)
 	case late:
 		return
 	case busy && f == arrives:
-		if !errors.Is(err, store.ErrMoving) {
+		if !errors.Is(err, layout.ErrMoving) {
 			t.Fatalf("two batches leave place %d: %v", place, err)
 		}
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"notifier/internal/store"
+	"notifier/internal/layout"
 )
 
 // dump reads all keys as they would lie on a disk.
@@ -119,7 +119,7 @@ func (w *world) endStrays() {
 		if knows.Same(now) || knows.Grows(now) || now.Grows(knows) {
 			continue
 		}
-		if err := in.store.Learn(w.ctx); !errors.Is(err, store.ErrLayout) {
+		if err := in.store.Learn(w.ctx); !errors.Is(err, layout.ErrLayout) {
 			w.t.Fatalf("%s knows %+v, and there are %+v: %v", in.id, knows, now, err)
 		}
 		w.say("%s knows shards that have never been, and ends", in.id)

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"context"
@@ -25,11 +25,11 @@ var identityScript = wire.NewScript("identity", identitySource, false).Anywhere(
 //
 // Each call reads the field, because another Redis may answer. While Redis is unavailable,
 // Identity returns the last answer.
-func (s *Store) Identity(ctx context.Context) (string, error) {
+func (s *Layout) Identity(ctx context.Context) (string, error) {
 	was := s.identity.Load()
 	if was != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, knownTimeout)
+		ctx, cancel = context.WithTimeout(ctx, KnownTimeout)
 		defer cancel()
 	}
 
@@ -44,7 +44,7 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 	return "", err
 }
 
-func (s *Store) readIdentity(ctx context.Context, was *string) (string, error) {
+func (s *Layout) readIdentity(ctx context.Context, was *string) (string, error) {
 	name := s.space.Meta()
 	id, err := s.c.HGet(ctx, name, "id").Result()
 	if !errors.Is(err, redis.Nil) {

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ func TestIdentityIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	c, space := srv.Client(), keys.Space{Namespace: srv.Namespace(), Shards: 1}
-	instance := func() *Store { return New(Options{Client: c, Space: space, Prefixes: []string{prefix}}) }
+	instance := func() *Layout { return over(t, c, srv.Namespace(), Options{}) }
 	s := instance()
 
 	// Without a layout a field of notifier:meta would keep instances from starting.
@@ -62,7 +62,7 @@ func TestIdentityIsWrittenOnce(t *testing.T) {
 func TestIdentityHoldsWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}})
+	s := over(t, srv.Client(), "notifier", Options{})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"errors"
@@ -16,9 +16,8 @@ import (
 // A mover gives a side a new epoch when it begins. That is no news for the instances.
 func TestSideIsReportedWhenItChanges(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
 	var heard []SideState
-	s.o.OnSide = func(side Side) { heard = append(heard, side.State) }
+	s, _ := open(t, Options{OnSide: func(side Side) { heard = append(heard, side.State) }})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"context"
@@ -25,14 +25,14 @@ var registerSource string
 // ErrLayout if Redis holds something else. Calls that write do it by themselves: so
 // a shard of a cluster whose node is away now is learnt of when it is back, and one
 // that is there is enough.
-func (s *Store) Learn(ctx context.Context) error {
+func (s *Layout) Learn(ctx context.Context) error {
 	learnt, away := false, error(nil)
 	// Those that are learnt of meanwhile are learnt when they are needed.
 	for shard := range s.space.Places() {
 		switch err := s.learn(ctx, s.space.Base(shard), s.view.Load()); {
 		case err == nil:
 			learnt = true
-		case s.o.Cluster && errors.Is(err, wire.ErrUnavailable):
+		case s.w.Cluster && errors.Is(err, wire.ErrUnavailable):
 			away = err
 		default:
 			return err
@@ -46,16 +46,16 @@ func (s *Store) Learn(ctx context.Context) error {
 
 // Known reports whether Redis is the one this Store knows; if not, it learns. In a
 // cluster it asks the first shard whose node answers.
-func (s *Store) Known(ctx context.Context) (err error) {
-	if !s.o.Cluster {
+func (s *Layout) Known(ctx context.Context) (err error) {
+	if !s.w.Cluster {
 		return s.known(ctx, 0)
 	}
 	for shard := range s.space.Places() {
-		if s.o.Nodes.Slow(s.w.Master(ctx, s.space.Base(shard))) {
+		if s.w.Nodes.Slow(s.w.Master(ctx, s.space.Base(shard))) {
 			err = s.w.Fail("layout", node.ErrAway)
 			continue
 		}
-		one, cancel := context.WithTimeout(ctx, knownTimeout)
+		one, cancel := context.WithTimeout(ctx, KnownTimeout)
 		err = s.known(one, shard)
 		cancel()
 		if !errors.Is(err, wire.ErrUnavailable) {
@@ -65,17 +65,17 @@ func (s *Store) Known(ctx context.Context) (err error) {
 	return err
 }
 
-// knownTimeout is how long one node of a cluster is waited for where another may
+// KnownTimeout is how long one node of a cluster is waited for where another may
 // answer.
-const knownTimeout = 300 * time.Millisecond
+const KnownTimeout = 300 * time.Millisecond
 
-func (s *Store) known(ctx context.Context, shard int) error {
+func (s *Layout) known(ctx context.Context, shard int) error {
 	before := s.view.Load()
 	state, err := s.c.HGet(ctx, s.space.Layout(shard), "state").Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return s.w.Fail("layout", err)
 	}
-	if before != nil && state == before.state {
+	if before != nil && state == before.State {
 		s.tell(nil)
 		return nil
 	}
@@ -84,7 +84,7 @@ func (s *Store) known(ctx context.Context, shard int) error {
 
 // learn learns what one shard knows, unless that has been done since before was
 // what this Store knew. base begins the names of the shard's keys.
-func (s *Store) learn(ctx context.Context, base string, before *view) error {
+func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	select {
 	case s.learning <- struct{}{}:
 		defer func() { <-s.learning }()
@@ -97,7 +97,7 @@ func (s *Store) learn(ctx context.Context, base string, before *view) error {
 	}
 	known := slices.Clone(s.o.Prefixes)
 	if now != nil {
-		known = append(known, now.prefixes...)
+		known = append(known, now.Prefixes...)
 	}
 	next, err := s.register(ctx, base, known, s.marks())
 	if err != nil {
@@ -107,19 +107,19 @@ func (s *Store) learn(ctx context.Context, base string, before *view) error {
 		return err
 	}
 	s.tell(nil)
-	s.clients.forget() // this may be another Redis
-	if now == nil || now.state != next.state {
+	s.learnt.Add(1) // this may be another Redis
+	if now == nil || now.State != next.State {
 		s.view.Store(next)
 		s.places.learnt(now, next)
-		if s.o.OnSide != nil && (now != nil || next.side.State != SideOpen) && (now == nil || now.side.State != next.side.State || now.side.ID != next.side.ID) {
-			s.o.OnSide(next.side)
+		if s.o.OnSide != nil && (now != nil || next.Side.State != SideOpen) && (now == nil || now.Side.State != next.Side.State || now.Side.ID != next.Side.ID) {
+			s.o.OnSide(next.Side)
 		}
 	}
 	return nil
 }
 
 // tell says how the layout stands, where that has changed.
-func (s *Store) tell(err error) {
+func (s *Layout) tell(err error) {
 	if s.wrong.Swap(err != nil) != (err != nil) && s.o.OnLayout != nil {
 		s.o.OnLayout(err)
 	}
@@ -127,7 +127,7 @@ func (s *Store) tell(err error) {
 
 // marks is what this Store says of history where it registers: how many endings a
 // shard holds at most, or nothing where it has none itself.
-func (s *Store) marks() string {
+func (s *Layout) marks() string {
 	if s.o.History <= 0 {
 		return ""
 	}
@@ -136,7 +136,7 @@ func (s *Store) marks() string {
 
 // register makes prefixes known in one shard and in notifier:routes, and what is
 // said of history. One round trip does where the shard has its copy of the layout.
-func (s *Store) register(ctx context.Context, base string, known []string, history string) (*view, error) {
+func (s *Layout) register(ctx context.Context, base string, known []string, history string) (*View, error) {
 	// A full Redis lets instances begin: it has notices to deliver.
 	src := s.w.TextFor(registerSource)
 	write := "0"
@@ -153,7 +153,7 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		var reply *redis.Cmd
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			reply = p.Eval(ctx, src, []string{base + "layout", base + "routes"},
-				append([]any{Layout, space.Shards, write, history, strings.Join(space.Tags, ","), strings.Join(space.Former, ","),
+				append([]any{Version, space.Shards, write, history, strings.Join(space.Tags, ","), strings.Join(space.Former, ","),
 					keys.JoinCounts(space.Replaced), space.Places(), space.Place(tagOf(base)), side.String()}, all...)...)
 			meta, routes = p.HGetAll(ctx, s.space.Meta()), p.SMembers(ctx, s.space.Routes())
 			return nil
@@ -165,7 +165,7 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		if len(there) < 2 { // it is not register.lua that answers
 			return nil, fmt.Errorf("register: %d answers", len(there))
 		}
-		if err != nil && !s.o.Cluster { // in a cluster a shard goes on without the master of the other keys
+		if err != nil && !s.w.Cluster { // in a cluster a shard goes on without the master of the other keys
 			return nil, s.w.Fail("register", err)
 		}
 		held := 0
@@ -193,8 +193,8 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 		missing := slices.DeleteFunc(slices.Clone(routes.Val()), func(p string) bool { return keys.CheckPrefix(p) != nil || slices.Contains(there, p) })
 		if there[0] != "" && len(missing) == 0 {
 			v := newView(there[0], there[1:], s.o.Prefixes, side)
-			v.history, v.first = held, space.First()
-			v.whole = v.first == 0 || strings.HasSuffix(v.state, "+")
+			v.history, v.First = held, space.First()
+			v.whole = v.First == 0 || strings.HasSuffix(v.State, "+")
 			return v, s.share(ctx, routes, there[1:])
 		}
 		known = append(known, missing...)
@@ -207,7 +207,7 @@ func (s *Store) register(ctx context.Context, base string, known []string, histo
 
 // share adds to notifier:routes what a shard knows and it does not. In a cluster
 // it may be out of reach; then the shards' own copies have to do.
-func (s *Store) share(ctx context.Context, routes *redis.StringSliceCmd, there []string) error {
+func (s *Layout) share(ctx context.Context, routes *redis.StringSliceCmd, there []string) error {
 	var more []any
 	for _, p := range there {
 		if !slices.Contains(routes.Val(), p) {
@@ -217,7 +217,7 @@ func (s *Store) share(ctx context.Context, routes *redis.StringSliceCmd, there [
 	if routes.Err() != nil || len(more) == 0 {
 		return nil
 	}
-	if err := s.c.SAdd(ctx, s.space.Routes(), more...).Err(); err != nil && !s.o.Cluster && !redis.IsOOMError(err) {
+	if err := s.c.SAdd(ctx, s.space.Routes(), more...).Err(); err != nil && !s.w.Cluster && !redis.IsOOMError(err) {
 		return s.w.Fail("register", err)
 	}
 	return nil
@@ -228,13 +228,13 @@ func tagOf(base string) string { return base[strings.LastIndexByte(base, '{')+1 
 
 // meta checks what notifier:meta says, and writes it at the first start of all. Where
 // others have taken the place of this Store's shards, it grows by them.
-func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, err error) {
+func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, err error) {
 	name, space := s.space.Meta(), s.space.Now()
 	if len(got) == 0 {
 		s.side.Store(nil) // it is another Redis, which has not begun
 		var after *redis.MapStringStringCmd
 		_, err := s.c.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.HSetNX(ctx, name, "layout", Layout)
+			p.HSetNX(ctx, name, "layout", Version)
 			p.HSetNX(ctx, name, "shards", space.Shards)
 			if len(space.Tags) > 0 {
 				p.HSetNX(ctx, name, "tags", strings.Join(space.Tags, ","))
@@ -274,9 +274,9 @@ func (s *Store) meta(ctx context.Context, got map[string]string) (grown bool, er
 
 // Prefixes lists every prefix that any configuration ever had, as far as this
 // Store knows: at each of its writes that was all there were.
-func (s *Store) Prefixes() []string {
+func (s *Layout) Prefixes() []string {
 	if v := s.view.Load(); v != nil {
-		return v.prefixes
+		return v.Prefixes
 	}
 	return nil
 }

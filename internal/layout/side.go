@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -63,7 +64,7 @@ func ParseSide(text string) (side Side, ok bool) {
 func (s Side) Closed() bool { return s.State == SideLeft || s.State == SideComing }
 
 // sorts reports whether some notices are refused.
-func (s Side) sorts() bool { return s.State != "" && s.State != SideOpen }
+func (s Side) Sorts() bool { return s.State != "" && s.State != SideOpen }
 
 //go:embed lua/elsewhere.lua
 var elsewhereSource string
@@ -73,14 +74,14 @@ var elsewhereCode = wire.Prelude(elsewhereSource)
 // guard is what a script begins with, behind the guard of all, while notices move.
 func (s Side) guard(sc *wire.Script) string {
 	names, hash := sc.Named()
-	if !s.sorts() || names == "" {
+	if !s.Sorts() || names == "" {
 		return ""
 	}
 	return strings.NewReplacer("<names>", names, "<hash>", hash).Replace(elsewhereCode)
 }
 
 // Side is how this Redis stands, as far as this Store knows.
-func (s *Store) Side() Side {
+func (s *Layout) Side() Side {
 	if side := s.side.Load(); side != nil {
 		return *side
 	}
@@ -88,7 +89,7 @@ func (s *Store) Side() Side {
 }
 
 // sided notes what Redis says of its side, and reports whether that is new.
-func (s *Store) sided(text string) bool {
+func (s *Layout) sided(text string) bool {
 	side, ok := ParseSide(text)
 	if !ok || side.Epoch <= s.Side().Epoch {
 		return false
@@ -98,7 +99,7 @@ func (s *Store) sided(text string) bool {
 }
 
 // moved stands for a call that is not made because this Redis takes none of its kind.
-func moved(ctx context.Context) *redis.Cmd {
+func Moved(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
 	cmd.SetErr(wire.ErrMoved)
 	return cmd
@@ -106,14 +107,14 @@ func moved(ctx context.Context) *redis.Cmd {
 
 // still reports whether what is known of a shard is what it says. Who is refused without
 // having been asked must ask now and then.
-func (s *Store) still(ctx context.Context, base string, v *view) bool {
+func (s *Layout) still(ctx context.Context, base string, v *View) bool {
 	state, err := s.c.HGet(ctx, base+"layout", "state").Result()
-	return err != nil || state == v.state
+	return err != nil || state == v.State
 }
 
-// elsewhereIn is which of the keys that were named are on the other side; nil = the
+// ElsewhereIn is which of the keys that were named are on the other side; nil = the
 // error says something else.
-func elsewhereIn(err error) map[int]bool {
+func ElsewhereIn(err error) map[int]bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		return nil
@@ -132,7 +133,7 @@ func elsewhereIn(err error) map[int]bool {
 }
 
 // without is a list without those that are on the other side.
-func without[T any](list []T, which map[int]bool) []T {
+func Without[T any](list []T, which map[int]bool) []T {
 	var rest []T
 	for i := range list {
 		if !which[i] {
@@ -142,46 +143,27 @@ func without[T any](list []T, which map[int]bool) []T {
 	return rest
 }
 
-// absent is the error of what was not found in a shard: it may be on the other side.
-func (s *Store) absent(ctx context.Context, shard int, key string) error {
-	v := s.view.Load()
-	switch {
-	case v == nil || !v.side.sorts():
-	case v.side.Closed():
-		return fmt.Errorf("%s: %w", key, wire.ErrMoved)
-	default:
-		there, err := s.c.HExists(ctx, s.space.Elsewhere(shard), key).Result()
-		if err != nil {
-			return s.w.Fail("elsewhere", err)
-		}
-		if there {
-			return fmt.Errorf("%s: %w", key, wire.ErrMoved)
-		}
-	}
-	return fmt.Errorf("%s: %w", key, ErrNotFound)
-}
-
 //go:embed lua/side.lua
 var sideSource string
 
 // What is full must still learn that it takes calls again.
 var sideScript = wire.NewScript("side", sideSource, false).Anywhere()
 
-// errOvertaken says that another mover has changed a side.
-var errOvertaken = fmt.Errorf("%w: another migration has begun meanwhile", wire.ErrUnavailable)
+// ErrOvertaken says that another mover has changed a side.
+var ErrOvertaken = fmt.Errorf("%w: another migration has begun meanwhile", wire.ErrUnavailable)
 
 // SetSide changes how this Redis stands from was to next, with the next epoch, in
 // notifier:meta and then in each shard, and publishes it to all instances. fields are
 // written beside it. It returns the side as it is written. It is ErrUnavailable if the side
 // is not was any more.
-func (s *Store) SetSide(ctx context.Context, was, next Side, fields ...any) (Side, error) {
+func (s *Layout) SetSide(ctx context.Context, was, next Side, fields ...any) (Side, error) {
 	next.Epoch = was.Epoch + 1
 	done, err := s.w.Int(ctx, sideScript, []string{s.space.Meta()}, append([]any{was.Epoch, next.String()}, fields...))
 	if err != nil {
 		return was, err
 	}
 	if done == 0 {
-		return was, errOvertaken
+		return was, ErrOvertaken
 	}
 	s.side.Store(&next)
 	return next, s.Spread(ctx)
@@ -189,11 +171,38 @@ func (s *Store) SetSide(ctx context.Context, was, next Side, fields ...any) (Sid
 
 // Home names this Redis, with its namespace, apart from all others. It is chosen when it
 // is first asked for.
-func (s *Store) Home(ctx context.Context) (string, error) {
+func (s *Layout) Home(ctx context.Context) (string, error) {
 	name := s.space.Meta()
 	if err := s.c.HSetNX(ctx, name, "home", rand.Text()).Err(); err != nil {
 		return "", s.w.Fail("home", err)
 	}
 	home, err := s.c.HGet(ctx, name, "home").Result()
 	return home, s.w.Wrapped("home", err)
+}
+
+// Came is when the last migration to this Redis began; zero if there was none.
+func (s *Layout) Came() time.Time {
+	at, _ := s.CameFrom()
+	return at
+}
+
+// CameFrom is the same, with the number of shards of the other side.
+func (s *Layout) CameFrom() (at time.Time, shards int) {
+	text, _ := s.came.Load().(string)
+	var ms int64
+	if _, err := fmt.Sscan(text, &ms, &shards); err != nil {
+		return time.Time{}, 0
+	}
+	return time.UnixMilli(ms), shards
+}
+
+// Resharded is when the last reshard began to take the place of the shards before.
+func (s *Layout) Resharded() time.Time { return time.Unix(s.since.Load(), 0) }
+
+// Right asks again, where the layout was wrong, whether it is.
+func (s *Layout) Right(ctx context.Context) error {
+	if !s.wrong.Load() {
+		return nil
+	}
+	return s.Known(ctx)
 }

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"context"
@@ -24,9 +24,9 @@ var locateScript = wire.NewScript("locate", locateSource, false)
 // others are the registered prefixes beside prefix under which notices may lie
 // that belong there: shorter ones, and longer ones that are no route of this
 // Store's, since it would have put the notice there by itself.
-func (v *view) others(prefix string, own []string) []string {
+func (v *View) Others(prefix string, own []string) []string {
 	var list []string
-	for _, p := range v.prefixes {
+	for _, p := range v.Prefixes {
 		if keys.HasPrefix(prefix, p) || keys.HasPrefix(p, prefix) && !slices.Contains(own, p) {
 			list = append(list, p)
 		}
@@ -35,18 +35,18 @@ func (v *view) others(prefix string, own []string) []string {
 }
 
 // covering are the registered prefixes that cover a key, the longest first.
-func (v *view) covering(key string) []string {
+func (v *View) Covering(key string) []string {
 	var list []string
 	for end := strings.LastIndexByte(key, ':'); end > 0; end = strings.LastIndexByte(key[:end], ':') {
-		if _, ok := slices.BinarySearch(v.prefixes, key[:end]); ok {
+		if _, ok := slices.BinarySearch(v.Prefixes, key[:end]); ok {
 			list = append(list, key[:end])
 		}
 	}
 	return list
 }
 
-// othersOf is others by what is known now.
-func (s *Store) othersOf(prefix string) []string {
+// Others is View.Others of a prefix of this instance, by what is known now.
+func (s *Layout) Others(prefix string) []string {
 	if v := s.view.Load(); v != nil {
 		return v.beside[prefix]
 	}
@@ -54,7 +54,7 @@ func (s *Store) othersOf(prefix string) []string {
 }
 
 // locate says under which of the prefixes keys of one shard lie, "" = none.
-func (s *Store) locate(ctx context.Context, shard int, prefixes, ks []string) ([]string, error) {
+func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) ([]string, error) {
 	records := make([]string, len(prefixes))
 	for i, p := range prefixes {
 		records[i] = s.space.Records(keys.Partition{Prefix: p, Shard: shard})
@@ -79,10 +79,10 @@ func (s *Store) locate(ctx context.Context, shard int, prefixes, ks []string) ([
 	return out, nil
 }
 
-// elsewhere are the prefixes to look under for a notice that was not found where
+// LookUnder returns the prefixes to look under for a notice that was not found where
 // it was looked for first ("" = nowhere yet): all that cover its key, if there is
 // another one.
-func (s *Store) elsewhere(ctx context.Context, shard int, looked, key string) ([]string, error) {
+func (s *Layout) LookUnder(ctx context.Context, shard int, looked, key string) ([]string, error) {
 	if looked == "" { // no script has told yet whether all prefixes are known
 		if err := s.known(ctx, shard); err != nil {
 			return nil, err
@@ -92,25 +92,9 @@ func (s *Store) elsewhere(ctx context.Context, shard int, looked, key string) ([
 	if v == nil {
 		return nil, nil
 	}
-	all := v.covering(key)
+	all := v.Covering(key)
 	if len(all) == 1 && all[0] == looked {
 		return nil, nil
 	}
 	return all, nil
 }
-
-// splitPrefix parts a script's answer on a notice that was asked for under several
-// prefixes: what is kept, and the prefix it lies under.
-func splitPrefix(answer any, first string, others []string) (a []any, under string) {
-	a, _ = answer.([]any)
-	if len(a) == 6 {
-		if n, _ := a[5].(int64); n > 0 && int(n) <= len(others) {
-			return a[:5], others[n-1]
-		}
-	}
-	return a, first
-}
-
-// maxMoves bounds how often a notice is followed that is moved again and again
-// while it is to be changed.
-const maxMoves = 20

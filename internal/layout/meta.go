@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"context"
@@ -39,32 +39,35 @@ import (
 //go:embed lua/guard.lua
 var guardSource string
 
-// Layout is the version of what stands in Redis; a different one is refused.
-const Layout = 1
+// Version is that of what stands in Redis; a different one is refused.
+const Version = 1
 
 // ErrLayout says that what stands in Redis was written with other settings.
 var ErrLayout = errors.New("the data in Redis has another layout")
 
-// view is what a Store knows of the layout, and its scripts as they must be
+// View is what a Store knows of the layout, and its scripts as they must be
 // sent while that is so. It never changes.
-type view struct {
-	state    string
-	prefixes []string // sorted
+type View struct {
+	State    string
+	Prefixes []string // sorted
 	forms    map[*wire.Script]wire.Forms
 	beside   map[string][]string // by own prefix: see others
 	history  int                 // endings that a shard holds at most for history; 0 = there is none
-	first    int                 // the first place that is a shard: see keys.Space
-	whole    bool                // the places before that hold nothing: see former.go
-	side     Side
+	First    int                 // the first place that is a shard: see keys.Space
+	whole    bool                // the places before that hold nothing: see places.go
+	Side     Side
 }
 
 var guardCode = wire.Prelude(guardSource)
 
-func newView(state string, prefixes, own []string, side Side) *view {
+// Beside returns Others of one of this instance's own prefixes.
+func (v *View) Beside(prefix string) []string { return v.beside[prefix] }
+
+func newView(state string, prefixes, own []string, side Side) *View {
 	scripts := wire.Guarded()
-	v := &view{state: state, prefixes: prefixes, side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)), beside: make(map[string][]string, len(own))}
+	v := &View{State: state, Prefixes: prefixes, Side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)), beside: make(map[string][]string, len(own))}
 	for _, p := range own {
-		v.beside[p] = v.others(p, own)
+		v.beside[p] = v.Others(p, own)
 	}
 	guard := strings.Replace(guardCode, "<state>", state, 1)
 	for _, sc := range scripts {
@@ -269,9 +272,9 @@ func checkMeta(meta map[string]string, s keys.Space) error {
 }
 
 func checkVersion(name string, meta map[string]string) error {
-	if meta["layout"] != strconv.Itoa(Layout) {
+	if meta["layout"] != strconv.Itoa(Version) {
 		return fmt.Errorf("%w: %s says layout %q, this program writes %d; run the version that wrote it, or another NOTIFIER_NAMESPACE",
-			ErrLayout, name, meta["layout"], Layout)
+			ErrLayout, name, meta["layout"], Version)
 	}
 	return nil
 }

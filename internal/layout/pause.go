@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"context"
@@ -18,18 +18,18 @@ import (
 
 // Pause stops claims of a route everywhere; its notices stay. Instances hear of
 // it on the wake channel, or within seconds.
-func (s *Store) Pause(ctx context.Context, prefix string) error {
+func (s *Layout) Pause(ctx context.Context, prefix string) error {
 	return s.setPaused(ctx, "pause", func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, prefix) }, prefix)
 }
 
 // Resume undoes Pause.
-func (s *Store) Resume(ctx context.Context, prefix string) error {
+func (s *Layout) Resume(ctx context.Context, prefix string) error {
 	return s.setPaused(ctx, "resume", func(p redis.Pipeliner, set string) { p.SRem(ctx, set, prefix) }, prefix)
 }
 
 // setPaused changes the set of paused prefixes, and then each shard's copy. A copy
 // at a node that is away is made right when it is back: see Pauses.
-func (s *Store) setPaused(ctx context.Context, op string, change func(p redis.Pipeliner, set string), prefix string) error {
+func (s *Layout) setPaused(ctx context.Context, op string, change func(p redis.Pipeliner, set string), prefix string) error {
 	if err := s.Known(ctx); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *Store) setPaused(ctx context.Context, op string, change func(p redis.Pi
 
 // eachCopy does something with each shard's copy. In a cluster it leaves out nodes
 // that do not answer.
-func (s *Store) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set string)) error {
+func (s *Layout) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set string)) error {
 	all := make([]string, s.space.Places())
 	for shard := range all {
 		all[shard] = s.space.ShardPaused(shard)
@@ -62,7 +62,7 @@ func (s *Store) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set str
 			}
 			return nil
 		})
-		if err = s.w.Wrapped("paused", err); s.o.Cluster && errors.Is(err, wire.ErrUnavailable) {
+		if err = s.w.Wrapped("paused", err); s.w.Cluster && errors.Is(err, wire.ErrUnavailable) {
 			return nil
 		}
 		return err
@@ -70,7 +70,7 @@ func (s *Store) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set str
 }
 
 // CopyPaused gives each shard its copy of the paused prefixes.
-func (s *Store) CopyPaused(ctx context.Context) error {
+func (s *Layout) CopyPaused(ctx context.Context) error {
 	paused, err := s.c.SMembers(ctx, s.space.Paused()).Result()
 	if err != nil {
 		return s.w.Fail("paused", err)
@@ -97,13 +97,13 @@ type Pauses struct {
 
 // Pauses reads which prefixes are paused. It is an error if that is not known of
 // any shard.
-func (s *Store) Pauses(ctx context.Context) (Pauses, error) { return s.pauses(ctx, nil) }
+func (s *Layout) Pauses(ctx context.Context) (Pauses, error) { return s.pauses(ctx, nil) }
 
 // pauses is Pauses that asks nothing of nodes known to give no answer.
-func (s *Store) pauses(ctx context.Context, silent map[string]error) (Pauses, error) {
+func (s *Layout) pauses(ctx context.Context, silent map[string]error) (Pauses, error) {
 	all := []string{s.space.Paused()}
 	shards := s.space.Places()
-	if s.o.Cluster {
+	if s.w.Cluster {
 		for shard := range shards {
 			all = append(all, s.space.ShardPaused(shard))
 		}
@@ -149,9 +149,10 @@ func (s *Store) pauses(ctx context.Context, silent map[string]error) (Pauses, er
 }
 
 // Paused lists the paused prefixes: those of the shards where they are known.
-func (s *Store) Paused(ctx context.Context) ([]string, error) { return s.paused(ctx, nil) }
+func (s *Layout) Paused(ctx context.Context) ([]string, error) { return s.PausedBut(ctx, nil) }
 
-func (s *Store) paused(ctx context.Context, silent map[string]error) ([]string, error) {
+// PausedBut is Paused that asks nothing of nodes known to give no answer.
+func (s *Layout) PausedBut(ctx context.Context, silent map[string]error) ([]string, error) {
 	p, err := s.pauses(ctx, silent)
 	if err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (s *Store) paused(ctx context.Context, silent map[string]error) ([]string, 
 }
 
 // Publish sends a message to all instances.
-func (s *Store) Publish(ctx context.Context, message string) error {
+func (s *Layout) Publish(ctx context.Context, message string) error {
 	if err := s.w.AnyNode(ctx).Publish(ctx, s.space.Wake(), message).Err(); err != nil {
 		return s.w.Fail("publish", err)
 	}

@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 // keyring. Of instances that begin at the same time one makes it. It is read each
 // time, since it may have been replaced; while its node of a cluster does not answer
 // it is taken for what it was.
-func (s *Store) Key(ctx context.Context) ([]byte, error) {
+func (s *Layout) Key(ctx context.Context) ([]byte, error) {
 	name := s.space.Key()
 	was := s.key.Load()
-	if was != nil && s.o.Cluster && s.o.Nodes.Slow(s.w.Master(ctx, name)) {
+	if was != nil && s.w.Cluster && s.w.Nodes.Slow(s.w.Master(ctx, name)) {
 		return *was, nil
 	}
 	var key []byte
 	err := s.w.At(ctx, name, func(ctx context.Context) (err error) {
-		if was != nil && s.o.Cluster {
+		if was != nil && s.w.Cluster {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, wire.RoundLeast)
 			defer cancel()
@@ -35,13 +35,13 @@ func (s *Store) Key(ctx context.Context) ([]byte, error) {
 	case err == nil:
 		s.key.Store(&key)
 		return key, nil
-	case was != nil && s.o.Cluster && ctx.Err() == nil && errors.Is(err, wire.ErrUnavailable):
+	case was != nil && s.w.Cluster && ctx.Err() == nil && errors.Is(err, wire.ErrUnavailable):
 		return *was, nil
 	}
 	return nil, err
 }
 
-func (s *Store) readKey(ctx context.Context, name string) ([]byte, error) {
+func (s *Layout) readKey(ctx context.Context, name string) ([]byte, error) {
 	key, err := s.c.Get(ctx, name).Bytes()
 	if !errors.Is(err, redis.Nil) {
 		return key, err

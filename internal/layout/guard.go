@@ -1,0 +1,63 @@
+package layout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
+)
+
+// tries is how often a script is sent that is refused by the guard: other
+// prefixes may become known while this instance learns of some.
+const tries = 5
+
+// Guarded implements [wire.Guard]: it learns the layout first if it is not known, or not
+// what the script found.
+func (s *Layout) Guarded(ctx context.Context, sc *wire.Script, keys []string, args []any) *redis.Cmd {
+	return s.Knowing(ctx, wire.Base(keys[0]), func(v *View) *redis.Cmd { return s.Send(ctx, v, sc, keys, args) })
+}
+
+// Knowing calls do with what is known of the layout, again if the guard says
+// that it has changed; base is the shard's.
+func (s *Layout) Knowing(ctx context.Context, base string, do func(v *View) *redis.Cmd) *redis.Cmd {
+	for try := 1; ; try++ {
+		v := s.view.Load()
+		if v != nil {
+			cmd := do(v)
+			again := wire.Refused(cmd.Err()) || errors.Is(cmd.Err(), wire.ErrMoved) && !s.still(ctx, base, v)
+			if try == tries || !again {
+				return cmd
+			}
+		}
+		if err := s.learn(ctx, base, v); err != nil {
+			cmd := redis.NewCmd(ctx)
+			cmd.SetErr(err)
+			return cmd
+		}
+	}
+}
+
+// Send sends a guarded script in the form that fits what is known.
+func (s *Layout) Send(ctx context.Context, v *View, sc *wire.Script, keys []string, args []any) *redis.Cmd {
+	keys = s.ready(v, sc, keys, args)
+	return s.w.Send(ctx, sc, v.forms[sc], keys, args)
+}
+
+// ready completes what a guarded script takes.
+func (s *Layout) ready(v *View, sc *wire.Script, keys []string, args []any) []string {
+	if at := sc.Outbox(); at > 0 {
+		args[at] = s.handover(v, keys[0])
+	}
+	return append(keys[:len(keys):len(keys)], wire.Base(keys[0])+"layout")
+}
+
+// SendAll is Send of several calls to one node, in one round trip. What is refused by the
+// guard, or not known to the node, is to be sent again by itself.
+func (s *Layout) SendAll(ctx context.Context, v *View, sc *wire.Script, calls []wire.Call) []*redis.Cmd {
+	for i := range calls {
+		calls[i].Keys = s.ready(v, sc, calls[i].Keys, calls[i].Args)
+	}
+	return s.w.SendAll(ctx, sc, v.forms[sc], calls)
+}

@@ -1,0 +1,74 @@
+package layout
+
+import (
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/wire"
+)
+
+// Options of a Layout.
+type Options struct {
+	// Prefixes are those of this instance's routes: they are made known before
+	// anything is written.
+	Prefixes []string
+	// History is how many endings Redis holds at most for history, all shards
+	// together; 0 = this instance has none.
+	History int
+	// Host, if not nil, is the host that the route of a prefix calls; empty where
+	// each notice brings its own, or none is called.
+	Host func(prefix string) string
+	// OnLayout, if not nil, hears ErrLayout when Redis turns out to hold data
+	// that were written with other settings, and nil when it does no more.
+	OnLayout func(err error)
+	// Grow, if not nil, hears that others will take the place of the shards, and how
+	// many places there are then, former ones included, before the first notice of a new
+	// one can come; what it returns is called when it is so. Neither may call the Layout.
+	Grow func(places int) (grown func())
+	// OnSide, if not nil, hears how this Redis stands to one that notices move to or
+	// from, when that changes. It may not call the Layout.
+	OnSide func(Side)
+}
+
+// Layout is what an instance knows of the data in one Redis. It is safe for concurrent use.
+type Layout struct {
+	o     Options
+	w     *wire.Client
+	c     redis.UniversalClient // as w has it
+	space keys.Space            // as w has it
+
+	view     atomic.Pointer[View] // nil until the layout is known
+	learning chan struct{}        // one at a time
+	learnt   atomic.Int64         // how often it was learnt
+	wrong    atomic.Bool          // the layout is another one
+	since    atomic.Int64         // Unix s of the last reshard
+	places   former               // what is known of former shards
+	side     atomic.Pointer[Side] // the last that was heard of; nil = none
+	came     atomic.Value         // what notifier:meta says of that: see CameFrom
+
+	key      atomic.Pointer[[]byte] // the service's own, as it was read last
+	identity atomic.Pointer[string] // as it was read last
+}
+
+// New makes the Layout of the Redis that w leads to, and has it guard w's scripts. It does
+// not speak to Redis.
+func New(w *wire.Client, o Options) *Layout {
+	s := &Layout{o: o, w: w, c: w.Redis, space: w.Space, learning: make(chan struct{}, 1)}
+	s.places.reset(s.space.First())
+	w.GuardBy(s)
+	return s
+}
+
+// Wire is the way to Redis.
+func (s *Layout) Wire() *wire.Client { return s.w }
+
+// Space names the Redis keys.
+func (s *Layout) Space() keys.Space { return s.space }
+
+// View is what is known now; nil until the layout is.
+func (s *Layout) View() *View { return s.view.Load() }
+
+// Learnt counts how often the layout was learnt: another Redis may answer since.
+func (s *Layout) Learnt() int64 { return s.learnt.Load() }
