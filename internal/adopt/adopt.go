@@ -32,27 +32,47 @@ type Store interface {
 		f func(ctx context.Context, ks []string) error) error
 }
 
+// Cluster are the masters of a cluster.
+type Cluster interface {
+	// Masters calls f for each master.
+	Masters(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	// Master is the address of the master that holds a key.
+	Master(ctx context.Context, key string) string
+}
+
+// Observer counts the notices of a route that are new, and those of them that have lost
+// their body.
+type Observer interface {
+	Scheduled(route string, n int)
+	BodiesLost(route string, n int)
+}
+
+// Events reports whether keyspace events are known to arrive. While they do not, keys are
+// looked at every second.
+type Events interface{ Adopting() bool }
+
+// silent is an Observer that does nothing, and Events that arrive.
+type silent struct{}
+
+func (silent) Scheduled(string, int)  {}
+func (silent) BodiesLost(string, int) {}
+func (silent) Adopting() bool         { return true }
+
 // Options of an Adopter.
 type Options struct {
-	Store  Store
-	Routes *route.Table
-	Space  keys.Space
-	// Masters calls f for each master of a cluster; nil outside a cluster.
-	Masters func(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
-	// Node is the address of the node of a cluster that has a key; nil outside one.
-	Node func(ctx context.Context, key string) string
+	Store   Store
+	Routes  *route.Table
+	Space   keys.Space
+	Cluster Cluster // nil outside a cluster
 	// MaxBody is the longest payload that is kept.
 	MaxBody int64
-	// OnAdopted hears how many notices of a route are new.
-	OnAdopted func(route string, n int)
-	// OnBodyLost hears how many of those have lost their body.
-	OnBodyLost func(route string, n int)
+	// Observer may be nil.
+	Observer Observer
 	// Every is how often all keys are looked at without a reason; zero = 1 m. It
 	// is less often where a look takes long: see scanShare.
 	Every time.Duration
-	// Events reports whether events are known to come; where they are known not
-	// to, keys are looked at each second. Nil means that they come.
-	Events func() bool
+	// Events may be nil: they arrive.
+	Events Events
 	// Confirm is how long events are waited for that tell why a timer is gone;
 	// zero = 250 ms.
 	Confirm time.Duration
@@ -105,7 +125,10 @@ func New(o Options) *Adopter {
 		o.Confirm = 250 * time.Millisecond
 	}
 	if o.Events == nil {
-		o.Events = func() bool { return true }
+		o.Events = silent{}
+	}
+	if o.Observer == nil {
+		o.Observer = silent{}
 	}
 	a := &Adopter{o: o, wake: make(chan struct{}, 1), pending: map[string]eventSet{}, held: map[string]eventSet{}}
 	for _, r := range o.Routes.All() {
@@ -167,7 +190,7 @@ func (a *Adopter) FollowEach(ctx context.Context, ks []string) map[string]error 
 }
 
 func (a *Adopter) callLimit() time.Duration {
-	if a.o.Masters != nil {
+	if a.o.Cluster != nil {
 		return callLimitApart
 	}
 	return callLimit
@@ -192,7 +215,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 		}
 		if err == nil && a.scanDue(&next) {
 			from := time.Now()
-			if err = a.Look(ctx); err != nil && a.o.Masters == nil {
+			if err = a.Look(ctx); err != nil && a.o.Cluster == nil {
 				a.Scan() // in a cluster the next turn, or the subscription at the node that is back, does
 			}
 			if later := time.Now().Add(scanShare * time.Since(from)); later.After(next) {
@@ -201,7 +224,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			pause := again.Fail(err)
-			if a.o.Masters == nil {
+			if a.o.Cluster == nil {
 				alarm.Wait(ctx, pause)
 				continue
 			}

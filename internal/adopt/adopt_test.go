@@ -27,9 +27,8 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopted, lost := 0, 0
-	a := New(Options{Store: s, Routes: table, Space: space, MaxBody: 1 << 10, OnAdopted: func(_ string, n int) { adopted += n },
-		OnBodyLost: func(_ string, n int) { lost += n }, Logger: zaptest.NewLogger(t)})
+	n := &counts{}
+	a := New(Options{Store: s, Routes: table, Space: space, MaxBody: 1 << 10, Observer: n, Logger: zaptest.NewLogger(t)})
 	r := table.All()[0]
 	put := func(key string) {
 		t.Helper()
@@ -69,8 +68,8 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want it %s, lost %v", key, f, err, state, isLost)
 		}
 	}
-	if adopted != 2 || lost != 2 {
-		t.Errorf("%d adopted, %d lost; want 2 and 2", adopted, lost)
+	if n.adopted.Load() != 2 || n.lost.Load() != 2 {
+		t.Errorf("%d adopted, %d lost; want 2 and 2", n.adopted.Load(), n.lost.Load())
 	}
 }
 
@@ -104,8 +103,8 @@ func TestAScanWaitsForTheEventOfANumber(t *testing.T) {
 				a.Event(a.o.Routes.All()[0], k, "expire")
 			}
 		}}
-		a = New(Options{Store: p, Routes: table(t), Space: space, MaxBody: 1 << 10, Events: func() bool { return true }, Confirm: time.Millisecond,
-			OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Logger: zaptest.NewLogger(t)})
+		a = New(Options{Store: p, Routes: table(t), Space: space, MaxBody: 1 << 10, Confirm: time.Millisecond,
+			Logger: zaptest.NewLogger(t)})
 		set := func(value string, life time.Duration) {
 			if err := c.Set(ctx, k, value, life).Err(); err != nil {
 				t.Fatal(err)
@@ -193,8 +192,7 @@ func (s *restless) scans(t *testing.T, a *Adopter) {
 // was made anew nor its end: a timer whose own event was lost may expire before they cease.
 func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
 	s := &restless{timers: []string{"app1:a:b:unheard", "app1:a:b:too"}}
-	a := New(Options{Store: s, Routes: table(t), MaxBody: 1 << 10, OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {},
-		Logger: zaptest.NewLogger(t)})
+	a := New(Options{Store: s, Routes: table(t), MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
 	s.event = func(n int) { a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "set") }
 	s.event(0)
 	a.Scan()
@@ -206,7 +204,7 @@ func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
 func TestAScanDoesNotWaitForSecondLooks(t *testing.T) {
 	s := &restless{timers: []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"}, strays: []string{"app1:a:b:soon"}, event: func(int) {}}
 	a := New(Options{Store: waiting{s}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, MaxBody: 1 << 10, Confirm: time.Hour,
-		OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Logger: zaptest.NewLogger(t)})
+		Logger: zaptest.NewLogger(t)})
 	a.Scan()
 	s.scans(t, a)
 	if len(a.second) != 4 {

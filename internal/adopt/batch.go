@@ -54,8 +54,8 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 	for i, k := range ks {
 		r := a.o.Routes.Match(k)
 		p, n := place{r, keys.Partition{Prefix: r.Prefix, Shard: shards[i]}}, nodes{}
-		if a.o.Node != nil {
-			n = nodes{a.o.Node(ctx, a.o.Space.Base(p.at.Shard)), a.o.Node(ctx, k)}
+		if a.o.Cluster != nil {
+			n = nodes{a.o.Cluster.Master(ctx, a.o.Space.Base(p.at.Shard)), a.o.Cluster.Master(ctx, k)}
 		}
 		if by[n] == nil {
 			by[n] = map[place][]string{}
@@ -138,7 +138,7 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 			return nil, err
 		}
 		ks = ks[min(max(looked, 1), len(ks)):]
-		if a.o.Masters != nil {
+		if a.o.Cluster != nil {
 			if list, err = a.confirmCancels(ctx, p, list, events); err != nil {
 				return nil, err
 			}
@@ -193,7 +193,7 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 		if isAttempt(s) && !slices.Contains(others, s.Key) {
 			continue
 		}
-		op := decide(s, events[s.Key], now, a.o.Masters != nil)
+		op := decide(s, events[s.Key], now, a.o.Cluster != nil)
 		switch op {
 		case "":
 			continue
@@ -253,9 +253,9 @@ func (a *Adopter) confirmCancels(ctx context.Context, p place, list []store.Adop
 
 func (a *Adopter) count(p place, adopted, lost int) {
 	if adopted > 0 {
-		a.o.OnAdopted(p.route.Name, adopted)
+		a.o.Observer.Scheduled(p.route.Name, adopted)
 	}
 	if lost > 0 {
-		a.o.OnBodyLost(p.route.Name, lost)
+		a.o.Observer.BodiesLost(p.route.Name, lost)
 	}
 }

@@ -38,7 +38,7 @@ func (a *Adopter) eachPartition(f func(p place) error) error {
 // where no events come: a timer that was shortened and has expired between two
 // looks is gone as well.
 func (a *Adopter) compareAll(ctx context.Context) error {
-	if a.o.Masters != nil || !a.o.Events() {
+	if a.o.Cluster != nil || !a.o.Events.Adopting() {
 		return nil
 	}
 	var err error
@@ -71,7 +71,7 @@ func (a *Adopter) compareAll(ctx context.Context) error {
 
 // compareDue does the same, when it is time, with what is due soon.
 func (a *Adopter) compareDue(ctx context.Context) error {
-	if a.o.Masters != nil || a.evicts || !a.o.Events() || time.Now().Before(a.compare) {
+	if a.o.Cluster != nil || a.evicts || !a.o.Events.Adopting() || time.Now().Before(a.compare) {
 		return nil
 	}
 	wait := idle
@@ -94,7 +94,7 @@ func (a *Adopter) compareDue(ctx context.Context) error {
 
 // nextTurn is when Run has something to do, given the next look at all keys.
 func (a *Adopter) nextTurn(turn time.Time) time.Time {
-	if a.o.Masters == nil && !a.evicts && a.o.Events() && a.compare.Before(turn) {
+	if a.o.Cluster == nil && !a.evicts && a.o.Events.Adopting() && a.compare.Before(turn) {
 		turn = a.compare
 	}
 	a.mu.Lock()

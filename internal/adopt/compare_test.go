@@ -42,8 +42,7 @@ func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
 	ctx, c := t.Context(), srv.Client()
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
-	a := New(Options{Store: s, Routes: table(t), Space: space, MaxBody: 1 << 10, OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {},
-		Logger: zaptest.NewLogger(t)})
+	a := New(Options{Store: s, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
 	state := func(k string, want notice.State) {
 		t.Helper()
 		if f, err := s.Find(ctx, "app1", k); err != nil || f.State != want {

@@ -20,7 +20,7 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	if err != nil {
 		return err
 	}
-	if len(old) > 0 && a.o.Masters == nil {
+	if len(old) > 0 && a.o.Cluster == nil {
 		if err := a.adoptReused(ctx, p, old); err != nil {
 			return err
 		}

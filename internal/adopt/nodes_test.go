@@ -19,6 +19,12 @@ import (
 	"notifier/internal/wire"
 )
 
+// counts are notices that are new, and those of them without a body.
+type counts struct{ adopted, lost atomic.Int64 }
+
+func (c *counts) Scheduled(_ string, n int)  { c.adopted.Add(int64(n)) }
+func (c *counts) BodiesLost(_ string, n int) { c.lost.Add(int64(n)) }
+
 // twoNodes is a store in a cluster of two nodes: keys whose names say so, and shard 1,
 // lie at b, which hangs while it is told to.
 type twoNodes struct {
@@ -34,7 +40,11 @@ type twoNodes struct {
 	bodies map[string]string // of notices, "-" without a body
 }
 
-func (s *twoNodes) node(_ context.Context, key string) string {
+func (*twoNodes) Masters(context.Context, func(context.Context, *redis.Client) error) error {
+	return nil
+}
+
+func (s *twoNodes) Master(_ context.Context, key string) string {
 	if key == s.space.Base(1) || strings.Contains(key, ":at-b:") {
 		return "b"
 	}
@@ -56,10 +66,10 @@ func (s *twoNodes) Where(_ context.Context, ks []string) ([]int, error) {
 }
 
 func (s *twoNodes) Peek(ctx context.Context, p keys.Partition, ks []string, _ int64) (time.Time, []store.Seen, int, error) {
-	needsB := s.node(ctx, s.space.Base(p.Shard)) == "b"
+	needsB := s.Master(ctx, s.space.Base(p.Shard)) == "b"
 	var seen []store.Seen
 	for _, k := range ks {
-		needsB = needsB || s.node(ctx, k) == "b"
+		needsB = needsB || s.Master(ctx, k) == "b"
 		seen = append(seen, store.Seen{Key: k, Value: []byte("x"), Length: 1, Expire: time.Now().Add(time.Hour).UnixMilli()})
 	}
 	s.mu.Lock()
@@ -93,9 +103,8 @@ func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Co
 func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, adopted: map[string]bool{}, news: make(chan string, 1000), hangs: true}
-		a := New(Options{Store: s, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Node: s.node,
-			Masters:   func(context.Context, func(context.Context, *redis.Client) error) error { return nil },
-			OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Logger: zap.NewNop()})
+		a := New(Options{Store: s, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s,
+			Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -170,7 +179,7 @@ func (s *twoNodes) PeekTimers(ctx context.Context, ks []string, _ int64) (seen [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range ks {
-		if s.hangs && s.node(ctx, k) == "b" {
+		if s.hangs && s.Master(ctx, k) == "b" {
 			return nil, wire.ErrUnavailable
 		}
 		v, there := s.timers[k]
@@ -219,11 +228,8 @@ func (s expiring) Peek(ctx context.Context, p keys.Partition, ks []string, most 
 func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, timers: map[string]string{}, bodies: map[string]string{}, hangs: true}
-		var whole, bodiless atomic.Int64
-		a := New(Options{Store: expiring{s}, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Node: s.node,
-			Masters:    func(context.Context, func(context.Context, *redis.Client) error) error { return nil },
-			OnAdopted:  func(_ string, n int) { whole.Add(int64(n)) },
-			OnBodyLost: func(_ string, n int) { bodiless.Add(int64(n)) }, Logger: zap.NewNop()})
+		seen := &counts{}
+		a := New(Options{Store: expiring{s}, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s, Observer: seen, Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -292,8 +298,8 @@ func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 				t.Errorf("%s has the body %q, want %q", k, s.bodies[k], body)
 			}
 		}
-		if len(s.bodies) != len(want) || int(whole.Load()) != len(want) || bodiless.Load() != 3 {
-			t.Errorf("%d notices, %d of them counted, %d without a body; want %d and 3", len(s.bodies), whole.Load(), bodiless.Load(), len(want))
+		if len(s.bodies) != len(want) || int(seen.adopted.Load()) != len(want) || seen.lost.Load() != 3 {
+			t.Errorf("%d notices, %d of them counted, %d without a body; want %d and 3", len(s.bodies), seen.adopted.Load(), seen.lost.Load(), len(want))
 		}
 		if len(a.payloads.by) != 0 || a.payloads.bytes != 0 {
 			t.Errorf("%d payloads of %d bytes are kept after all", len(a.payloads.by), a.payloads.bytes)

@@ -74,7 +74,7 @@ func (t eventSet) changes() bool { return t.event && !t.expired && t.value != va
 // keepPayloads reads the payloads of timers that were set aside, where their own nodes
 // answer.
 func (a *Adopter) keepPayloads(ctx context.Context, some map[string]eventSet, failed map[string]error) {
-	if a.o.Masters == nil || a.o.Node == nil || len(failed) == 0 {
+	if a.o.Cluster == nil || len(failed) == 0 {
 		return
 	}
 	by, expected := map[string][]string{}, map[string]*payload{}
@@ -98,7 +98,7 @@ func (a *Adopter) keepPayloads(ctx context.Context, some map[string]eventSet, fa
 	}
 	a.mu.Unlock()
 	for k := range expected {
-		node := a.o.Node(ctx, k)
+		node := a.o.Cluster.Master(ctx, k)
 		by[node] = append(by[node], k)
 	}
 	var all sync.WaitGroup

@@ -177,7 +177,7 @@ func (a *Adopter) Drain(ctx context.Context) error {
 	}
 	failed, err := a.followKeys(ctx, some)
 	switch {
-	case a.o.Masters != nil:
+	case a.o.Cluster != nil:
 		a.putAside(ctx, some, failed)
 	case err != nil:
 		a.putBack(some)

@@ -227,8 +227,8 @@ func (e *Engine) build(space keys.Space) error {
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
 		OnDue:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
 		OnScheduled: o.Metrics.Scheduled})
-	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Masters: o.Conn.Masters, Node: e.store.Wire().Master, MaxBody: o.MaxBody,
-		OnAdopted: o.Metrics.Scheduled, OnBodyLost: o.Metrics.BodiesLost, Events: func() bool { return e.events.Load() && e.keyspace.Load() }, Logger: o.Logger})
+	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Cluster: e.cluster(), MaxBody: o.MaxBody,
+		Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
 		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
 		Observer: o.Metrics, Logger: o.Logger})

@@ -88,6 +88,9 @@ func (e events) Subscribed() bool { return e.listener.Alive() > 0 }
 // to now, so an old shard is swept as if none came.
 func (e events) Flowing(shard int) bool { return e.events.Load() && !e.store.IsFormer(shard) }
 
+// Adopting implements [adopt.Events].
+func (e events) Adopting() bool { return e.events.Load() && e.keyspace.Load() }
+
 // Touched implements [reconcile.Events].
 func (e events) Touched(ctx context.Context, keys []string) { e.listener.Touched(ctx, keys) }
 

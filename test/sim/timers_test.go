@@ -433,5 +433,5 @@ func newAdopter(w *world, in *instance) *adopt.Adopter {
 		w.t.Fatal(err)
 	}
 	return adopt.New(adopt.Options{Store: &adoptStore{Store: in.store, w: w, in: in}, Routes: table, Space: space, MaxBody: 1 << 10,
-		OnAdopted: func(string, int) {}, OnBodyLost: func(string, int) {}, Confirm: time.Nanosecond, Logger: zap.NewNop()})
+		Confirm: time.Nanosecond, Logger: zap.NewNop()})
 }
