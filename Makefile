@@ -26,7 +26,7 @@ PARALLEL   ?= 4
 RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside alerts distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTE
 
 outside: ## Makes clients from openapi.json with two generators, and calls a running service with each
 	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
+
+verifiers: deps ## Checks signatures of real callbacks with libraries of others, and the change of keys under load, in a minute
+	cd test/verifiers && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 alerts: deps ## Checks the alerts with promtool, and provokes some with running instances; promtool takes minutes to build once
 	cd test/alerts && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...

@@ -1,0 +1,14 @@
+// Package verifiers checks the signatures of real callbacks with libraries of others:
+// a built service calls receivers that verify as a merchant would.
+//
+//	standard         standard-webhooks/libraries v0.0.1, the official library
+//	standard-ed25519 openssl; the official library's pull request 253 and Svix's Go library
+//	                 cannot be had as a module, or verify HMAC only
+//	stripe           stripe-go v82.5.1
+//	github           go-github v72.0.0
+//	wechatpay        wechatpay-go v0.2.21
+//	alipay           smartwalle/alipay v3.2.25 and go-pay/gopay v1.5.109
+//	jws              go-jose v4.1.9, with the published key set
+//
+// The module is separate so that these libraries are no dependency of the service.
+package verifiers
