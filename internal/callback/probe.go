@@ -160,7 +160,7 @@ func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 	for name, vs := range h {
 		for _, v := range vs {
 			switch {
-			case s.signing.Reserves(name):
+			case s.signing.Reserves(name), name == "Notifier-Key": // the notice's
 			case notice.SecretName(name):
 				v = dots
 			case name == "Location":

@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,12 @@ func (e *examiner) get(ctx context.Context, fresh time.Duration) (*doctor.Report
 	defer e.mu.Unlock()
 	e.report, e.err, e.at = report, err, at
 	return report, at, err
+}
+
+// unreached reports whether Redis did not answer the last look: the next one comes soon.
+func (e *examiner) unreached() bool {
+	found, _ := e.troubles()
+	return slices.ContainsFunc(found, func(f findingRow) bool { return f.Check == "reachability" })
 }
 
 // troubles are the warnings and errors of the last report; false = there is none.

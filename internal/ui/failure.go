@@ -19,6 +19,9 @@ type failure struct {
 
 func (f failure) Error() string { return f.text }
 
+// retryPage is after how many seconds a page that is not available is loaded again.
+const retryPage = 5
+
 // fail answers with a page that tells of err.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v Visitor, err error) {
 	if errors.Is(err, errSignIn) {
@@ -29,7 +32,15 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v Visitor, err erro
 	if at := wire.NodeOf(err); at != "" && v.All() && errors.Is(err, wire.ErrUnavailable) {
 		f.text = "Redis node " + at + ": " + f.text
 	}
-	if err := p.render(w, r, f.status, view{Template: "failure", Title: http.StatusText(f.status), Visitor: v, Bare: v.session == nil && !p.o.Sessions.Open(), Data: f.text}); err != nil {
+	page := view{Template: "failure", Title: http.StatusText(f.status), Visitor: v, Bare: v.session == nil && !p.o.Sessions.Open(), Data: f.text}
+	if f.status == http.StatusServiceUnavailable {
+		// Whoever it is will come back: the pages of the navigation check that again.
+		page.Bare = page.Bare && len(r.CookiesNamed(cookieName)) == 0
+		if reads(r) {
+			page.Retry = retryPage
+		}
+	}
+	if err := p.render(w, r, f.status, page); err != nil {
 		p.log.Error("a page could not be rendered", zap.String("path", r.URL.Path), zap.Error(err))
 		http.Error(w, f.text, f.status)
 	}

@@ -119,6 +119,8 @@ type view struct {
 	Bare bool
 	// Refresh, if not empty, is where the browser goes on to by itself.
 	Refresh string
+	// Retry, if not 0, is after how many seconds the browser loads the page again.
+	Retry int
 	// Set by render. Here is the page's own path.
 	Here    string
 	Nav     []navItem

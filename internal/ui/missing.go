@@ -5,6 +5,7 @@ import (
 	"context"
 	"notifier/internal/wire"
 	"strings"
+	"time"
 )
 
 // away says, in a sentence, which nodes of a cluster do not answer, so that what a page
@@ -38,5 +39,9 @@ func (p *Pages) stale(b *board, v Visitor) string {
 		}
 		return "What the instances do, and have done, is old: it lies at Redis node " + at + ", which does not answer."
 	}
-	return "These figures are old: " + p.failure(context.Background(), b.Err).text
+	why := p.failure(context.Background(), b.Err).text
+	if b.Fresh.IsZero() {
+		return "No figures yet: " + why
+	}
+	return "These figures are from " + b.Fresh.UTC().Format(time.TimeOnly) + " UTC (" + ago(b.At, b.Fresh) + "): " + why
 }

@@ -71,7 +71,7 @@ func TestFiguresThatAreOldSaySo(t *testing.T) {
 	s.keep("app1:orders:paid:1", notice.Content{}, time.Hour)
 	s = s.open()
 	s.engine.Fail(fmt.Errorf("away: %w", wire.ErrUnavailable))
-	s.get("/ui/").is(200).says("These figures are old", "Redis cannot be reached")
+	s.get("/ui/").is(200).says("No figures yet", "Redis cannot be reached")
 	s.get("/ui/notices").is(503).says("Redis cannot be reached")
 	s.get("/ui/notices/app1:orders:paid:1").is(503)
 	s.engine.Fail(errors.New("secret of the house"))
@@ -231,7 +231,7 @@ func TestDeadLettersByWhatTheyDiedOf(t *testing.T) {
 	}
 	s.dead("app1:orders:paid:g1", "https://shop.example/", notice.ReasonGone, "left")
 	s.dead("app1:orders:paid:g2", "https://other.example/", notice.ReasonGone, "left")
-	s.get("/ui/dead").is(200).says("timeout shop.example 6", "gone shop.example 1", "gone other.example 1", "8 dead letters looked at")
+	s.get("/ui/dead").is(200).says("6 timeout shop.example", "1 gone shop.example", "1 gone other.example", "8 dead letters looked at")
 	const group = "/ui/dead/group?host=shop.example&reason=timeout&route=orders"
 	s.get(group).is(200).says("6 notices", "Redrive 6 notices", "The file contains secrets", "Download 6 notices", "app1:orders:paid:t5").saysNot("paid:g1")
 	file := s.get("/ui/dead/download?host=shop.example&reason=timeout&route=orders").is(200)

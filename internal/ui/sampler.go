@@ -43,7 +43,8 @@ const spans = 60
 // board is all that is known at one moment. It is never changed once it is made.
 type board struct {
 	At         time.Time
-	Err        error // why what follows is not of this moment; nil = it is
+	Fresh      time.Time // when all of it was read; before At if Err is not nil
+	Err        error     // why what follows is not of this moment; nil = it is
 	Counts     []store.Counts
 	CountsAt   time.Time
 	Missing    []wire.Lost // nodes that Counts are without
@@ -187,6 +188,9 @@ func (s *sampler) sample(ctx context.Context) *board {
 	// Without figures all is old; who lives may be so alone.
 	b.Err = cmp.Or(figures, signs, minutes)
 	b.At = s.now()
+	if b.Err == nil {
+		b.Fresh = b.At
+	}
 	s.mu.Lock()
 	s.board = b
 	s.mu.Unlock()

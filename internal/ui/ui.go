@@ -269,7 +269,11 @@ func (p *Pages) examineOften(ctx context.Context) {
 		case <-tick.C:
 		}
 		if p.sampler.watched() {
-			_, _, _ = p.examiner.get(ctx, examineEvery) // its page tells of an error
+			fresh := examineEvery
+			if p.examiner.unreached() {
+				fresh = examinedFresh
+			}
+			_, _, _ = p.examiner.get(ctx, fresh) // its page tells of an error
 		}
 	}
 }

@@ -70,6 +70,7 @@ func findAndChange(b *tab) {
 	b.click(`details:has(form[action$="/test"]) summary`)
 	b.click(`form[action$="/test"] button`)
 	b.sees("The receiver acknowledged the test.")
+	b.sees("notifier-key: shop:paid:test:test") // it is no secret
 	b.click(`a[href="/ui/notices/shop:paid:notice:4712"]`)
 	b.click(`details:has(form[action$="/cancel"]) summary`)
 	b.click(`form[action$="/cancel"] button`)
@@ -296,6 +297,9 @@ func plain(b *tab) {
 	set(true)
 	defer set(false)
 	b.open("/ui/")
+	if b.shows("#live-hold") {
+		b.t.Error("a button is shown that does nothing without a script")
+	}
 	b.sees("payments")
 	b.sees("What falls due in the next hour")
 	b.open("/ui/notices?q=plain")

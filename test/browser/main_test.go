@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +44,7 @@ func chrome(t testing.TB) string {
 // service is a service with a receiver.
 type service struct {
 	t       testing.TB
+	redis   *redistest.Server
 	address string
 	token   string           // of the client that calls the API, if any is configured
 	shop    *httptest.Server // answers by the path: /ok, /down (500), /gone (410)
@@ -60,6 +60,9 @@ func start(t testing.TB, settings ...string) *service {
 		case strings.HasPrefix(r.URL.Path, "/down"):
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = io.WriteString(w, `{"error":"the database is away","page":"<script>document.title='taken'</script>"}`)
+		case strings.HasPrefix(r.URL.Path, "/long"):
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, strings.Repeat("the database is away, ", 20))
 		case strings.HasPrefix(r.URL.Path, "/gone"):
 			w.WriteHeader(http.StatusGone)
 		default:
@@ -67,8 +70,9 @@ func start(t testing.TB, settings ...string) *service {
 		}
 	}))
 	t.Cleanup(shop.Close)
+	redis := redistest.Start(t)
 	env := map[string]string{
-		"NOTIFIER_REDIS_URL": redistest.Start(t).URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_INSTANCE": "web-1", "NOTIFIER_ROUTES": "payments,refunds,mail",
+		"NOTIFIER_REDIS_URL": redis.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_INSTANCE": "web-1", "NOTIFIER_ROUTES": "payments,refunds,mail",
 		"NOTIFIER_ROUTE_PAYMENTS_PREFIX": "shop:paid", "NOTIFIER_ROUTE_PAYMENTS_TARGET": "notice", "NOTIFIER_ROUTE_PAYMENTS_ALLOW": "127.0.0.0/8,localhost",
 		"NOTIFIER_ROUTE_PAYMENTS_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "NOTIFIER_ROUTE_REFUNDS_PREFIX": "shop:refund", "NOTIFIER_ROUTE_REFUNDS_TARGET": "notice",
 		"NOTIFIER_ROUTE_REFUNDS_ALLOW": "127.0.0.0/8,localhost", "NOTIFIER_ROUTE_REFUNDS_RETRY": "none", "NOTIFIER_ROUTE_MAIL_PREFIX": "shop:mail", "NOTIFIER_ROUTE_MAIL_TARGET": "list:mails",
@@ -93,7 +97,7 @@ func start(t testing.TB, settings ...string) *service {
 			t.Error(err)
 		}
 	})
-	s := &service{t: t, address: "http://" + p.Addr(), shop: shop}
+	s := &service{t: t, redis: redis, address: "http://" + p.Addr(), shop: shop}
 	eventually(t, "the service is ready", func() bool {
 		res, err := http.Get(s.address + "/readyz")
 		if err != nil {
@@ -265,7 +269,13 @@ func (b *tab) text() string {
 // works where scripts are off.
 func (b *tab) sees(text string) {
 	b.t.Helper()
-	eventually(b.t, fmt.Sprintf("the page says %q; it says %s", text, b.text()), func() bool { return strings.Contains(b.text(), text) })
+	said := ""
+	for end := time.Now().Add(limit); !strings.Contains(said, text); said = b.text() {
+		if time.Now().After(end) {
+			b.t.Fatalf("not within %s: the page says %q; it says %s", limit, text, said)
+		}
+		time.Sleep(20 * time.Millisecond) // sleep: polls until the limit
+	}
 }
 
 // click clicks on what a selector finds, as soon as it is there and stays: what is

@@ -25,19 +25,34 @@
     if (here) morph(here, block);
   };
 
-  const events = new EventSource(path);
-  events.addEventListener("block", (e) => {
-    last = new Date();
-    if (held) {
-      waiting.set(e.data.slice(0, 40), e.data); // the later one of a block counts
-      return;
-    }
-    show(e.data);
-    say("live", "Live");
-    document.dispatchEvent(new Event("notifier:changed"));
-  });
-  events.addEventListener("open", () => { if (!held) say("live", "Live"); });
-  events.addEventListener("error", () => say("lost", "Not connected: this is how it was at " + clock() + " UTC"));
+  // told says how old the figures are: not live, if the server has none of this moment.
+  const told = () => {
+    if (held) return;
+    if (document.querySelector("[data-stale]")) say("lost", "Outdated");
+    else say("live", "Live");
+  };
+
+  // A refused connection, unlike a lost one, is not made again by the browser.
+  let events;
+  const connect = () => {
+    events = new EventSource(path);
+    events.addEventListener("block", (e) => {
+      last = new Date();
+      if (held) {
+        waiting.set(e.data.slice(0, 40), e.data); // the later one of a block counts
+        return;
+      }
+      show(e.data);
+      told();
+      document.dispatchEvent(new Event("notifier:changed"));
+    });
+    events.addEventListener("open", told);
+    events.addEventListener("error", () => {
+      if (!held) say("lost", "Not connected: shown as of " + clock() + " UTC");
+      if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+    });
+  };
+  connect();
 
   hold.hidden = false;
   hold.addEventListener("click", () => {
@@ -49,7 +64,8 @@
     }
     waiting.forEach(show);
     waiting.clear();
-    say(events.readyState === EventSource.OPEN ? "live" : "lost", events.readyState === EventSource.OPEN ? "Live" : "Not connected");
+    if (events.readyState === EventSource.OPEN) told();
+    else say("lost", "Not connected");
   });
   addEventListener("pagehide", () => events.close());
 })();
