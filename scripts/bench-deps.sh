@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings the servers that bench/ measures beside this project: Redis,
-# PostgreSQL, beanstalkd and RabbitMQ, from Debian. NATS and lmstfy are Go
-# programs and are built when they are first measured. What is not installed is
+# PostgreSQL, beanstalkd and RabbitMQ, from Debian. NATS is a Go
+# program and is built when it is first measured. What is not installed is
 # named in the table instead of measured. The packages' own services are
 # stopped: the benchmarks start servers of their own on free ports.
 set -euo pipefail

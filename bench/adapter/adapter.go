@@ -15,9 +15,9 @@ import (
 // All lists every peer in the tables' order.
 func All() []peer.Entry {
 	return []peer.Entry{
-		notifierEntry(), notifierHTTPEntry(), asynqDefault(), asynqBest(), machineryEntry(), gocraftEntry(), riverEntry(),
+		notifierEntry(), notifierHTTPEntry(), asynqDefault(), asynqBest(), gocraftEntry(), riverEntry(),
 		beanstalkdEntry(), beanstalkdAligned(), natsEntry(),
-		rabbitmqEntry(), lmstfyEntry(),
+		rabbitmqEntry(),
 		expiredEvents(), zsetPoll(), zsetLua(), zsetCarry(), zsetShards(), bucketsQueue(), listSleep(), listBlock(), memoryHeap(),
 		sqlPoll(),
 	}

@@ -73,7 +73,7 @@ func Cases(size Size) []Case {
 			singleCallers, size.Schedule),
 			Columns: append([]Column{{"rate", "jobs/s", false}}, costColumns...), Handlers: lateHandlers, Run: scheduleCase},
 		{Name: "schedule-batch", Title: "Schedule, many a call",
-			What: fmt.Sprintf("%d callers, 128 jobs a call (lmstfy 64, this project over HTTP 500), for %s.", batchCallers,
+			What: fmt.Sprintf("%d callers, 128 jobs a call (this project over HTTP 500), for %s.", batchCallers,
 				size.Schedule),
 			Columns: append([]Column{{"rate", "jobs/s", false}}, costColumns...), Handlers: lateHandlers,
 			Only: func(i peer.Info) bool { return i.Batch > 0 },

@@ -102,7 +102,7 @@ var field = []string{"notifier", "notifier-http", "asynq", "asynq-10ms", "gocraf
 // large are the peers that can be given 5,000 jobs a second among a million at
 // all; growers those whose growth is plotted.
 var (
-	large = []string{"notifier", "asynq-10ms", "machinery", "beanstalkd-aligned", "river", "zset-lua-10ms", "expired-events",
+	large = []string{"notifier", "asynq-10ms", "beanstalkd-aligned", "river", "zset-lua-10ms", "expired-events",
 		"memory-heap"}
 	growers = []string{"notifier", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms", "expired-events"}
 )

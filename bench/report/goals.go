@@ -236,7 +236,7 @@ func goals() []goal {
 		one("HTTP callbacks, % of a bare client loop", "≥ 60", overHTTP, "callbacks", "percent", Number, least(60)).near(bareAndRedis),
 		one("the same to a receiver that takes 5 ms", "≥ 95", overHTTP, "callbacks-5ms", "percent", Number, least(95)).
 			near(busy("callbacks-5ms", func(res *harness.Result) float64 { return stat(res, overHTTP, "callbacks-5ms", "rate").Median })),
-		beside("HTTP callbacks beside the best on Redis that keeps a lease", 3, "asynq-10ms", "gocraft", "lmstfy"),
+		beside("HTTP callbacks beside the best on Redis that keeps a lease", 3, "asynq-10ms", "gocraft"),
 		beside("HTTP callbacks beside River", 1.5, "river"),
 		beside("HTTP callbacks beside beanstalkd", 1, "beanstalkd"),
 		one("200 receivers: lateness p99 at fast ones, slow ones beside none", "≤ 1.2 ×", overHTTP, "callbacks-fleet", "p99_ratio", times,
