@@ -103,8 +103,9 @@ type migrator struct {
 	clocks   clocks
 	total    int64
 	done     Migrated
-	near     time.Duration    // see dueSoon
-	copied   map[string]int64 // how many tombstones were copied, by place and bucket
+	near     time.Duration            // see dueSoon
+	copied   map[string]int64         // how many tombstones were copied, by place and bucket
+	trimmed  map[int]map[string]int64 // by place, what was trimmed when they were copied
 	// step does what changes something; tests end it there.
 	step func(name string, do func() error) error
 	// dies: it is killed where it fails, as tests have it, and does nothing more.
@@ -118,7 +119,8 @@ func Migrate(ctx context.Context, o MigrateOptions) (Migrated, error) {
 }
 
 func newMigrator(o MigrateOptions) *migrator {
-	return &migrator{MigrateOptions: o, near: dueSoon, copied: map[string]int64{}, step: func(_ string, do func() error) error { return do() }}
+	return &migrator{MigrateOptions: o, near: dueSoon, copied: map[string]int64{}, trimmed: map[int]map[string]int64{},
+		step: func(_ string, do func() error) error { return do() }}
 }
 
 func (m *migrator) migrate(ctx context.Context) (Migrated, error) {

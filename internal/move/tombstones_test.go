@@ -37,27 +37,38 @@ func bury(t *testing.T, s *store.Store, from, n int) (ids map[int]string) {
 	t.Helper()
 	ids = map[int]string{}
 	for i := from; i < from+n; i++ {
-		r := request(i)
-		p := s.Space().Partition(prefix, r.Key)
-		reply, err := s.Schedule(t.Context(), p, []store.Request{r})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := s.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{r.Key})
-		if err != nil || len(c.Won) != 1 {
-			t.Fatal(c, err)
-		}
-		if _, err := s.Settle(t.Context(), p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
-			t.Fatal(err)
-		}
-		ids[i] = reply[0].ID()
+		ids[i] = deliver(t, s, request(i))
 	}
+	trim(t, s)
+	return ids
+}
+
+// deliver schedules and delivers a notice, and returns its id.
+func deliver(t *testing.T, s *store.Store, r store.Request) string {
+	t.Helper()
+	p := s.Space().Partition(prefix, r.Key)
+	reply, err := s.Schedule(t.Context(), p, []store.Request{r})
+	if err != nil || !reply[0].Created {
+		t.Fatal(reply, err)
+	}
+	c, err := s.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{r.Key})
+	if err != nil || len(c.Won) != 1 {
+		t.Fatal(c, err)
+	}
+	if _, err := s.Settle(t.Context(), p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
+		t.Fatal(err)
+	}
+	return reply[0].ID()
+}
+
+// trim trims all settled notices.
+func trim(t *testing.T, s *store.Store) {
+	t.Helper()
 	for place := range s.Space().Places() {
 		if _, _, err := s.Trim(t.Context(), place, []store.Trim{{Prefix: prefix}}, 1000); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return ids
 }
 
 // recognises fails unless each call of some notices is answered with their id.
@@ -259,4 +270,37 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 	}
 	recognises(t, old, ids, "killed at "+at+", turned")
 	return steps
+}
+
+// A key's notice is replaced, delivered and trimmed while a migration copies: the new side
+// knows the later one, also in a bucket that has been copied, whose size is the same.
+func TestMigrationCopiesTheLaterTombstoneOfAKey(t *testing.T) {
+	t.Parallel()
+	a := newSide(t, "")
+	b := newSide(t, a.ns)
+	old := burying(t, a.srv, a.conn, a.ns)
+	ids := bury(t, old, 0, 3)
+	fresh := b.store(t, 3)
+	a.alive(t, old)
+	b.alive(t, fresh)
+
+	m := newMigrator(migration(t, a, b))
+	replaced := false
+	m.step = func(name string, do func() error) error {
+		if name == "out" && !replaced {
+			replaced = true
+			again := request(1)
+			again.OnDuplicate = store.Replace
+			ids[1] = deliver(t, old, again)
+			trim(t, old)
+		}
+		return do()
+	}
+	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"), []store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := m.migrate(t.Context()); err != nil || !done.Open || !replaced {
+		t.Fatalf("%+v, %v, replaced %t", done, err, replaced)
+	}
+	recognises(t, fresh, ids, "the new side")
 }

@@ -240,26 +240,34 @@ func (s *Store) endTombs(ctx context.Context, t Tombs) error {
 	return s.w.Wrapped(tombsEndScript.Op, s.tombs(ctx, t.Place, tombsEndScript, args).Err())
 }
 
-// CopyTrimmed notes in each shard of far how far trimming has got in a place here: see
-// trim.lua.
-func (s *Store) CopyTrimmed(ctx context.Context, place int, far *Store) error {
-	marks, err := s.c.HGetAll(ctx, s.space.Trimmed(place)).Result()
+// Trimmed is how far trimming has got in a place, in Unix ms by prefix, and "" of all
+// tombstones: see trim.lua.
+func (s *Store) Trimmed(ctx context.Context, place int) (map[string]int64, error) {
+	texts, err := s.c.HGetAll(ctx, s.space.Trimmed(place)).Result()
 	if err != nil {
-		return s.w.Fail("tombstones", err)
+		return nil, s.w.Fail("tombstones", err)
 	}
-	now := far.space.Now()
+	marks := make(map[string]int64, len(texts))
+	for prefix, text := range texts {
+		marks[prefix], _ = strconv.ParseInt(text, 10, 64)
+	}
+	return marks, nil
+}
+
+// CopyTrimmed notes in each shard how far trimming has got in a place of another Redis.
+func (s *Store) CopyTrimmed(ctx context.Context, marks map[string]int64) error {
+	now := s.space.Now()
 	for shard := now.First(); shard < now.Places(); shard++ {
-		have, err := far.c.HGetAll(ctx, now.Trimmed(shard)).Result()
+		have, err := s.Trimmed(ctx, shard)
 		if err != nil {
-			return far.w.Fail("tombstones", err)
+			return err
 		}
-		for prefix, text := range marks {
-			ms, _ := strconv.ParseInt(text, 10, 64)
-			if had, _ := strconv.ParseInt(have[prefix], 10, 64); had >= ms {
+		for prefix, ms := range marks {
+			if have[prefix] >= ms {
 				continue
 			}
-			if err := far.c.HSet(ctx, now.Trimmed(shard), prefix, text).Err(); err != nil {
-				return far.w.Fail("tombstones", err)
+			if err := s.c.HSet(ctx, now.Trimmed(shard), prefix, ms).Err(); err != nil {
+				return s.w.Fail("tombstones", err)
 			}
 		}
 	}

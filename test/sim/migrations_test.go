@@ -57,13 +57,17 @@ type ferry struct {
 
 // condition is the reference model of a key.
 type condition struct {
-	state  notice.State // "", scheduled (also while it is claimed), delivered, cancelled, dead
+	state  notice.State // "", scheduled (also while it is claimed), delivered, cancelled, dead, settled (trimmed: only a tombstone is kept)
 	made   notice.Made
 	far    bool // due in an hour
 	holder string
 	lasts  bool // the holder's lease
 	lapses int
+	buried bool // a notice of the key has been trimmed
 }
+
+// kept reports whether a record exists.
+func (f *condition) kept() bool { return f.state != "" && f.state != notice.Settled }
 
 // task is a claim of an instance.
 type task struct {
@@ -132,9 +136,14 @@ func (w *ferry) run(rt *rapid.T) {
 		"settle":     w.settle,
 		"die":        w.die,
 		"forget":     w.forget,
-		"begin":      w.begin,
-		"migrate":    func(t *rapid.T) { w.migrate(t, rapid.IntRange(0, 1).Draw(t, "from"), w.killed(t)) },
-		"stop":       w.stop,
+		"trim": func(t *rapid.T) {
+			if !w.trim(t) {
+				t.SkipNow()
+			}
+		},
+		"begin":   w.begin,
+		"migrate": func(t *rapid.T) { w.migrate(t, rapid.IntRange(0, 1).Draw(t, "from"), w.killed(t)) },
+		"stop":    w.stop,
 	})
 	w.end()
 }
@@ -150,7 +159,7 @@ func (w *ferry) newStore(s *shore, shards int) *store.Store {
 	if s.plain.Exists(w.ctx, space.Meta()).Val() == 0 {
 		now.Shards = shards
 	}
-	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: now, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: now, Prefixes: []string{prefix}, Retention: time.Hour, RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
 	if err := x.Wire().Detect(w.ctx); err != nil {
 		w.t.Fatal(err)
 	}
@@ -225,13 +234,16 @@ func (w *ferry) schedule(t *rapid.T) {
 		t.Fatalf("schedule key %d: %v", k, err)
 	case out[0].Created && f.state != "" && !replaces:
 		t.Fatalf("key %d is created on %s, and exists already: %s, made %d", k, s.name, f.state, f.made)
-	case out[0].Created && f.state != "" && !out[0].Replaced:
+	case out[0].Created && f.kept() && !out[0].Replaced:
 		t.Fatalf("key %d is created on %s and replaces nothing, and exists already: %s", k, s.name, f.state)
 	case !out[0].Created && (f.state == "" || out[0].Made != f.made):
 		t.Fatalf("key %d made %d is found on %s; there is %q made %d", k, out[0].Made, s.name, f.state, f.made)
 	}
+	if !out[0].Created && (out[0].State == notice.Settled) != (f.state == notice.Settled) {
+		t.Fatalf("key %d is answered as %s on %s; there is %q", k, out[0].State, s.name, f.state)
+	}
 	if out[0].Created {
-		*f = condition{state: notice.Scheduled, made: out[0].Made, far: far}
+		*f = condition{state: notice.Scheduled, made: out[0].Made, far: far, buried: f.buried}
 	}
 }
 
@@ -245,7 +257,7 @@ func (w *ferry) amend(t *rapid.T, op store.Amendment) {
 		w.say("moved")
 		return
 	case errors.Is(err, store.ErrNotFound):
-		if f.state != "" {
+		if f.kept() {
 			t.Fatalf("key %d is not found on %s, and is %s", k, s.name, f.state)
 		}
 		return
@@ -258,7 +270,7 @@ func (w *ferry) amend(t *rapid.T, op store.Amendment) {
 	}
 	switch op {
 	case store.Cancel:
-		*f = condition{state: notice.Cancelled, made: f.made}
+		*f = condition{state: notice.Cancelled, made: f.made, buried: f.buried}
 	default:
 		f.far, f.lapses, f.holder = op == store.Reschedule, 0, ""
 	}
@@ -273,7 +285,7 @@ func (w *ferry) find(t *rapid.T) {
 	case errors.Is(err, wire.ErrUnavailable):
 		w.say("moved")
 	case errors.Is(err, store.ErrNotFound):
-		if f.state != "" {
+		if f.kept() {
 			t.Fatalf("key %d is not found on %s, and is %s", k, s.name, f.state)
 		}
 	case err != nil:
@@ -384,24 +396,6 @@ func (w *ferry) die(t *rapid.T) {
 	w.jobs = slices.DeleteFunc(w.jobs, func(o *task) bool { return o == j })
 }
 
-// forget ends the retention of a finalized notice.
-func (w *ferry) forget(t *rapid.T) {
-	k, f := w.drawKey(t)
-	if f.state != notice.Delivered && f.state != notice.Cancelled {
-		t.SkipNow()
-	}
-	for _, s := range w.shores {
-		x := s.stores[0]
-		if n, _, err := x.Forget(w.ctx, x.Space().Partition(prefix, key(k)), []string{key(k)}); err != nil {
-			t.Fatal(err)
-		} else if n == 1 {
-			w.say("key %d is forgotten on %s", k, s.name)
-			*f = condition{}
-			return
-		}
-	}
-}
-
 // killed is a mover that is killed at one of its commands, or not, and between whose
 // commands calls come.
 func (w *ferry) killed(t *rapid.T) *tap {
@@ -485,7 +479,7 @@ func (w *ferry) meanwhile(t *rapid.T) {
 		s.begun = s.begun || s.plain.HExists(w.ctx, space.Meta(), "side").Val()
 	}
 	w.say("meanwhile:")
-	switch what := rapid.IntRange(0, 5).Draw(t, "meanwhile what"); {
+	switch what := rapid.IntRange(0, 6).Draw(t, "meanwhile what"); {
 	case what == 0:
 		w.amend(t, store.Cancel)
 	case what == 1:
@@ -494,6 +488,8 @@ func (w *ferry) meanwhile(t *rapid.T) {
 		w.claim(t)
 	case what == 3 && len(w.jobs) > 0:
 		w.settle(t)
+	case what == 4:
+		w.trim(t)
 	default:
 		w.schedule(t)
 	}
@@ -535,9 +531,9 @@ func (w *ferry) look() {
 		switch {
 		case there > 1 || can[k] > 1:
 			w.t.Fatalf("key %d, %+v, has %d records and is claimable in %d places", k, f, there, can[k])
-		case f.state != "" && there+away == 0:
+		case f.kept() && there+away == 0:
 			w.t.Fatalf("key %d, %+v, is lost", k, f)
-		case f.state == "" && there > 0:
+		case !f.kept() && there > 0:
 			w.t.Fatalf("key %d exists, and should not", k)
 		}
 	}
@@ -580,6 +576,8 @@ func (w *ferry) end() {
 		got, err := to.stores[1].Find(w.ctx, prefix, key(k))
 		switch {
 		case f.state == "" && errors.Is(err, store.ErrNotFound):
+		case f.state == notice.Settled && errors.Is(err, store.ErrNotFound):
+			w.recognises(to, k)
 		case err != nil || got.State != f.state || got.Made != f.made || got.Shard < 0:
 			w.t.Fatalf("key %d is %+v on %s, %v; want %+v", k, got, to.name, err, f)
 		}

@@ -3,10 +3,21 @@
 -- ARGV  1 the bucket  then for each: digest of the key, tombstone
 -- Reply how many were not there yet
 -- Bound the tombstones given.
--- A tombstone that is there already is the later one: its notice was scheduled after the move began.
-local n = 0
-for i = 2, #ARGV, 2 do
-  n = n + redis.call('HSETNX', KEYS[1] .. ':' .. ARGV[1], ARGV[i], ARGV[i + 1])
+-- Of two notices of a key the one that was made later stays. A migration that is turned round brings tombstones back that are
+-- older than those of the notices that came since. The last 7 bytes of a tombstone are when its notice was made.
+local call, byte = redis.call, string.byte
+local bucket, n = KEYS[1] .. ':' .. ARGV[1], 0
+
+local function made(tombstone)
+  local at = 0
+  for i = math.max(#tombstone - 6, 1), #tombstone do at = at * 256 + byte(tombstone, i) end
+  return at
 end
-redis.call('ZADD', KEYS[1], ARGV[1], ARGV[1])
+
+for i = 2, #ARGV, 2 do
+  local there = call('HGET', bucket, ARGV[i])
+  if not there then n = n + 1 end
+  if not there or made(there) < made(ARGV[i + 1]) then call('HSET', bucket, ARGV[i], ARGV[i + 1]) end
+end
+call('ZADD', KEYS[1], ARGV[1], ARGV[1])
 return n
