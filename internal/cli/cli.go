@@ -172,7 +172,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 		}
 	}
 	group("run", a.serve(), a.demo(), a.receive(), a.reshard(), a.migrate())
-	group("notices", a.schedule(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.importing(), a.pause(),
+	group("notices", a.schedule(), a.trigger(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.importing(), a.pause(),
 		a.resume(), a.stats(), a.instances(), a.audit(), a.portalLink(), a.history(), a.replay(), a.erase(), a.export())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())
 	group("check", a.routes(), a.secret(), a.doctor(), a.sendTest(), a.bench())

@@ -275,22 +275,29 @@ func TestWrongUse(t *testing.T) {
 		"schedule k --dely 1s":       "did you mean --delay?",
 		"schedule k --url http://x/": "did you mean --to?",
 		"schedule k --delay 1s --due 2031-01-01T00:00:00Z": "want --delay or --due, only one of them",
-		"schedule k --due x":              `"x" is no time`,
-		"schedule k --delay x":            `"x" is no duration`,
-		"list --since x":                  "or how long ago it was",
-		"schedule k --body {":             "--body is not JSON",
-		"schedule k --header x":           "want name=value",
-		"redrive":                         "want the keys",
-		"redrive k --route r":             "not both",
-		"reschedule k":                    "want --delay or --due\n",
-		"ack k":                           "attempt",
-		"import /nonexistent/file":        "no such file",
-		"bench --prefix a:b":              "want app:module:type",
-		"get k --api localhost:8080":      "cannot be read",
-		"receive --status 200":            "want 300",
-		"receive --secret-file /nonesuch": "secret-file",
-		"demo --notices 0":                "--notices",
-		"serve --embeded":                 "did you mean --embedded?",
+		"schedule k --due x":                              `"x" is no time`,
+		"schedule k --delay x":                            `"x" is no duration`,
+		"list --since x":                                  "or how long ago it was",
+		"schedule k --body {":                             "--body is not JSON",
+		"schedule k --header x":                           "want name=value",
+		"redrive":                                         "want the keys",
+		"redrive k --route r":                             "not both",
+		"reschedule k":                                    "want --delay or --due\n",
+		"ack k":                                           "attempt",
+		"import /nonexistent/file":                        "no such file",
+		"bench --prefix a:b":                              "want app:module:type",
+		"get k --api localhost:8080":                      "cannot be read",
+		"receive --status 200":                            "want 300",
+		"receive --secret-file /nonesuch":                 "secret-file",
+		"receive --then 500x0":                            "how often behind the x",
+		"receive --then 500,99":                           "want a status from 200 to 599, timeout or reset",
+		"receive --then 500 --fail 1":                     "none of the others can be",
+		"receive --fail -1":                               "want 0 to",
+		"receive --key-file /nonesuch":                    "key-file",
+		"receive --key-set http://shop.example/jwks.json": "https",
+		"receive --sign-header x":                         "--sign-header",
+		"demo --notices 0":                                "--notices",
+		"serve --embeded":                                 "did you mean --embedded?",
 	} {
 		_, errs := d.run(2, strings.Fields(line)...)
 		contains(t, errs, want)
@@ -373,12 +380,18 @@ const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 // and what ends it and tells what it printed.
 func received(t *testing.T, args ...string) (address string, end func() string) {
 	t.Helper()
+	return receivedWith(t, []string{"RECEIVER_SECRET=" + secret}, args...)
+}
+
+// receivedWith is received with another environment.
+func receivedWith(t *testing.T, environ []string, args ...string) (address string, end func() string) {
+	t.Helper()
 	listen := "127.0.0.1:" + freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string, 1)
 	go func() {
 		var out, errs bytes.Buffer
-		code := Main(ctx, Process{Args: append([]string{"receive", "--listen", listen}, args...), Environ: []string{"RECEIVER_SECRET=" + secret},
+		code := Main(ctx, Process{Args: append([]string{"receive", "--listen", listen}, args...), Environ: environ,
 			Stdout: &out, Stderr: &errs}, Deps{})
 		done <- fmt.Sprintln("exit", code, out.String(), errs.String())
 	}()

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,34 +18,38 @@ import (
 
 func (a *command) receive() *cobra.Command {
 	rc := &receiver{app: a, seen: map[string]int{}}
-	var listen, secretFile string
-	var once int
+	var listen, secretFile, then string
+	var once, fail, status int
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Run a sample receiver that prints callbacks and verifies their signatures",
 		Long: `Listens for callbacks and prints each: key, attempt, how late it was, and whether
-its signature is right. --fail refuses the first attempts of each notice, so that
-the ladder can be watched.
+its signature is right. --then is a script of the answers to the attempts of each
+notice: 500x3,timeout,200 refuses three, lets the fourth run into the sender's
+timeout, and accepts the fifth and all that follow. reset closes the connection.
 
 The secrets are read from the variable RECEIVER_SECRET, or a file: whsec_…,
-several comma-separated.`,
+several comma-separated. Schemes with public keys (standard-ed25519, wechatpay,
+alipay, jws) need --key-file or --key-set.`,
 		Example: `  RECEIVER_SECRET=whsec_... notifier receive
-  notifier receive --listen 127.0.0.1:9000 --fail 2 --secret-file /run/secrets/hook`,
+  notifier receive --then 500x3,timeout,200 --delay 200ms
+  notifier receive --listen 127.0.0.1:9000 --fail 2 --secret-file /run/secrets/hook
+  notifier receive --sign jws --key-set https://notifier.example/.well-known/jwks.json --host shop.example`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			secrets := a.env["RECEIVER_SECRET"]
+			if err := rc.script(then, fail, status); err != nil {
+				return err
+			}
+			rc.hooks.secrets = a.env["RECEIVER_SECRET"]
 			if secretFile != "" {
 				raw, err := os.ReadFile(secretFile)
 				if err != nil {
 					return usage("--secret-file: %w", err)
 				}
-				secrets = strings.TrimSpace(string(raw))
+				rc.hooks.secrets = strings.TrimSpace(string(raw))
 			}
-			if err := rc.secrets(secrets); err != nil {
+			if err := rc.hooks.prepare(); err != nil {
 				return err
-			}
-			if rc.status < 300 || rc.status > 599 {
-				return usage("--status %d: want 300 to 599", rc.status)
 			}
 			return rc.run(cmd.Context(), listen, once)
 		},
@@ -54,38 +57,47 @@ several comma-separated.`,
 	f := c.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:9000", "address to listen on")
 	f.StringVar(&secretFile, "secret-file", "", "file that holds the signing secrets")
-	f.IntVar(&rc.fail, "fail", 0, "refuse the first attempts of each notice")
-	f.IntVar(&rc.status, "status", 500, "what refused attempts are answered")
+	rc.hooks.flags(f)
+	f.StringVar(&then, "then", "", "answers to the attempts of each notice: 500x3,timeout,200; the last one is repeated")
+	f.IntVar(&fail, "fail", 0, "refuse the first attempts of each notice")
+	f.IntVar(&status, "status", 500, "what refused attempts are answered")
 	f.DurationVar(&rc.delay, "delay", 0, "wait before answering")
 	f.StringVar(&rc.answer, "answer", "success", "what accepted attempts are answered")
 	f.IntVar(&once, "count", 0, "end after so many accepted callbacks; 0 = go on")
 	f.BoolVar(&a.json, "json", false, "print one line of JSON a callback")
+	c.MarkFlagsMutuallyExclusive("then", "fail")
+	c.MarkFlagsMutuallyExclusive("then", "status")
 	return c
 }
 
-// receiver is a sample of what stands at the other end.
+// receiver is a sample of a merchant's endpoint.
 type receiver struct {
-	app    *command
-	hooks  *webhook.Verifier // nil = signatures are not verified
-	fail   int
-	status int
-	delay  time.Duration
-	answer string
+	app     *command
+	hooks   signatures
+	answers answers
+	delay   time.Duration
+	answer  string
 
 	mu       sync.Mutex
 	seen     map[string]int // attempts by webhook-id
 	accepted int
 	enough   chan struct{}
+	ending   chan struct{} // closed when the receiver stops
 }
 
-func (rc *receiver) secrets(list string) error {
-	if list == "" {
-		return nil
+// script reads --then, or --fail and --status in its place.
+func (rc *receiver) script(then string, fail, status int) (err error) {
+	if then != "" {
+		rc.answers, err = parseAnswers(then)
+		return err
 	}
-	var err error
-	if rc.hooks, err = webhook.New(list); err != nil {
-		return usage("%w", err)
+	if status < 300 || status > 599 {
+		return usage("--status %d: want 300 to 599", status)
 	}
+	if fail < 0 || fail > maxAnswers {
+		return usage("--fail %d: want 0 to %d", fail, maxAnswers)
+	}
+	rc.answers = refusals(fail, status)
 	return nil
 }
 
@@ -94,11 +106,11 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	rc.enough = make(chan struct{}, 1)
+	rc.enough, rc.ending = make(chan struct{}, 1), make(chan struct{})
 	s := &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { rc.receive(w, r, once) })}
 	rc.app.complain("receiving on http://%s", l.Addr())
-	if rc.hooks == nil {
+	if len(rc.hooks.all) == 0 {
 		rc.app.complain("no secret is given: signatures are not verified")
 	}
 	done := make(chan error, 1)
@@ -109,6 +121,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 	case <-ctx.Done():
 	case <-rc.enough:
 	}
+	close(rc.ending)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err = s.Shutdown(end)
@@ -131,34 +144,15 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 			return
 		}
 	}
-	signature, ok := rc.verify(body, r.Header)
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
+	signature, ok := rc.hooks.verify(r.Context(), r.Header, body)
 	id := r.Header.Get("Webhook-Id")
 	if id == "" {
 		id = r.Header.Get("Notifier-Key")
 	}
-	if len(rc.seen) > 1_000_000 {
-		clear(rc.seen) // a sample that runs for months must not fill the memory
-	}
-	rc.seen[id]++
-	status := http.StatusOK
-	switch {
-	case !ok:
-		status = http.StatusUnauthorized
-	case rc.seen[id] <= rc.fail:
-		status = rc.status
-	default:
-		rc.accepted++
-	}
-	rc.print(r, body, signature, status)
-	w.WriteHeader(status)
-	if status == http.StatusOK {
-		_, _ = io.WriteString(w, rc.answer) // the sender has gone
-	} else {
-		_, _ = io.WriteString(w, "refused by the sample receiver: signature "+signature)
-	}
-	if once > 0 && rc.accepted == once {
+	do := rc.choose(id, ok)
+	rc.print(r, body, signature, do)
+	rc.respond(w, r, do, signature)
+	if once > 0 && do.accepts() && rc.accept() == once {
 		select {
 		case rc.enough <- struct{}{}:
 		default:
@@ -166,24 +160,51 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 	}
 }
 
-// verify says what there is to say of the signature.
-func (rc *receiver) verify(payload []byte, h http.Header) (string, bool) {
-	if rc.hooks == nil {
-		return "not verified", true
+// choose returns the reply to the next attempt of a notice.
+func (rc *receiver) choose(id string, verified bool) reply {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if len(rc.seen) > 1_000_000 {
+		clear(rc.seen) // a sample that runs for months must not fill the memory
 	}
-	err := rc.hooks.Verify(h, payload)
-	switch {
-	case err == nil:
-		return "right", true
-	case h.Get("Webhook-Signature") == "":
-		return "missing", false
-	case errors.Is(err, webhook.ErrSignature):
-		return "wrong", false
+	rc.seen[id]++
+	if !verified {
+		return reply{status: http.StatusUnauthorized}
 	}
-	return "too old or without a time", false
+	return rc.answers.of(rc.seen[id])
 }
 
-func (rc *receiver) print(r *http.Request, body []byte, signature string, status int) {
+// accept counts an accepted callback.
+func (rc *receiver) accept() int {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.accepted++
+	return rc.accepted
+}
+
+// respond carries the reply out.
+func (rc *receiver) respond(w http.ResponseWriter, r *http.Request, do reply, signature string) {
+	switch {
+	case do.hangs:
+		select {
+		case <-r.Context().Done(): // the sender has closed the connection
+		case <-rc.ending:
+		}
+		panic(http.ErrAbortHandler) // closes the connection without a response
+	case do.resets:
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(do.status)
+	if do.accepts() {
+		_, _ = io.WriteString(w, rc.answer) // the sender may have gone
+		return
+	}
+	_, _ = io.WriteString(w, "refused by the sample receiver: signature "+signature)
+}
+
+func (rc *receiver) print(r *http.Request, body []byte, signature string, do reply) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
 	var late *float64 // ms
 	if due, err := time.Parse(time.RFC3339Nano, r.Header.Get("Notifier-Due")); err == nil {
 		ms := float64(time.Since(due).Microseconds()) / 1000
@@ -192,14 +213,14 @@ func (rc *receiver) print(r *http.Request, body []byte, signature string, status
 	if rc.app.json {
 		// One that cannot be printed is none of the sender's business.
 		_ = rc.app.sayLineOf(map[string]any{"key": r.Header.Get("Notifier-Key"), "attempt": r.Header.Get("Notifier-Attempt"),
-			"id": r.Header.Get("Webhook-Id"), "late_ms": late, "signature": signature, "status": status, "body": string(body)})
+			"id": r.Header.Get("Webhook-Id"), "late_ms": late, "signature": signature, "status": do.status, "answer": do.String(), "body": string(body)})
 		return
 	}
 	lateness := "-"
 	if late != nil {
 		lateness = millis(*late) + " late"
 	}
-	rc.app.say("%s  %s  attempt %s  %s  signature %s  → %d  %s\n", time.Now().UTC().Format("15:04:05.000"),
-		dash(clean(r.Header.Get("Notifier-Key"))), dash(clean(r.Header.Get("Notifier-Attempt"))), lateness, clean(signature), status,
+	rc.app.say("%s  %s  attempt %s  %s  signature %s  → %s  %s\n", time.Now().UTC().Format("15:04:05.000"),
+		dash(clean(r.Header.Get("Notifier-Key"))), dash(clean(r.Header.Get("Notifier-Attempt"))), lateness, clean(signature), do,
 		short(string(body), 100))
 }

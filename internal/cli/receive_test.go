@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// attempt sends a callback and returns the status; 0 if no response came.
+func attempt(t *testing.T, address, id string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Webhook-Id", id)
+	c := &http.Client{Timeout: 200 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := c.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body)
+	return res.StatusCode
+}
+
+// Each notice has its own place in the script, whose last answer is repeated.
+func TestReceiveFollowsItsScript(t *testing.T) {
+	t.Parallel()
+	address, end := receivedWith(t, nil, "--then", "503x2, timeout,reset,200", "--json")
+	for i, want := range []int{503, 503, 0, 0, 200, 200} {
+		if got := attempt(t, address, "msg_a"); got != want {
+			t.Errorf("attempt %d: %d, want %d", i+1, got, want)
+		}
+	}
+	if got := attempt(t, address, "msg_b"); got != 503 {
+		t.Errorf("another notice begins with %d", got)
+	}
+	out := end()
+	contains(t, out, "exit 0", `"answer":"timeout"`, `"answer":"reset"`, `"answer":"200"`, `"signature":"not verified"`)
+}
+
+// A callback that hangs does not keep the receiver from ending.
+func TestReceiveEndsWhileACallbackHangs(t *testing.T) {
+	t.Parallel()
+	address, end := receivedWith(t, nil, "--then", "timeout")
+	done := make(chan int, 1)
+	go func() {
+		res, err := http.Post("http://"+address, "", nil)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		done <- 0
+	}()
+	time.Sleep(50 * time.Millisecond) // sleep: the callback arrives meanwhile
+	from := time.Now()
+	contains(t, end(), "exit 0")
+	<-done
+	if took := time.Since(from); took > 4*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// The receiver verifies what the service signs, with each scheme and with several.
+func TestReceiveVerifiesEachScheme(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	key := write("key.pem", "PRIVATE KEY", der, err)
+	der, err = x509.MarshalPKIXPublicKey(public)
+	pub := write("pub.pem", "PUBLIC KEY", der, err)
+
+	for _, schemes := range []string{"standard", "stripe", "github", "standard-ed25519", "jws", "standard,jws"} {
+		d := newTestCLI(t)
+		d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN=" + schemes, "NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
+		args := []string{"--sign", schemes, "--json"}
+		var env []string
+		if schemes != "standard-ed25519" && schemes != "jws" {
+			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_PER=route", "NOTIFIER_ROUTE_ORDERS_SECRET=" + secret}, d.env...)
+			env = []string{"RECEIVER_SECRET=" + secret}
+		}
+		if strings.Contains(schemes, "jws") || strings.Contains(schemes, "25519") {
+			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_KEY_FILE=" + key}, d.env...)
+			args = append(args, "--key-file", pub, "--host", "127.0.0.1")
+		}
+		address, end := receivedWith(t, env, args...)
+		d.run(0, "send-test", "orders", "--to", "http://"+address+"/hook")
+		if got := attempt(t, address, "msg_unsigned"); got != 401 {
+			t.Errorf("%s: an unsigned callback is answered with %d", schemes, got)
+		}
+		var signed struct{ Signature string }
+		out := end()
+		line := out[strings.Index(out, "{"):]
+		if err := json.NewDecoder(strings.NewReader(line)).Decode(&signed); err != nil || signed.Signature != "right" {
+			t.Errorf("%s: %v: %s", schemes, err, out)
+		}
+	}
+}
