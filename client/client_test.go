@@ -15,7 +15,7 @@ import (
 	"notifier/client"
 	"notifier/internal/access"
 	"notifier/internal/api"
-	"notifier/internal/api/apitest"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/wire"
@@ -23,14 +23,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func serve(t *testing.T, wrap func(http.Handler) http.Handler) (*client.Client, *apitest.Engine) {
+func serve(t *testing.T, wrap func(http.Handler) http.Handler) (*client.Client, *enginetest.Engine) {
 	t.Helper()
 	table, err := route.NewTable([]*route.Route{{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList},
 		Ladder: notice.DefaultLadder}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := apitest.New(table)
+	engine := enginetest.New(t, table)
 	h := api.New(api.Options{Engine: engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2", Role: access.Admin}}})
 	if wrap != nil {
 		h = wrap(h)

@@ -56,77 +56,73 @@ func TestWrongTokensAreLimited(t *testing.T) {
 
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t, withClients)
-		one, two := b.as("token-of-one"), b.as("token-of-two")
-		one.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1","body":"secret of one"}`).is(201)
-		two.do("POST", "/v1/notices", `{"key":"app2:jobs:t:1","body":"secret of two"}`).is(201)
-		two.do("POST", "/v1/notices", `{"key":"app1:jobs:t:2"}`).is(403)
-		two.do("POST", "/v1/notices", `{"key":"app22:jobs:t:2"}`).is(403)
-		two.do("POST", "/v1/notices/batch", `[{"key":"app1:jobs:t:2"},{"key":"app2:jobs:t:2"}]`).is(207).says(`"status":403`, `"status":201`)
-		before := b.engine.Changes()
-		for _, c := range [][3]string{
-			{"GET", ""}, {"DELETE", ""}, {"PATCH", "", `{"delay":"1s"}`}, {"POST", "/fire"}, {"POST", "/redrive"},
-			{"POST", "/ack", `{"attempt":1,"id":"msg_1"}`}, {"POST", "/nack", `{"attempt":1,"id":"msg_1"}`}, {"POST", "/defer", `{"attempt":1,"id":"msg_1"}`},
+	b := newBench(t, withClients)
+	one, two := b.as("token-of-one"), b.as("token-of-two")
+	one.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1","body":"secret of one"}`).is(201)
+	two.do("POST", "/v1/notices", `{"key":"app2:jobs:t:1","body":"secret of two"}`).is(201)
+	two.do("POST", "/v1/notices", `{"key":"app1:jobs:t:2"}`).is(403)
+	two.do("POST", "/v1/notices", `{"key":"app22:jobs:t:2"}`).is(403)
+	two.do("POST", "/v1/notices/batch", `[{"key":"app1:jobs:t:2"},{"key":"app2:jobs:t:2"}]`).is(207).says(`"status":403`, `"status":201`)
+	before := b.engine.Changes()
+	for _, c := range [][3]string{
+		{"GET", ""}, {"DELETE", ""}, {"PATCH", "", `{"delay":"1s"}`}, {"POST", "/fire"}, {"POST", "/redrive"},
+		{"POST", "/ack", `{"attempt":1,"id":"msg_1"}`}, {"POST", "/nack", `{"attempt":1,"id":"msg_1"}`}, {"POST", "/defer", `{"attempt":1,"id":"msg_1"}`},
+	} {
+		there := two.do(c[0], "/v1/notices/app1:jobs:t:1"+c[1], c[2]).is(404)
+		absent := two.do(c[0], "/v1/notices/app1:jobs:t:9"+c[1], c[2]).is(404)
+		if strings.ReplaceAll(there.raw, "t:1", "t:9") != absent.raw {
+			t.Errorf("%v tells what exists: %s, %s", c, there.raw, absent.raw)
+		}
+		own := two.do(c[0], "/v1/notices/app2:jobs:t:9"+c[1], c[2]).is(404)
+		if strings.ReplaceAll(own.raw, "app2", "app1") != absent.raw {
+			t.Errorf("%v tells what is outside: %s, %s", c, own.raw, absent.raw)
+		}
+	}
+	for _, path := range []string{"/v1/notices", "/v1/notices?prefix=app1", "/v1/notices?prefix=app1:", "/v1/notices?prefix=app2:",
+		"/v1/stats", "/v1/routes"} {
+		for _, c := range []struct{ mine, others, reply string }{
+			{"app2", "app1", two.do("GET", path, "").is(200).raw}, {"app1", "app2", one.do("GET", path, "").is(200).raw},
 		} {
-			there := two.do(c[0], "/v1/notices/app1:jobs:t:1"+c[1], c[2]).is(404)
-			absent := two.do(c[0], "/v1/notices/app1:jobs:t:9"+c[1], c[2]).is(404)
-			if strings.ReplaceAll(there.raw, "t:1", "t:9") != absent.raw {
-				t.Errorf("%v tells what exists: %s, %s", c, there.raw, absent.raw)
-			}
-			own := two.do(c[0], "/v1/notices/app2:jobs:t:9"+c[1], c[2]).is(404)
-			if strings.ReplaceAll(own.raw, "app2", "app1") != absent.raw {
-				t.Errorf("%v tells what is outside: %s, %s", c, own.raw, absent.raw)
+			if strings.Contains(c.reply, c.others) || strings.Contains(c.reply, "secret of") && !strings.Contains(c.reply, c.mine) {
+				t.Errorf("the client of %s sees on %s: %s", c.mine, path, c.reply)
 			}
 		}
-		for _, path := range []string{"/v1/notices", "/v1/notices?prefix=app1", "/v1/notices?prefix=app1:", "/v1/notices?prefix=app2:",
-			"/v1/stats", "/v1/routes"} {
-			for _, c := range []struct{ mine, others, reply string }{
-				{"app2", "app1", two.do("GET", path, "").is(200).raw}, {"app1", "app2", one.do("GET", path, "").is(200).raw},
-			} {
-				if strings.Contains(c.reply, c.others) || strings.Contains(c.reply, "secret of") && !strings.Contains(c.reply, c.mine) {
-					t.Errorf("the client of %s sees on %s: %s", c.mine, path, c.reply)
-				}
-			}
-		}
-		for _, call := range []string{"pause", "resume", "redrive"} {
-			two.do("POST", "/v1/routes/jobs/"+call, "").is(404)
-		}
-		two.do("GET", "/v1/notices?route=jobs", "").is(404)
-		two.do("GET", "/metrics", "").is(403)
-		two.do("GET", "/v1/instances", "").is(403)
-		if b.engine.Changes() != before {
-			t.Error("a client changed what is not its own")
-		}
-		two.do("POST", "/v1/routes/other/pause", "").is(200).says(`"paused":true`)
-	})
+	}
+	for _, call := range []string{"pause", "resume", "redrive"} {
+		two.do("POST", "/v1/routes/jobs/"+call, "").is(404)
+	}
+	two.do("GET", "/v1/notices?route=jobs", "").is(404)
+	two.do("GET", "/metrics", "").is(403)
+	two.do("GET", "/v1/instances", "").is(403)
+	if b.engine.Changes() != before {
+		t.Error("a client changed what is not its own")
+	}
+	two.do("POST", "/v1/routes/other/pause", "").is(200).says(`"paused":true`)
 }
 
 // A client whose scope is narrower than the route has its part of it.
 func TestNarrowScope(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t, func(o *api.Options) {
-			o.Clients = []access.Client{{Name: "n", Token: "n", Prefix: "app2:mod", Role: access.Admin}, {Name: "all", Token: "all", Role: access.Admin}}
-		})
-		n := b.as("n")
-		for _, key := range []string{"app2:mod:t:1", "app2:mods:t:1", "app2:other:t:1"} {
-			b.as("all").do("POST", "/v1/notices", `{"key":"`+key+`"}`).is(201)
-			b.engine.Move(key, notice.Dead, notice.ReasonStatus5xx)
-		}
-		for _, q := range []string{"", "&prefix=app2", "&prefix=app2:mod", "&prefix=app2:mod:t", "&route=other"} {
-			if a := n.do("GET", "/v1/notices?state=dead"+q, "").is(200); strings.Count(a.raw, `"key"`) != 1 || !strings.Contains(a.raw,
-				"app2:mod:t:1") {
-				t.Errorf("%s: %s", q, a.raw)
-			}
-		}
-		n.do("GET", "/v1/notices?state=dead&prefix=app2:mods", "").is(200).says(`"items":[]`)
-		n.do("POST", "/v1/routes/other/pause", "").is(403)
-		n.do("POST", "/v1/routes/other/redrive", "").is(200).says(`"redriven":1`)
-		if a := n.do("GET", "/v1/stats", "").is(200); strings.Contains(a.raw, "app2") {
-			t.Errorf("the numbers of the wider route are shown: %s", a.raw)
-		}
+	b := newBench(t, func(o *api.Options) {
+		o.Clients = []access.Client{{Name: "n", Token: "n", Prefix: "app2:mod", Role: access.Admin}, {Name: "all", Token: "all", Role: access.Admin}}
 	})
+	n := b.as("n")
+	for _, key := range []string{"app2:mod:t:1", "app2:mods:t:1", "app2:other:t:1"} {
+		b.as("all").do("POST", "/v1/notices", `{"key":"`+key+`"}`).is(201)
+		b.engine.Move(key, notice.Dead, notice.ReasonStatus5xx)
+	}
+	for _, q := range []string{"", "&prefix=app2", "&prefix=app2:mod", "&prefix=app2:mod:t", "&route=other"} {
+		if a := n.do("GET", "/v1/notices?state=dead"+q, "").is(200); strings.Count(a.raw, `"key"`) != 1 || !strings.Contains(a.raw,
+			"app2:mod:t:1") {
+			t.Errorf("%s: %s", q, a.raw)
+		}
+	}
+	n.do("GET", "/v1/notices?state=dead&prefix=app2:mods", "").is(200).says(`"items":[]`)
+	n.do("POST", "/v1/routes/other/pause", "").is(403)
+	n.do("POST", "/v1/routes/other/redrive", "").is(200).says(`"redriven":1`)
+	if a := n.do("GET", "/v1/stats", "").is(200); strings.Contains(a.raw, "app2") {
+		t.Errorf("the numbers of the wider route are shown: %s", a.raw)
+	}
 }
 
 func TestWithoutClients(t *testing.T) {
@@ -153,8 +149,8 @@ func TestNegotiation(t *testing.T) {
 		"application/cloudevents+json": 201, "text/plain": 415, "application/xml": 415, "multipart/form-data; boundary=x": 415,
 		"application/json; charset=latin1": 415, ";;": 415, "application/x-ndjson": 415,
 	} {
-		fresh := newBench(t)
-		fresh.do("POST", "/v1/notices", one, "Content-Type", ct).is(want)
+		b.engine.Clear()
+		b.do("POST", "/v1/notices", one, "Content-Type", ct).is(want)
 	}
 	b.do("POST", "/v1/notices", one, "Content-Encoding", "gzip").is(415)
 	for accept, want := range map[string]int{

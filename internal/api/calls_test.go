@@ -22,61 +22,55 @@ func withOps(o *api.Options) {
 // A stolen token cannot act unseen: a notice names the client that scheduled it.
 func TestNoticeNamesItsClient(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t, withOps)
-		const key, named = "/v1/notices/app1:jobs:t:a", `"client":"one"`
-		one, all, ops := b.as("token-of-one"), b.as("token-of-all"), b.as("token-of-ops")
-		body := `{"key":"app1:jobs:t:a","delay":"1h","body":1}`
-		if a := one.do("POST", "/v1/notices", body).is(201); strings.Contains(a.raw, `"client"`) {
-			t.Errorf("a client with a prefix is shown %s", a.raw)
+	b := newBench(t, withOps)
+	const key, named = "/v1/notices/app1:jobs:t:a", `"client":"one"`
+	one, all, ops := b.as("token-of-one"), b.as("token-of-all"), b.as("token-of-ops")
+	body := `{"key":"app1:jobs:t:a","delay":"1h","body":1}`
+	if a := one.do("POST", "/v1/notices", body).is(201); strings.Contains(a.raw, `"client"`) {
+		t.Errorf("a client with a prefix is shown %s", a.raw)
+	}
+	// The client is not compared.
+	all.do("POST", "/v1/notices", body).is(200).says(named)
+	all.do("POST", "/v1/notices/batch", "["+body+`,{"key":"app1:jobs:t:b"}]`).is(207).says(named, `"client":"all"`)
+	for _, b := range []*bench{all, ops} {
+		b.do("GET", key, "").is(200).says(named)
+		b.do("GET", "/v1/notices", "").is(200).says(named, `"client":"all"`)
+		b.do("PATCH", key, `{"delay":"2h"}`).is(200).says(named)
+	}
+	for _, path := range []string{key, "/v1/notices", "/v1/notices?prefix=app1"} {
+		if a := one.do("GET", path, "").is(200); strings.Contains(a.raw, `"client"`) {
+			t.Errorf("GET %s as a client with a prefix: %s", path, a.raw)
 		}
-		// The client is not compared.
-		all.do("POST", "/v1/notices", body).is(200).says(named)
-		all.do("POST", "/v1/notices/batch", "["+body+`,{"key":"app1:jobs:t:b"}]`).is(207).says(named, `"client":"all"`)
-		for _, b := range []*bench{all, ops} {
-			b.do("GET", key, "").is(200).says(named)
-			b.do("GET", "/v1/notices", "").is(200).says(named, `"client":"all"`)
-			b.do("PATCH", key, `{"delay":"2h"}`).is(200).says(named)
-		}
-		for _, path := range []string{key, "/v1/notices", "/v1/notices?prefix=app1"} {
-			if a := one.do("GET", path, "").is(200); strings.Contains(a.raw, `"client"`) {
-				t.Errorf("GET %s as a client with a prefix: %s", path, a.raw)
-			}
-		}
-		all.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","body":2,"on_duplicate":"replace","delay":"1h"}`).is(201).says(`"client":"all"`)
-	})
+	}
+	all.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","body":2,"on_duplicate":"replace","delay":"1h"}`).is(201).says(`"client":"all"`)
 }
 
 // What is put back names the client that puts it back: a file may say anything.
 func TestRestoredNoticeNamesTheRestorer(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t, withOps)
-		const key = "/v1/notices/app1:jobs:t:a"
-		b.as("token-of-one").do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","delay":"1h","body":1}`).is(201)
-		file := b.as("token-of-all").do("GET", key, "").is(200).says(`"client":"one"`).raw
-		// Another Redis.
-		other := newBench(t, withOps)
-		other.as("token-of-ops").do("POST", "/v1/notices/restore", file).is(201)
-		other.as("token-of-all").do("GET", key, "").is(200).says(`"client":"ops"`)
-	})
+	b := newBench(t, withOps)
+	const key = "/v1/notices/app1:jobs:t:a"
+	b.as("token-of-one").do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","delay":"1h","body":1}`).is(201)
+	file := b.as("token-of-all").do("GET", key, "").is(200).says(`"client":"one"`).raw
+	// Another Redis.
+	other := newBench(t, withOps)
+	other.as("token-of-ops").do("POST", "/v1/notices/restore", file).is(201)
+	other.as("token-of-all").do("GET", key, "").is(200).says(`"client":"ops"`)
 }
 
 // One client need not be told from another, so its records are as short as without clients.
 func TestOneClientIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		one := func(o *api.Options) {
-			o.Clients = []access.Client{{Name: "all", Token: "token-of-all", Role: access.Admin}}
+	one := func(o *api.Options) {
+		o.Clients = []access.Client{{Name: "all", Token: "token-of-all", Role: access.Admin}}
+	}
+	for _, clients := range [](func(*api.Options)){one, func(*api.Options) {}} {
+		b := newBench(t, clients).as("token-of-all")
+		b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","delay":"1h"}`).is(201)
+		if a := b.do("GET", "/v1/notices/app1:jobs:t:a", "").is(200); strings.Contains(a.raw, `"client"`) {
+			t.Error(a.raw)
 		}
-		for _, clients := range [](func(*api.Options)){one, func(*api.Options) {}} {
-			b := newBench(t, clients).as("token-of-all")
-			b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","delay":"1h"}`).is(201)
-			if a := b.do("GET", "/v1/notices/app1:jobs:t:a", "").is(200); strings.Contains(a.raw, `"client"`) {
-				t.Error(a.raw)
-			}
-		}
-	})
+	}
 }
 
 // lines are what the log says of calls at info: a call's operation, or "action" if it is the

@@ -12,7 +12,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
-	"notifier/internal/api/apitest"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/keyring"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -124,7 +124,7 @@ func TestWithoutTheKeyOnlyCursorsAreRefused(t *testing.T) {
 		t.Errorf("a page that leads on: %d %s", a.status, a.raw)
 	}
 	b.do("GET", "/v1/notices?cursor=nonsense%21", "").is(400)
-	b.do("GET", "/v1/notices", "").is(200)
+	b.do("GET", "/v1/notices?route=orders&state=scheduled", "").is(200)
 	b.do("GET", "/v1/notices/app1:orders:x:customer-1", "").is(200)
 	b.do("POST", "/v1/routes/orders/redrive", "").is(200)
 	down = nil
@@ -133,7 +133,7 @@ func TestWithoutTheKeyOnlyCursorsAreRefused(t *testing.T) {
 
 // halting redrives one notice and then fails; asked to go on, it ends.
 type halting struct {
-	*apitest.Engine
+	*enginetest.Engine
 	asked []string // cursors
 }
 
@@ -151,7 +151,7 @@ func TestABulkRedrivesCursorLeadsOn(t *testing.T) {
 	t.Parallel()
 	h := &halting{}
 	b := newBench(t, withClients, func(o *api.Options) {
-		h.Engine, _ = o.Engine.(*apitest.Engine)
+		h.Engine, _ = o.Engine.(*enginetest.Engine)
 		o.Engine = h
 	}).as("token-of-all")
 	c, _ := b.do("POST", "/v1/routes/orders/redrive?reason=gone", "").is(200).json()["cursor"].(string)

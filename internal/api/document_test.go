@@ -15,6 +15,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -58,7 +59,7 @@ type schema struct {
 type call struct {
 	path, body string
 	header     []string
-	prepare    func(e subject)
+	prepare    func(e *enginetest.Engine)
 	token      string
 }
 
@@ -79,11 +80,11 @@ func letter(key string) string {
 // provoke holds, by operation and status, the call that must be answered so.
 // What all operations share is provoked by shared.
 func provoke() map[string]map[int]call {
-	move := func(to notice.State) func(subject) {
-		return func(e subject) { e.Move("app1:jobs:t:1", to, notice.ReasonTimeout) }
+	move := func(to notice.State) func(*enginetest.Engine) {
+		return func(e *enginetest.Engine) { e.Move("app1:jobs:t:1", to, notice.ReasonTimeout) }
 	}
 	dead := move(notice.Dead)
-	full := func(e subject) { e.Fail(wire.ErrFull) }
+	full := func(e *enginetest.Engine) { e.Fail(wire.ErrFull) }
 	huge := strings.Repeat(" ", 40<<20)
 	const absent, letters = "/v1/notices/app1:jobs:t:absent", "/v1/notices/restore"
 	m := map[string]map[int]call{
@@ -94,7 +95,7 @@ func provoke() map[string]map[int]call {
 			207: {body: `[{"key":"app1:jobs:t:1"},{}]`},
 			400: {body: `[{`}, 413: {body: huge}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `[]`},
 			507: {body: `{"key":"app2:a:b:new"}`, prepare: full}},
-		"restore": {201: {path: letters, body: letter("app2:a:b:dead")}, 200: {path: letters, body: letter("app1:jobs:t:dead"), prepare: func(e subject) {
+		"restore": {201: {path: letters, body: letter("app2:a:b:dead")}, 200: {path: letters, body: letter("app1:jobs:t:dead"), prepare: func(e *enginetest.Engine) {
 			e.Restore(context.Background(), []store.Letter{theLetter("app1:jobs:t:dead")})
 		}}, 207: {path: letters, body: letter("app2:a:b:dead") + "\n{}"}, 400: {path: letters, body: `[{`}, 413: {path: letters, body: huge},
 			415: {path: letters, header: []string{"Content-Type", "text/plain"}}, 422: {path: letters, body: `[]`}, 507: {path: letters, body: letter("app2:a:b:dead"), prepare: full}},
@@ -131,20 +132,20 @@ func provoke() map[string]map[int]call {
 		"resumeReplay": {200: {path: "/v1/replays/rpl_runs/resume"}, 404: {path: "/v1/replays/rpl_none/resume"}, 409: {path: "/v1/replays/rpl_done/resume"},
 			422: {path: "/v1/replays/rpl_runs/resume?x=1"}},
 		"history": {200: {path: "/v1/history"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history?text=x"},
-			429: {path: "/v1/history", prepare: func(e subject) { e.Fail(history.ErrBusy) }}},
+			429: {path: "/v1/history", prepare: func(e *enginetest.Engine) { e.Fail(history.ErrBusy) }}},
 		"audit": {200: {path: "/v1/audit"}, 400: {path: "/v1/audit?%zz"}, 422: {path: "/v1/audit?limit=0"}},
 		"portalLink": {201: {path: "/v1/portal-links", body: `{"prefix":"app1:orders"}`}, 400: {path: "/v1/portal-links", body: "{"},
 			403: {path: "/v1/portal-links", body: `{"prefix":"app2"}`, token: "token-of-one"}, 422: {path: "/v1/portal-links", body: "{}"},
 			507: {path: "/v1/portal-links", body: `{"prefix":"app1"}`, prepare: full}},
 		"revokePortalLink": {200: {path: "/v1/portal-links/LINK"}, 404: {path: "/v1/portal-links/none"}, 422: {path: "/v1/portal-links/LINK?x=1"}},
 		"healthz":          {200: {path: "/healthz"}},
-		"readyz":           {200: {path: "/readyz"}, 503: {path: "/readyz", prepare: func(e subject) { e.SetReady(api.Readiness{}) }}},
+		"readyz":           {200: {path: "/readyz"}, 503: {path: "/readyz", prepare: func(e *enginetest.Engine) { e.SetReady(api.Readiness{}) }}},
 		"metrics":          {200: {path: "/metrics"}, 403: {path: "/metrics", token: "token-of-one"}},
 		"openapi":          {200: {path: "/openapi.json"}},
 		"keySet":           {200: {path: "/.well-known/jwks.json"}},
 	}
 	for _, verb := range []string{"ack", "nack", "defer"} {
-		m[verb] = map[int]call{200: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`, prepare: func(e subject) { e.Hand("app1:jobs:t:1") }},
+		m[verb] = map[int]call{200: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`, prepare: func(e *enginetest.Engine) { e.Hand("app1:jobs:t:1") }},
 			404: {path: absent + "/" + verb, body: `{"attempt":1,"id":"ID"}`}, 409: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`},
 			422: {path: key + "/" + verb, body: `{}`}}
 	}
@@ -174,15 +175,15 @@ func shared(status int, good call) (call, bool) {
 	case 415:
 		good.header = []string{"Content-Type", "text/plain"}
 	case 503:
-		good.prepare = then(good.prepare, func(e subject) { e.Fail(wire.ErrUnavailable) })
+		good.prepare = then(good.prepare, func(e *enginetest.Engine) { e.Fail(wire.ErrUnavailable) })
 	default:
 		return good, false
 	}
 	return good, true
 }
 
-func then(a, b func(subject)) func(subject) {
-	return func(e subject) {
+func then(a, b func(*enginetest.Engine)) func(*enginetest.Engine) {
+	return func(e *enginetest.Engine) {
 		if a != nil {
 			a(e)
 		}
@@ -193,64 +194,64 @@ func then(a, b func(subject)) func(subject) {
 // Every operation answers every status it lists, with what the document says.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		var doc document
-		if err := json.Unmarshal(api.Document("test"), &doc); err != nil || doc.OpenAPI != "3.1.0" {
-			t.Fatalf("%q, %v", doc.OpenAPI, err)
-		}
-		calls, tried := provoke(), 0
-		for path, methods := range doc.Paths {
-			for method, op := range methods {
-				for code, response := range op.Responses {
-					status, _ := strconv.Atoi(code)
-					c, ok := calls[op.OperationID][status]
-					if !ok {
-						good, any := calls[op.OperationID][200]
-						if !any {
-							good = calls[op.OperationID][201]
-						}
-						c, ok = shared(status, good)
+	var doc document
+	if err := json.Unmarshal(api.Document("test"), &doc); err != nil || doc.OpenAPI != "3.1.0" {
+		t.Fatalf("%q, %v", doc.OpenAPI, err)
+	}
+	calls, tried := provoke(), 0
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			for code, response := range op.Responses {
+				status, _ := strconv.Atoi(code)
+				c, ok := calls[op.OperationID][status]
+				if !ok {
+					good, any := calls[op.OperationID][200]
+					if !any {
+						good = calls[op.OperationID][201]
 					}
-					if status == 500 || status == 408 || op.OperationID == "keySet" && status == 429 || slices.Contains([]string{"metrics", "history", "replay", "replays"}, op.OperationID) && status == 404 {
-						continue // TestPanicAndLog, TestKeySetIsPublic, TestBodyMustArriveInTime, TestMetricsAreServed, TestAHistoryThatGivesNoAnswer, TestReplaysWithoutAHistory
-					}
-					if !ok {
-						t.Errorf("%s %s lists %d, and nothing provokes it", method, path, status)
-						continue
-					}
-					a := c.make(t, newBench, strings.ToUpper(method), path)
-					if tried++; a.status != status {
-						t.Errorf("%s: %s %s is answered %d, the document says %d: %.200s", op.OperationID, method, c.path, a.status, status, a.raw)
-						continue
+					c, ok = shared(status, good)
+				}
+				if status == 500 || status == 408 || op.OperationID == "keySet" && status == 429 || slices.Contains([]string{"metrics", "history", "replay", "replays"}, op.OperationID) && status == 404 {
+					continue // TestPanicAndLog, TestKeySetIsPublic, TestBodyMustArriveInTime, TestMetricsAreServed, TestAHistoryThatGivesNoAnswer, TestReplaysWithoutAHistory
+				}
+				if !ok {
+					t.Errorf("%s %s lists %d, and nothing provokes it", method, path, status)
+					continue
+				}
+				tried++
+				t.Run(op.OperationID+" "+code, func(t *testing.T) {
+					a := c.make(t, strings.ToUpper(method), path)
+					if a.status != status {
+						t.Fatalf("%s %s is answered %d, the document says %d: %.200s", method, c.path, a.status, status, a.raw)
 					}
 					ct, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 					content, listed := response.Content[ct]
 					if !listed {
-						t.Errorf("%s answers %d with %s, which the document does not list", op.OperationID, status, ct)
+						t.Errorf("the answer is %s, which the document does not list", ct)
 					} else if ct != "text/plain" && ct != "application/x-ndjson" {
 						var v any
 						if err := json.Unmarshal([]byte(a.raw), &v); err != nil {
-							t.Errorf("%s: %v", op.OperationID, err)
+							t.Error(err)
 						}
 						doc.fits(t, op.OperationID+" "+code, content.Schema, v)
 					}
-				}
+				})
 			}
 		}
-		if tried < 100 {
-			t.Errorf("only %d statuses were tried", tried)
-		}
-	})
+	}
+	if tried < 100 {
+		t.Errorf("only %d statuses were tried", tried)
+	}
 }
 
-func (c call) make(t *testing.T, newBench maker, method, path string) answer {
+func (c call) make(t *testing.T, method, path string) answer {
 	t.Helper()
-	_, a := c.made(t, newBench, method, path)
+	_, a := c.made(t, method, path)
 	return a
 }
 
 // made makes the call and returns what it was made to, too.
-func (c call) made(t *testing.T, newBench maker, method, path string) (*bench, answer) {
+func (c call) made(t *testing.T, method, path string) (*bench, answer) {
 	t.Helper()
 	b := newBench(t, withClients, func(o *api.Options) {
 		o.Clients = append(o.Clients, access.Client{Name: "narrow", Token: "token-of-narrow", Prefix: "app1:jobs:t", Role: access.Admin})

@@ -8,49 +8,50 @@ import (
 	"testing"
 
 	"notifier/internal/api"
+	"notifier/internal/engine/enginetest"
 )
 
 // The document shows one whole body for each call that takes one, and the service accepts it.
 func TestDocumentExamplesAreAccepted(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		var doc struct {
-			Paths map[string]map[string]struct {
-				RequestBody *struct {
-					Content map[string]struct {
-						Example json.RawMessage
-					}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody *struct {
+				Content map[string]struct {
+					Example json.RawMessage
 				}
 			}
 		}
-		if err := json.Unmarshal(api.Document("test"), &doc); err != nil {
-			t.Fatal(err)
-		}
-		tried := 0
-		for path, methods := range doc.Paths {
-			for method, op := range methods {
-				if op.RequestBody == nil {
+	}
+	if err := json.Unmarshal(api.Document("test"), &doc); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			if op.RequestBody == nil {
+				continue
+			}
+			for contentType, content := range op.RequestBody.Content {
+				tried++
+				var body bytes.Buffer // on one line, as NDJSON wants it
+				if err := json.Compact(&body, content.Example); err != nil {
+					t.Errorf("%s %s has no example: %v", method, path, err)
 					continue
 				}
-				for contentType, content := range op.RequestBody.Content {
-					tried++
-					var body bytes.Buffer // on one line, as NDJSON wants it
-					if err := json.Compact(&body, content.Example); err != nil {
-						t.Errorf("%s %s has no example: %v", method, path, err)
-						continue
+				c := exampleCall(path, body.String())
+				c.header = []string{"Content-Type", contentType}
+				t.Run(method+" "+path, func(t *testing.T) {
+					if a := c.make(t, strings.ToUpper(method), ""); a.status != 200 && a.status != 201 {
+						t.Errorf("the example %s is answered with %d: %.300s", body.Bytes(), a.status, a.raw)
 					}
-					c := exampleCall(path, body.String())
-					c.header = []string{"Content-Type", contentType}
-					if a := c.make(t, newBench, strings.ToUpper(method), ""); a.status != 200 && a.status != 201 {
-						t.Errorf("%s %s answers its example %s with %d: %.300s", method, path, body.Bytes(), a.status, a.raw)
-					}
-				}
+				})
 			}
 		}
-		if tried < 10 {
-			t.Errorf("only %d examples were tried", tried)
-		}
-	})
+	}
+	if tried < 10 {
+		t.Errorf("only %d examples were tried", tried)
+	}
 }
 
 var reportedID = regexp.MustCompile(`"id":"msg_[0-9a-f]+"`)
@@ -60,7 +61,7 @@ func exampleCall(path, body string) call {
 	c := call{path: strings.Replace(path, "{key}", "app1:jobs:t:1", 1), body: body}
 	if reports := strings.Contains(body, `"attempt":`); reports {
 		c.body = reportedID.ReplaceAllString(body, `"id":"ID"`)
-		c.prepare = func(e subject) { e.Hand("app1:jobs:t:1") }
+		c.prepare = func(e *enginetest.Engine) { e.Hand("app1:jobs:t:1") }
 	}
 	return c
 }

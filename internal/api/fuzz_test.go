@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"notifier/internal/api/apitest"
 )
 
 // FuzzSchedule: whatever a producer sends, the answer is no fault of the service,
@@ -19,24 +17,18 @@ func FuzzSchedule(f *testing.F) {
 		f.Add(s, "application/json", false)
 		f.Add(s, "application/x-ndjson", true)
 	}
-	var made *bench
+	made := newBench(f, withClients)
 	f.Fuzz(func(t *testing.T, body, kind string, batch bool) {
-		// Making an API takes longer than a call; one that has taken something has had its day.
-		if made == nil {
-			made = newBench(t, withClients)
-		}
 		b := *made.as("token-of-two")
 		b.t = t
+		b.engine.Use(t)
 		path := "/v1/notices"
 		if batch {
 			path = "/v1/notices/batch"
 		}
 		a := b.do("POST", path, body, "Content-Type", kind)
-		engine := b.engine.(*apitest.Engine)
-		all := engine.All()
-		if len(all) > 0 {
-			made = nil
-		}
+		all := b.engine.All()
+		defer b.engine.Clear()
 		switch {
 		case a.status >= 500:
 			t.Fatalf("%d %s", a.status, a.raw)
@@ -77,21 +69,18 @@ func FuzzChange(f *testing.F) {
 			f.Add(s, i)
 		}
 	}
-	var made *bench
+	made := newBench(f)
 	f.Fuzz(func(t *testing.T, body string, which uint8) {
-		if made == nil {
-			made = newBench(t)
-			made.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1","delay":"1h"}`).is(201)
-		}
 		b := *made
 		b.t = t
+		b.engine.Use(t)
+		b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1","delay":"1h"}`).is(201)
+		defer b.engine.Clear()
 		call := []string{"PATCH ", "POST /ack", "POST /nack", "POST /defer", "POST /fire", "POST /redrive"}[which%6]
 		method, path, _ := strings.Cut(call, " ")
 		before := b.engine.Changes()
 		if a := b.do(method, "/v1/notices/app1:jobs:t:1"+path, body); a.status >= 500 || a.status >= 400 && (b.engine.Changes() != before || !json.Valid([]byte(a.raw))) {
 			t.Fatalf("%s %q: %d %s", call, body, a.status, a.raw)
-		} else if a.status < 400 {
-			made = nil // the next meets it as it was
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
-	"notifier/internal/api/apitest"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
@@ -40,10 +40,10 @@ func routes(t testing.TB) *route.Table {
 	return table
 }
 
-// bench is an API over an engine in memory.
+// bench is an API over an engine with a Redis of its own.
 type bench struct {
 	t       testing.TB
-	engine  subject
+	engine  *enginetest.Engine
 	handler http.Handler
 	token   string
 }
@@ -51,7 +51,7 @@ type bench struct {
 func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	t.Helper()
 	table := routes(t)
-	b := &bench{t: t, engine: apitest.New(table)}
+	b := &bench{t: t, engine: enginetest.New(t, table)}
 	o := api.Options{Engine: b.engine, Routes: table, Version: "test", Loopback: true}
 	for _, f := range change {
 		f(&o)

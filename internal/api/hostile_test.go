@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"notifier/internal/api"
-	"notifier/internal/api/apitest"
 )
 
 // dice makes requests that nobody should send.
@@ -163,13 +162,13 @@ func TestHostileRequests(t *testing.T) {
 		}
 		before = after
 	}
-	t.Logf("statuses %v; %d changes, %d notices", statuses, before, b.engine.(*apitest.Engine).Len())
+	t.Logf("statuses %v; %d changes, %d notices", statuses, before, b.engine.Len())
 	for _, want := range []int{200, 201, 207, 400, 401, 403, 404, 405, 406, 409, 415, 422} {
 		if statuses[want] == 0 {
 			t.Errorf("no request was answered %d: the requests are not what they should be", want)
 		}
 	}
-	for key := range b.engine.(*apitest.Engine).All() {
+	for key := range b.engine.All() {
 		if strings.HasPrefix(key, "app1:") || strings.HasPrefix(key, "app2:") {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/api/apitest"
 	"notifier/internal/wire"
 )
 
@@ -14,14 +13,13 @@ import (
 func TestAnswersSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients)
-	e, _ := b.engine.(*apitest.Engine)
 	calls := [][2]string{{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"POST", "/v1/routes/fixed/redrive"}, {"POST", "/v1/routes/fixed/redrive?dry_run=true"}}
 	for _, c := range calls {
 		if a := b.as("token-of-all").do(c[0], c[1], "").is(200); strings.Contains(a.raw, "missing") {
 			t.Errorf("%s: nothing is missing: %s", c[1], a.raw)
 		}
 	}
-	e.Miss("10.0.0.3:6379", "10.0.0.4:6379")
+	b.engine.Miss("10.0.0.3:6379", "10.0.0.4:6379")
 	for _, c := range calls {
 		b.as("token-of-all").do(c[0], c[1], "").is(200).says(`"missing":["10.0.0.3:6379","10.0.0.4:6379"]`)
 		a := b.as("token-of-one").do(c[0], c[1], "").is(200).says(`"missing":["a node of Redis"]`)

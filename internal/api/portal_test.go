@@ -26,57 +26,55 @@ func (b *bench) opened(link string, clients []access.Client) (*session.Session, 
 
 func TestPortalLinks(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		var clients []access.Client
-		b := newBench(t, withClients, func(o *api.Options) {
-			o.Keys = keyring.Fixed(make([]byte, keyring.Size))
-			clients = o.Clients
-		})
-		all, one, two := b.as("token-of-all"), b.as("token-of-one"), b.as("token-of-two")
-		a := one.do("POST", "/v1/portal-links", `{"prefix":"app1:orders","host":"Shop.Example.","audience":"m17","ttl":"2h"}`).is(201).
-			says(`"host":"shop.example"`, `"audience":"m17"`, `"prefix":"app1:orders"`).json()
-		if a["warning"] != nil {
-			t.Errorf("%v", a)
-		}
-		link, id := a["url"].(string), a["id"].(string)
-		s, err := b.opened(link, clients)
-		if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", Role: access.Read}) || s.Host != "shop.example" || s.Audience != "m17" {
-			t.Fatalf("%+v, %v", s, err)
-		}
-		if left := time.Until(s.Expires); left < 119*time.Minute || left > 2*time.Hour {
-			t.Errorf("it ends in %s", left)
-		}
-		one.do("POST", "https://localhost:8080/v1/portal-links", `{"prefix":"app1"}`).is(201).says(`"url":"https://localhost:8080/ui/portal/`, "it shows all notices under app1")
-		for _, prefix := range []string{"app", "app2", "app12", "app2:a"} {
-			one.do("POST", "/v1/portal-links", `{"prefix":"`+prefix+`"}`).is(403).says("under app1")
-		}
-		all.do("POST", "/v1/portal-links", `{"prefix":"app2:a","audience":"x","ttl":60}`).is(201)
-		for _, body := range []string{`{}`, `{"prefix":""}`, `{"prefix":"a:b:c:d"}`, `{"prefix":"app1:"}`, `{"prefix":7}`, `{"prefix":"app1","host":"https://shop.example"}`,
-			`{"prefix":"app1","host":"shop.example:443"}`, `{"prefix":"app1","audience":"a b"}`, `{"prefix":"app1","ttl":"59s"}`, `{"prefix":"app1","ttl":"721h"}`,
-			`{"prefix":"app1","ttl":"soon"}`, `{"prefix":"app1","notice":"x"}`} {
-			one.do("POST", "/v1/portal-links", body).is(422)
-		}
-		// Who cannot see the prefix cannot tell whether there is such a link.
-		two.do("DELETE", "/v1/portal-links/"+id, "").is(404)
-		two.do("DELETE", "/v1/portal-links/AAAAAAAAAAAAAAAA", "").is(404)
-		one.do("DELETE", "/v1/portal-links/..%2F..%2Fkey", "").is(404)
-		if _, err := b.opened(link, clients); err != nil {
-			t.Errorf("%v", err)
-		}
-		all.do("DELETE", "/v1/portal-links/"+id, "").is(200).says(`"revoked":true`)
-		if s, err := b.opened(link, clients); err == nil {
-			t.Errorf("opened after it was revoked: %+v", s)
-		}
-		one.do("DELETE", "/v1/portal-links/"+id, "").is(404)
-		got := told(all.entries("prefix=app1:orders"))
-		for _, want := range []string{"one api 192.0.2.1 portal-link app1:orders done link " + id + ", of host shop.example, of audience m17, until 20",
-			"all api 192.0.2.1 portal-revoke app1:orders done link " + id} {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s\nis not in\n%s", want, got)
-			}
-		}
-		if strings.Contains(got, strings.TrimPrefix(link, "http://localhost:8080/ui/portal/")) {
-			t.Error("the link itself is in the audit")
-		}
+	var clients []access.Client
+	b := newBench(t, withClients, func(o *api.Options) {
+		o.Keys = keyring.Fixed(make([]byte, keyring.Size))
+		clients = o.Clients
 	})
+	all, one, two := b.as("token-of-all"), b.as("token-of-one"), b.as("token-of-two")
+	a := one.do("POST", "/v1/portal-links", `{"prefix":"app1:orders","host":"Shop.Example.","audience":"m17","ttl":"2h"}`).is(201).
+		says(`"host":"shop.example"`, `"audience":"m17"`, `"prefix":"app1:orders"`).json()
+	if a["warning"] != nil {
+		t.Errorf("%v", a)
+	}
+	link, id := a["url"].(string), a["id"].(string)
+	s, err := b.opened(link, clients)
+	if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", Role: access.Read}) || s.Host != "shop.example" || s.Audience != "m17" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if left := time.Until(s.Expires); left < 119*time.Minute || left > 2*time.Hour {
+		t.Errorf("it ends in %s", left)
+	}
+	one.do("POST", "https://localhost:8080/v1/portal-links", `{"prefix":"app1"}`).is(201).says(`"url":"https://localhost:8080/ui/portal/`, "it shows all notices under app1")
+	for _, prefix := range []string{"app", "app2", "app12", "app2:a"} {
+		one.do("POST", "/v1/portal-links", `{"prefix":"`+prefix+`"}`).is(403).says("under app1")
+	}
+	all.do("POST", "/v1/portal-links", `{"prefix":"app2:a","audience":"x","ttl":60}`).is(201)
+	for _, body := range []string{`{}`, `{"prefix":""}`, `{"prefix":"a:b:c:d"}`, `{"prefix":"app1:"}`, `{"prefix":7}`, `{"prefix":"app1","host":"https://shop.example"}`,
+		`{"prefix":"app1","host":"shop.example:443"}`, `{"prefix":"app1","audience":"a b"}`, `{"prefix":"app1","ttl":"59s"}`, `{"prefix":"app1","ttl":"721h"}`,
+		`{"prefix":"app1","ttl":"soon"}`, `{"prefix":"app1","notice":"x"}`} {
+		one.do("POST", "/v1/portal-links", body).is(422)
+	}
+	// Who cannot see the prefix cannot tell whether there is such a link.
+	two.do("DELETE", "/v1/portal-links/"+id, "").is(404)
+	two.do("DELETE", "/v1/portal-links/AAAAAAAAAAAAAAAA", "").is(404)
+	one.do("DELETE", "/v1/portal-links/..%2F..%2Fkey", "").is(404)
+	if _, err := b.opened(link, clients); err != nil {
+		t.Errorf("%v", err)
+	}
+	all.do("DELETE", "/v1/portal-links/"+id, "").is(200).says(`"revoked":true`)
+	if s, err := b.opened(link, clients); err == nil {
+		t.Errorf("opened after it was revoked: %+v", s)
+	}
+	one.do("DELETE", "/v1/portal-links/"+id, "").is(404)
+	got := told(all.entries("prefix=app1:orders"))
+	for _, want := range []string{"one api 192.0.2.1 portal-link app1:orders done link " + id + ", of host shop.example, of audience m17, until 20",
+		"all api 192.0.2.1 portal-revoke app1:orders done link " + id} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nis not in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, strings.TrimPrefix(link, "http://localhost:8080/ui/portal/")) {
+		t.Error("the link itself is in the audit")
+	}
 }

@@ -5,22 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/api"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 )
 
 // A postponed notice shows the due time that was promised, and when it is attempted next; a new
 // promise, here by a reschedule, is both.
 func TestPostponedNoticeShowsItsPromiseAndItsNextAttempt(t *testing.T) {
 	t.Parallel()
-	d, stop := drive(t, redistest.Shared(t))
-	defer stop()
-	b := newBench(t, func(o *api.Options) { o.Engine = d })
+	b := newBench(t)
 	const key = "app1:orders:paid:postponed"
 	b.do("POST", "/v1/notices", `{"key":"`+key+`","url":"https://shop.example/hook"}`).is(201)
-	r, c := d.claim(key)
-	d.end(r, c, notice.DeferredResult(notice.ReasonBusy, time.Hour, ""))
+	promised := b.engine.End(key, notice.DeferredResult(notice.ReasonBusy, time.Hour, ""))
 	times := func() (due, next time.Time) {
 		var v struct {
 			Due  time.Time `json:"due"`
@@ -32,15 +27,14 @@ func TestPostponedNoticeShowsItsPromiseAndItsNextAttempt(t *testing.T) {
 		}
 		return v.Due, v.Next
 	}
-	if due, next := times(); !due.Equal(c.Due) || next.Sub(due) < time.Hour || next.Sub(due) > 2*time.Hour {
-		t.Errorf("due %s, next %s; want it due at %s, and the next attempt an hour later", due, next, c.Due)
+	if due, next := times(); !due.Equal(promised) || next.Sub(due) < time.Hour || next.Sub(due) > 2*time.Hour {
+		t.Errorf("due %s, next %s; want it due at %s, and the next attempt an hour later", due, next, promised)
 	}
 	b.do("PATCH", "/v1/notices/"+key, `{"delay":"2h"}`).is(200)
-	if due, next := times(); !due.Equal(next) || due.Sub(c.Due) < 2*time.Hour {
+	if due, next := times(); !due.Equal(next) || due.Sub(promised) < 2*time.Hour {
 		t.Errorf("after a reschedule: due %s, next %s", due, next)
 	}
-	r, c = d.claim(key)
-	d.end(r, c, notice.DeliveredResult(200))
+	b.engine.Move(key, notice.Delivered, "")
 	if _, next := times(); !next.IsZero() {
 		t.Errorf("delivered, and the next attempt comes at %s", next)
 	}

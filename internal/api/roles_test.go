@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/engine/enginetest"
 )
 
 // rolled are a client of each role, without a prefix.
@@ -36,42 +37,40 @@ func requiredRole(t *testing.T, operation string) access.Role {
 
 func TestRolesAllowTheirCallsOnly(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		var doc document
-		if err := json.Unmarshal(api.Document("test"), &doc); err != nil {
-			t.Fatal(err)
-		}
-		calls := provoke()
-		for path, methods := range doc.Paths {
-			for method, op := range methods {
-				good, ok := calls[op.OperationID][200]
-				if !ok {
-					good, ok = calls[op.OperationID][201]
-				}
-				if !ok {
-					t.Errorf("%s: no example of a successful call", op.OperationID)
-					continue
-				}
-				role := requiredRole(t, op.OperationID)
-				for _, client := range rolled {
-					good.tryRole(t, newBench, strings.ToUpper(method), path, role, client)
-				}
-				if _, listed := op.Responses["403"]; !listed && role > access.Read {
-					t.Errorf("%s does not list 403", op.OperationID)
-				}
+	var doc document
+	if err := json.Unmarshal(api.Document("test"), &doc); err != nil {
+		t.Fatal(err)
+	}
+	calls := provoke()
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			good, ok := calls[op.OperationID][200]
+			if !ok {
+				good, ok = calls[op.OperationID][201]
+			}
+			if !ok {
+				t.Errorf("%s: no example of a successful call", op.OperationID)
+				continue
+			}
+			role := requiredRole(t, op.OperationID)
+			for _, client := range rolled {
+				t.Run(op.OperationID+" as "+client.Name, func(t *testing.T) { good.tryRole(t, strings.ToUpper(method), path, role, client) })
+			}
+			if _, listed := op.Responses["403"]; !listed && role > access.Read {
+				t.Errorf("%s does not list 403", op.OperationID)
 			}
 		}
-	})
+	}
 }
 
 // tryRole makes the call as a client: it succeeds if the client's role includes the
 // required one, and changes nothing otherwise.
-func (c call) tryRole(t *testing.T, newBench maker, method, path string, role access.Role, client access.Client) {
+func (c call) tryRole(t *testing.T, method, path string, role access.Role, client access.Client) {
 	t.Helper()
 	before := 0
-	c.prepare = then(c.prepare, func(e subject) { before = e.Changes() })
+	c.prepare = then(c.prepare, func(e *enginetest.Engine) { before = e.Changes() })
 	c.token = client.Token
-	b, a := c.made(t, newBench, method, path)
+	b, a := c.made(t, method, path)
 	if client.Role.Includes(role) {
 		if a.status >= 300 {
 			t.Errorf("%s %s as %s: %d %s", method, path, client.Name, a.status, a.raw)
@@ -97,28 +96,26 @@ func TestClientWithoutRoleMayDoNothing(t *testing.T) {
 // A producer's token is what attackers get first: it is in many programs.
 func TestProducerTokenCannotActAsOperator(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t, func(o *api.Options) {
-			o.Clients = []access.Client{{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Produce}}
-			o.History, o.Eraser, o.Replayer = oneEnding{o.Engine}, oneEnding{o.Engine}, &replayer{Engine: o.Engine}
-		}).as("token-of-shop")
-		b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201)
-		before := b.engine.Changes()
-		for _, attack := range [][3]string{
-			{"DELETE", "/v1/history?key=app1:jobs:t:1"},
-			{"POST", "/v1/replays", `{"since":"2026-01-01T00:00:00Z","until":"2026-12-01T00:00:00Z","prefix":"app1"}`},
-			{"POST", "/v1/routes/jobs/pause"},
-			{"POST", "/v1/routes/jobs/redrive"},
-			{"POST", "/v1/notices/restore", `[{"key":"app1:jobs:t:2","id":"x","route":"jobs","state":"scheduled","due":"2026-12-01T00:00:00Z","attempts_made":3}]`},
-			{"POST", "/v1/portal-links", `{"prefix":"app1"}`},
-			{"GET", "/v1/routes/orders/secret?host=shop.example"},
-		} {
-			b.do(attack[0], attack[1], attack[2]).is(403).says("client shop has the role produce, and this call needs")
-		}
-		if n := b.engine.Changes(); n != before {
-			t.Errorf("%d changes by refused calls", n-before)
-		}
-	})
+	b := newBench(t, func(o *api.Options) {
+		o.Clients = []access.Client{{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Produce}}
+		o.History, o.Eraser, o.Replayer = oneEnding{o.Engine}, oneEnding{o.Engine}, &replayer{Engine: o.Engine}
+	}).as("token-of-shop")
+	b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201)
+	before := b.engine.Changes()
+	for _, attack := range [][3]string{
+		{"DELETE", "/v1/history?key=app1:jobs:t:1"},
+		{"POST", "/v1/replays", `{"since":"2026-01-01T00:00:00Z","until":"2026-12-01T00:00:00Z","prefix":"app1"}`},
+		{"POST", "/v1/routes/jobs/pause"},
+		{"POST", "/v1/routes/jobs/redrive"},
+		{"POST", "/v1/notices/restore", `[{"key":"app1:jobs:t:2","id":"x","route":"jobs","state":"scheduled","due":"2026-12-01T00:00:00Z","attempts_made":3}]`},
+		{"POST", "/v1/portal-links", `{"prefix":"app1"}`},
+		{"GET", "/v1/routes/orders/secret?host=shop.example"},
+	} {
+		b.do(attack[0], attack[1], attack[2]).is(403).says("client shop has the role produce, and this call needs")
+	}
+	if n := b.engine.Changes(); n != before {
+		t.Errorf("%d changes by refused calls", n-before)
+	}
 }
 
 func TestAuditOfAllClientsIsForAdmins(t *testing.T) {

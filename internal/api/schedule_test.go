@@ -19,238 +19,223 @@ const one = `{"key":"app1:orders:paid:1","url":"https://shop.example/hook","dela
 
 func TestScheduleAndDuplicates(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		a := b.do("POST", "/v1/notices", one).is(201)
-		if loc := a.header.Get("Location"); loc != "/v1/notices/app1:orders:paid:1" {
-			t.Errorf("Location %q", loc)
+	b := newBench(t)
+	a := b.do("POST", "/v1/notices", one).is(201)
+	if loc := a.header.Get("Location"); loc != "/v1/notices/app1:orders:paid:1" {
+		t.Errorf("Location %q", loc)
+	}
+	m := a.json()
+	for name, want := range map[string]any{"key": "app1:orders:paid:1", "route": "orders", "state": "scheduled", "attempt": 1.0,
+		"max_attempts": 10.0, "url": "https://shop.example/hook", "content_type": "application/json", "created": true} {
+		if m[name] != want {
+			t.Errorf("%s is %v, want %v", name, m[name], want)
 		}
-		m := a.json()
-		for name, want := range map[string]any{"key": "app1:orders:paid:1", "route": "orders", "state": "scheduled", "attempt": 1.0,
-			"max_attempts": 10.0, "url": "https://shop.example/hook", "content_type": "application/json", "created": true} {
-			if m[name] != want {
-				t.Errorf("%s is %v, want %v", name, m[name], want)
-			}
-		}
-		due, err := time.Parse("2006-01-02T15:04:05.000Z", m["due"].(string))
-		if err != nil || time.Until(due) > 16*time.Second || time.Until(due) < -time.Minute {
-			t.Errorf("due %v, %v", m["due"], err)
-		}
-		b.do("POST", "/v1/notices", one).is(200).says(`"created":false`)
-		// A repeated call differs in its delay only by the clock; the content decides.
-		b.do("POST", "/v1/notices", strings.Replace(one, "15s", "20s", 1)).is(200)
-		other := strings.Replace(strings.Replace(one, "true", "false", 1), "/hook", "/other", 1)
-		c := b.do("POST", "/v1/notices", other).is(409).says("url, body").json()
-		if fmt.Sprint(c["differs"]) != "[url body]" || c["state"] != "scheduled" {
-			t.Errorf("the conflict is %v", c)
-		}
-		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`{"paid":true}`)
-		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
-	})
+	}
+	due, err := time.Parse("2006-01-02T15:04:05.000Z", m["due"].(string))
+	if err != nil || time.Until(due) > 16*time.Second || time.Until(due) < -time.Minute {
+		t.Errorf("due %v, %v", m["due"], err)
+	}
+	b.do("POST", "/v1/notices", one).is(200).says(`"created":false`)
+	// A repeated call differs in its delay only by the clock; the content decides.
+	b.do("POST", "/v1/notices", strings.Replace(one, "15s", "20s", 1)).is(200)
+	other := strings.Replace(strings.Replace(one, "true", "false", 1), "/hook", "/other", 1)
+	c := b.do("POST", "/v1/notices", other).is(409).says("url, body").json()
+	if fmt.Sprint(c["differs"]) != "[url body]" || c["state"] != "scheduled" {
+		t.Errorf("the conflict is %v", c)
+	}
+	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`{"paid":true}`)
+	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
 }
 
 // A call that is repeated after its notice was trimmed makes no second one.
 func TestScheduleAfterTheNoticeWasTrimmed(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		now := strings.Replace(one, `"delay":"15s",`, "", 1)
-		id := b.do("POST", "/v1/notices", now).is(201).id()
-		b.engine.Move("app1:orders:paid:1", notice.Delivered, "")
-		b.engine.Trim("app1:orders:paid:1")
-		b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
+	b := newBench(t)
+	now := strings.Replace(one, `"delay":"15s",`, "", 1)
+	id := b.do("POST", "/v1/notices", now).is(201).id()
+	b.engine.Move("app1:orders:paid:1", notice.Delivered, "")
+	b.engine.Trim("app1:orders:paid:1")
+	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
 
-		want := `{"key":"app1:orders:paid:1","id":"` + id + `","state":"settled","created":false,"replaced":false}`
-		if got := strings.TrimSpace(b.do("POST", "/v1/notices", now).is(200).raw); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-		other := strings.Replace(now, "true", "false", 1)
-		if c := b.do("POST", "/v1/notices", other).is(409).says("settled lately").json(); c["state"] != "settled" || c["differs"] != nil {
-			t.Errorf("the conflict is %v", c)
-		}
-		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`"state":"settled"`)
-		b.do("POST", "/v1/notices/batch", "["+now+"]").is(200).says(`"notice":{"key":"app1:orders:paid:1","id":"` + id + `","state":"settled"}`)
-		b.do("POST", "/v1/notices/batch", "["+other+"]").is(207).says(`"status":409`)
-		b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`"created":true`)
-	})
+	want := `{"key":"app1:orders:paid:1","id":"` + id + `","state":"settled","created":false,"replaced":false}`
+	if got := strings.TrimSpace(b.do("POST", "/v1/notices", now).is(200).raw); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	other := strings.Replace(now, "true", "false", 1)
+	if c := b.do("POST", "/v1/notices", other).is(409).says("settled lately").json(); c["state"] != "settled" || c["differs"] != nil {
+		t.Errorf("the conflict is %v", c)
+	}
+	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`"state":"settled"`)
+	b.do("POST", "/v1/notices/batch", "["+now+"]").is(200).says(`"notice":{"key":"app1:orders:paid:1","id":"` + id + `","state":"settled"}`)
+	b.do("POST", "/v1/notices/batch", "["+other+"]").is(207).says(`"status":409`)
+	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`"created":true`)
 }
 
 // A notice names whom it is for: kept, read back, part of what makes two calls the same.
 func TestAudienceIsPartOfTheContent(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		const key = "app1:orders:paid:1"
-		one := `{"key":"` + key + `","url":"https://platform.example/hook","audience":"m17"}`
-		b.do("POST", "/v1/notices", one).is(201).says(`"audience":"m17"`)
-		b.do("POST", "/v1/notices", one).is(200)
-		b.do("GET", "/v1/notices/"+key, "").is(200).says(`"audience":"m17"`)
-		c := b.do("POST", "/v1/notices", strings.Replace(one, "m17", "m18", 1)).is(409).json()
-		if fmt.Sprint(c["differs"]) != "[audience]" {
-			t.Errorf("the conflict is %v", c)
-		}
-		b.do("POST", "/v1/notices/batch", strings.Replace(one, "paid:1", "paid:2", 1)).is(201).says(`"audience":"m17"`)
-		for _, bad := range []string{`"m 17"`, `"m:17"`, `17`, `"` + strings.Repeat("m", 129) + `"`} {
-			b.do("POST", "/v1/notices", strings.Replace(one, `"m17"`, bad, 1)).is(422).says(`"location":"body.audience"`)
-		}
-	})
+	b := newBench(t)
+	const key = "app1:orders:paid:1"
+	one := `{"key":"` + key + `","url":"https://platform.example/hook","audience":"m17"}`
+	b.do("POST", "/v1/notices", one).is(201).says(`"audience":"m17"`)
+	b.do("POST", "/v1/notices", one).is(200)
+	b.do("GET", "/v1/notices/"+key, "").is(200).says(`"audience":"m17"`)
+	c := b.do("POST", "/v1/notices", strings.Replace(one, "m17", "m18", 1)).is(409).json()
+	if fmt.Sprint(c["differs"]) != "[audience]" {
+		t.Errorf("the conflict is %v", c)
+	}
+	b.do("POST", "/v1/notices/batch", strings.Replace(one, "paid:1", "paid:2", 1)).is(201).says(`"audience":"m17"`)
+	for _, bad := range []string{`"m 17"`, `"m:17"`, `17`, `"` + strings.Repeat("m", 129) + `"`} {
+		b.do("POST", "/v1/notices", strings.Replace(one, `"m17"`, bad, 1)).is(422).says(`"location":"body.audience"`)
+	}
 }
 
 // A notice for a private address was taken, and dead a moment later.
 func TestPrivateAddressesAreRefusedWhenScheduled(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		one := func(id, url string) string {
-			return fmt.Sprintf(`{"key":"app1:orders:paid:%s","delay":"1h","url":%q}`, id, url)
+	b := newBench(t)
+	one := func(id, url string) string {
+		return fmt.Sprintf(`{"key":"app1:orders:paid:%s","delay":"1h","url":%q}`, id, url)
+	}
+	remedy := "NOTIFIER_ROUTE_ORDERS_ALLOW=10.0.0.1/32 would allow it"
+	b.do("POST", "/v1/notices", one("1", "http://10.0.0.1/hook")).is(422).says(`"location":"body.url"`, "10.0.0.1 is private", remedy)
+	for _, url := range []string{"http://10.0.0.1./", "http://user:hunter2@10.0.0.1:8080/x?token=hunter2", "http://[::ffff:10.0.0.1]/", "http://\uff11\uff10.0.0.1/",
+		"http://localhost:6379/", "http://a.LOCALHOST./", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://[::1]/",
+		"http://[fe80::1%25eth0]/", "http://169.254.169.254/latest", "http://[64:ff9b::7f00:1]/"} {
+		text := b.do("POST", "/v1/notices", one("1", url)).is(422).says(`"location":"body.url"`, "may not be called").raw
+		if strings.Contains(text, "hunter2") {
+			t.Errorf("%s: the answer shows a password: %s", url, text)
 		}
-		remedy := "NOTIFIER_ROUTE_ORDERS_ALLOW=10.0.0.1/32 would allow it"
-		b.do("POST", "/v1/notices", one("1", "http://10.0.0.1/hook")).is(422).says(`"location":"body.url"`, "10.0.0.1 is private", remedy)
-		for _, url := range []string{"http://10.0.0.1./", "http://user:hunter2@10.0.0.1:8080/x?token=hunter2", "http://[::ffff:10.0.0.1]/", "http://\uff11\uff10.0.0.1/",
-			"http://localhost:6379/", "http://a.LOCALHOST./", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://[::1]/",
-			"http://[fe80::1%25eth0]/", "http://169.254.169.254/latest", "http://[64:ff9b::7f00:1]/"} {
-			text := b.do("POST", "/v1/notices", one("1", url)).is(422).says(`"location":"body.url"`, "may not be called").raw
-			if strings.Contains(text, "hunter2") {
-				t.Errorf("%s: the answer shows a password: %s", url, text)
-			}
-		}
-		b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
-		// Of a batch that item alone.
-		b.do("POST", "/v1/notices/batch", one("2", "http://10.0.0.1/")+"\n"+one("3", "https://shop.example/")).is(207).
-			says(`"location":"body[0].url"`, remedy, `"status":422`, `"status":201`)
-		b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
-		b.do("GET", "/v1/notices/app1:orders:paid:3", "").is(200)
-	})
+	}
+	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
+	// Of a batch that item alone.
+	b.do("POST", "/v1/notices/batch", one("2", "http://10.0.0.1/")+"\n"+one("3", "https://shop.example/")).is(207).
+		says(`"location":"body[0].url"`, remedy, `"status":422`, `"status":201`)
+	b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
+	b.do("GET", "/v1/notices/app1:orders:paid:3", "").is(200)
 }
 
 // A url of a host that gets the route's headers, by another scheme or port, was taken.
 func TestSchemesAndPortsWithoutHeadersAreRefused(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		to, err := route.ParseOrigins("shop.example,*.shop.example:*")
-		if err != nil {
+	to, err := route.ParseOrigins("shop.example,*.shop.example:*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, func(o *api.Options) {
+		var list []*route.Route
+		for _, r := range o.Routes.All() {
+			c := *r
+			if c.Name == "orders" {
+				c.Headers, c.HeadersTo = []notice.Header{{Name: "Authorization", Value: "hunter2"}}, to
+			}
+			list = append(list, &c)
+		}
+		if o.Routes, err = route.NewTable(list); err != nil {
 			t.Fatal(err)
 		}
-		b := newBench(t, func(o *api.Options) {
-			var list []*route.Route
-			for _, r := range o.Routes.All() {
-				c := *r
-				if c.Name == "orders" {
-					c.Headers, c.HeadersTo = []notice.Header{{Name: "Authorization", Value: "hunter2"}}, to
-				}
-				list = append(list, &c)
-			}
-			if o.Routes, err = route.NewTable(list); err != nil {
-				t.Fatal(err)
-			}
-		})
-		one := func(id, url string) string {
-			return fmt.Sprintf(`{"key":"app1:orders:paid:%s","delay":"1h","url":%q}`, id, url)
-		}
-		const only, remedy = "sends its headers to this host by https://shop.example only", "NOTIFIER_ROUTE_ORDERS_HEADERS_TO="
-		for _, url := range []string{"http://shop.example/hook", "HTTP://u:hunter2@SHOP.example.:443/?q=hunter2", "https://shop.example:8443/"} {
-			text := b.do("POST", "/v1/notices", one("1", url)).is(422).says(`"location":"body.url"`, only, remedy).raw
-			if strings.Contains(text, "hunter2") {
-				t.Errorf("%s: the answer shows a secret: %s", url, text)
-			}
-		}
-		b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
-		b.do("POST", "/v1/notices", one("1", "http://a.shop.example:8443/")).is(422).says("by https://a.shop.example with any port only")
-		// Of a batch, and of what import and restore bring, that item alone.
-		b.do("POST", "/v1/notices/batch", one("2", "http://shop.example/")+"\n"+one("3", "https://shop.example:443/")+"\n"+one("4", "http://other.example:8080/")).is(207).
-			says(`"location":"body[0].url"`, only, `"status":422`, `"status":201`)
-		b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
-		for _, id := range []string{"3", "4"} {
-			b.do("GET", "/v1/notices/app1:orders:paid:"+id, "").is(200)
-		}
-		b.do("POST", "/v1/notices/restore", `[{"key":"app1:orders:paid:5","id":"x","state":"scheduled","due":"2026-12-01T00:00:00Z","url":"http://shop.example/"}]`).
-			is(207).says(`.url"`, only, `"status":422`)
 	})
+	one := func(id, url string) string {
+		return fmt.Sprintf(`{"key":"app1:orders:paid:%s","delay":"1h","url":%q}`, id, url)
+	}
+	const only, remedy = "sends its headers to this host by https://shop.example only", "NOTIFIER_ROUTE_ORDERS_HEADERS_TO="
+	for _, url := range []string{"http://shop.example/hook", "HTTP://u:hunter2@SHOP.example.:443/?q=hunter2", "https://shop.example:8443/"} {
+		text := b.do("POST", "/v1/notices", one("1", url)).is(422).says(`"location":"body.url"`, only, remedy).raw
+		if strings.Contains(text, "hunter2") {
+			t.Errorf("%s: the answer shows a secret: %s", url, text)
+		}
+	}
+	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
+	b.do("POST", "/v1/notices", one("1", "http://a.shop.example:8443/")).is(422).says("by https://a.shop.example with any port only")
+	// Of a batch, and of what import and restore bring, that item alone.
+	b.do("POST", "/v1/notices/batch", one("2", "http://shop.example/")+"\n"+one("3", "https://shop.example:443/")+"\n"+one("4", "http://other.example:8080/")).is(207).
+		says(`"location":"body[0].url"`, only, `"status":422`, `"status":201`)
+	b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
+	for _, id := range []string{"3", "4"} {
+		b.do("GET", "/v1/notices/app1:orders:paid:"+id, "").is(200)
+	}
+	b.do("POST", "/v1/notices/restore", `[{"key":"app1:orders:paid:5","id":"x","state":"scheduled","due":"2026-12-01T00:00:00Z","url":"http://shop.example/"}]`).
+		is(207).says(`.url"`, only, `"status":422`)
 }
 
 // A delay of 5000, by which its producer meant milliseconds, was taken without a word.
 func TestADelayWithoutAUnitIsAnsweredWithWhatItWasReadAs(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		one := func(id, delay string) string {
-			return fmt.Sprintf(`{"key":"app1:jobs:t:%s","delay":%s}`, id, delay)
+	b := newBench(t)
+	one := func(id, delay string) string {
+		return fmt.Sprintf(`{"key":"app1:jobs:t:%s","delay":%s}`, id, delay)
+	}
+	b.do("POST", "/v1/notices", one("1", `5000`)).is(201).says(`,"delay":"1h23m20s"}`)
+	b.do("POST", "/v1/notices", one("2", `"5000"`)).is(201).says(`,"delay":"1h23m20s"}`)
+	b.do("POST", "/v1/notices", one("3", `0.25`)).is(201).says(`,"delay":"250ms"}`)
+	b.do("POST", "/v1/notices/batch", "["+one("4", `5000`)+","+one("5", `"5s"`)+"]").is(201).says(`"replaced":false,"delay":"1h23m20s","notice":`,
+		`"replaced":false,"notice":`)
+	b.do("PATCH", "/v1/notices/app1:jobs:t:1", `{"delay":7000}`).is(200).says(`,"delay":"1h56m40s"}`)
+	for id, with := range map[string]string{"6": `"5s"`, "7": `"1h23m20s"`} {
+		if raw := b.do("POST", "/v1/notices", one(id, with)).is(201).raw; strings.Contains(raw, `"delay"`) {
+			t.Errorf("%s: %s", with, raw)
 		}
-		b.do("POST", "/v1/notices", one("1", `5000`)).is(201).says(`,"delay":"1h23m20s"}`)
-		b.do("POST", "/v1/notices", one("2", `"5000"`)).is(201).says(`,"delay":"1h23m20s"}`)
-		b.do("POST", "/v1/notices", one("3", `0.25`)).is(201).says(`,"delay":"250ms"}`)
-		b.do("POST", "/v1/notices/batch", "["+one("4", `5000`)+","+one("5", `"5s"`)+"]").is(201).says(`"replaced":false,"delay":"1h23m20s","notice":`,
-			`"replaced":false,"notice":`)
-		b.do("PATCH", "/v1/notices/app1:jobs:t:1", `{"delay":7000}`).is(200).says(`,"delay":"1h56m40s"}`)
-		for id, with := range map[string]string{"6": `"5s"`, "7": `"1h23m20s"`} {
-			if raw := b.do("POST", "/v1/notices", one(id, with)).is(201).raw; strings.Contains(raw, `"delay"`) {
-				t.Errorf("%s: %s", with, raw)
-			}
-		}
-	})
+	}
 }
 
 func TestBodyIsKeptByteForByte(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		for given, want := range map[string]string{
-			`"body": {"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2} `: `{"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2}`,
-			`"body":null`:                          `null`,
-			`"body":12345678901234567890.10`:       `12345678901234567890.10`,
-			`"body":"text"`:                        `"text"`,
-			`"body_text":"a\nb\u0000\ud83d\ude00"`: "a\nb\x00😀",
-			`"body_base64":"/wAB"`:                 "\xff\x00\x01",
-			`"body":"\ud800"`:                      `"\ud800"`,
-			`"body_text":""`:                       "",
-		} {
-			b := newBench(t)
-			b.do("POST", "/v1/notices", `{"key":"app2:a:b:c",`+given+`}`).is(201)
-			f, err := b.engine.Find(t.Context(), "app2:a:b:c")
-			if err != nil || string(f.Body) != want {
-				t.Errorf("%s was kept as %q, %v", given, f.Body, err)
-			}
-			if got := b.do("GET", "/v1/notices/app2:a:b:c", "").is(200); f.InlineJSON() && !strings.Contains(got.raw, `"body":`+want+"}") {
-				t.Errorf("%s reads back as %s", given, got.raw)
-			}
+	b := newBench(t)
+	for given, want := range map[string]string{
+		`"body": {"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2} `: `{"b" : 1,  "a":[1.0, 1e2 ,"\u00e9<&>"],"b":2}`,
+		`"body":null`:                          `null`,
+		`"body":12345678901234567890.10`:       `12345678901234567890.10`,
+		`"body":"text"`:                        `"text"`,
+		`"body_text":"a\nb\u0000\ud83d\ude00"`: "a\nb\x00😀",
+		`"body_base64":"/wAB"`:                 "\xff\x00\x01",
+		`"body":"\ud800"`:                      `"\ud800"`,
+		`"body_text":""`:                       "",
+	} {
+		b.engine.Clear()
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c",`+given+`}`).is(201)
+		f, err := b.engine.Find(t.Context(), "app2:a:b:c")
+		if err != nil || string(f.Body) != want {
+			t.Errorf("%s was kept as %q, %v", given, f.Body, err)
 		}
-	})
+		if got := b.do("GET", "/v1/notices/app2:a:b:c", "").is(200); f.InlineJSON() && !strings.Contains(got.raw, `"body":`+want+"}") {
+			t.Errorf("%s reads back as %s", given, got.raw)
+		}
+	}
 }
 
 func TestTimes(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		for i, c := range []struct {
-			given string
-			want  time.Duration
-		}{
-			{`"delay":"1h30m"`, 90 * time.Minute}, {`"delay":2.5`, 2500 * time.Millisecond}, {`"delay":"90"`, 90 * time.Second},
-			{`"delay":0`, 0}, {`"delay":0.0004`, time.Millisecond}, {`"retry":[]`, 0},
-		} {
-			key := fmt.Sprintf("app2:a:b:%d", i)
-			b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":%q,%s}`, key, c.given)).is(201)
-			f, _ := b.engine.Find(t.Context(), key)
-			if got := f.Due.Sub(f.Made.Time().Truncate(time.Millisecond)); got < c.want || got > c.want+5*time.Second {
-				t.Errorf("%s is due after %s", c.given, got)
+	b := newBench(t)
+	for i, c := range []struct {
+		given string
+		want  time.Duration
+	}{
+		{`"delay":"1h30m"`, 90 * time.Minute}, {`"delay":2.5`, 2500 * time.Millisecond}, {`"delay":"90"`, 90 * time.Second},
+		{`"delay":0`, 0}, {`"delay":0.0004`, time.Millisecond}, {`"retry":[]`, 0},
+	} {
+		key := fmt.Sprintf("app2:a:b:%d", i)
+		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":%q,%s}`, key, c.given)).is(201)
+		f, _ := b.engine.Find(t.Context(), key)
+		if got := f.Due.Sub(f.Made.Time().Truncate(time.Millisecond)); got < c.want || got > c.want+5*time.Second {
+			t.Errorf("%s is due after %s", c.given, got)
+		}
+	}
+	for due, want := range map[string]string{
+		"2030-01-01T00:00:00.0001Z": "2030-01-01T00:00:00.001Z", "2030-01-01T02:00:00+02:00": "2030-01-01T00:00:00.000Z",
+	} {
+		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, due)).is(201).says(`"due":"` + want +
+			`"`)
+	}
+	for _, past := range []string{"2001-01-01T00:00:00Z", "1969-12-31T00:00:00Z", "0001-01-01T00:00:00Z"} {
+		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, past)).is(201)
+		b.do("POST", "/v1/notices", `{"key":"app2:d:d:e","delay":"1h","on_duplicate":"replace"}`).is(201)
+		b.do("PATCH", "/v1/notices/app2:d:d:e", fmt.Sprintf(`{"due":%q}`, past)).is(200)
+		for _, key := range []string{"app2:d:d:d", "app2:d:d:e"} {
+			if f, err := b.engine.Find(t.Context(), key); err != nil || f.Due.Sub(f.Made.Time()).Abs() > time.Minute {
+				t.Errorf("due %s is due %s, made %s, %v; want now", past, f.Due, f.Made.Time(), err)
 			}
 		}
-		for due, want := range map[string]string{
-			"2030-01-01T00:00:00.0001Z": "2030-01-01T00:00:00.001Z", "2030-01-01T02:00:00+02:00": "2030-01-01T00:00:00.000Z",
-		} {
-			b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, due)).is(201).says(`"due":"` + want +
-				`"`)
-		}
-		for _, past := range []string{"2001-01-01T00:00:00Z", "1969-12-31T00:00:00Z", "0001-01-01T00:00:00Z"} {
-			b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app2:d:d:d","due":%q,"on_duplicate":"replace"}`, past)).is(201)
-			b.do("POST", "/v1/notices", `{"key":"app2:d:d:e","delay":"1h","on_duplicate":"replace"}`).is(201)
-			b.do("PATCH", "/v1/notices/app2:d:d:e", fmt.Sprintf(`{"due":%q}`, past)).is(200)
-			for _, key := range []string{"app2:d:d:d", "app2:d:d:e"} {
-				if f, err := b.engine.Find(t.Context(), key); err != nil || f.Due.Sub(f.Made.Time()).Abs() > time.Minute {
-					t.Errorf("due %s is due %s, made %s, %v; want now", past, f.Due, f.Made.Time(), err)
-				}
-			}
-		}
-	})
+	}
 }
 
 func TestScheduleRefuses(t *testing.T) {
@@ -333,81 +318,74 @@ func TestSecretsOfARequestAreNotRepeated(t *testing.T) {
 
 func TestHeadersHaveNoOrder(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"x-a":"1","X-b":"2"}}`).is(201)
-		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"X-b":"2","x-a":"1"}}`).is(200)
-	})
+	b := newBench(t)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"x-a":"1","X-b":"2"}}`).is(201)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","headers":{"X-b":"2","x-a":"1"}}`).is(200)
 }
 
 func TestLadderForms(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		for given, want := range map[string]string{`["1s",2,"3m"]`: "1s,2s,3m", `"1s,2s"`: "1s,2s", `"none"`: "none", `[]`: "none",
-			`"wechat"`: notice.WeChatLadder.String()} {
-			b := newBench(t)
-			b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","retry":`+given+`}`).is(201)
-			f, _ := b.engine.Find(t.Context(), "app2:a:b:c")
-			if f.Ladder == nil || f.Ladder.String() != want {
-				t.Errorf("%s was read as %v", given, f.Ladder)
-			}
+	b := newBench(t)
+	for given, want := range map[string]string{`["1s",2,"3m"]`: "1s,2s,3m", `"1s,2s"`: "1s,2s", `"none"`: "none", `[]`: "none",
+		`"wechat"`: notice.WeChatLadder.String()} {
+		b.engine.Clear()
+		b.do("POST", "/v1/notices", `{"key":"app2:a:b:c","retry":`+given+`}`).is(201)
+		f, _ := b.engine.Find(t.Context(), "app2:a:b:c")
+		if f.Ladder == nil || f.Ladder.String() != want {
+			t.Errorf("%s was read as %v", given, f.Ladder)
 		}
-	})
+	}
 }
 
 func TestTraceparent(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		b := newBench(t)
-		b.do("POST", "/v1/notices", `{"key":"app2:a:b:1"}`, "traceparent", good).is(201)
-		b.do("POST", "/v1/notices", `{"key":"app2:a:b:2"}`, "traceparent", "nonsense").is(201)
-		b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:3"}`, "traceparent", good).is(201)
-		for key, want := range map[string]string{"app2:a:b:1": good, "app2:a:b:2": "", "app2:a:b:3": good} {
-			if f, _ := b.engine.Find(t.Context(), key); f.Traceparent != want {
-				t.Errorf("%s has the traceparent %q", key, f.Traceparent)
-			}
+	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	b := newBench(t)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:1"}`, "traceparent", good).is(201)
+	b.do("POST", "/v1/notices", `{"key":"app2:a:b:2"}`, "traceparent", "nonsense").is(201)
+	b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:3"}`, "traceparent", good).is(201)
+	for key, want := range map[string]string{"app2:a:b:1": good, "app2:a:b:2": "", "app2:a:b:3": good} {
+		if f, _ := b.engine.Find(t.Context(), key); f.Traceparent != want {
+			t.Errorf("%s has the traceparent %q", key, f.Traceparent)
 		}
-	})
+	}
 }
 
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, newBench maker) {
-		b := newBench(t)
-		var all []map[string]any
-		read := func(a answer) {
-			t.Helper()
-			all = nil
-			if err := json.Unmarshal([]byte(a.raw), &all); err != nil {
-				t.Fatalf("%v in %s", err, a.raw)
-			}
+	b := newBench(t)
+	var all []map[string]any
+	read := func(a answer) {
+		t.Helper()
+		all = nil
+		if err := json.Unmarshal([]byte(a.raw), &all); err != nil {
+			t.Fatalf("%v in %s", err, a.raw)
 		}
-		array := `[{"key":"app2:a:b:1","body":1}, {"key":"app2:a:b:2","body":[1, 2]}]`
-		read(b.do("POST", "/v1/notices/batch", array).is(201))
-		if len(all) != 2 || all[0]["key"] != "app2:a:b:1" || all[0]["status"] != 201.0 ||
-			all[1]["notice"].(map[string]any)["state"] != "scheduled" {
-			t.Errorf("%v", all)
-		}
-		read(b.do("POST", "/v1/notices/batch", array).is(200))
-		read(b.do("POST", "/v1/notices/batch", `[{"key":"app2:a:b:3"},{"key":"app2:a:b:1","body":2},{"key":"bad"},7,{"key":"app2:a:b:3"}]`).is(207))
-		var got []any
-		for _, r := range all {
-			got = append(got, r["status"])
-		}
-		if fmt.Sprint(got) != "[201 409 422 422 200]" {
-			t.Errorf("statuses %v", got)
-		}
-		if f, _ := b.engine.Find(t.Context(), "app2:a:b:2"); string(f.Body) != "[1, 2]" {
-			t.Errorf("body %q", f.Body)
-		}
-		lines := b.do("POST", "/v1/notices/batch", "{\"key\":\"app2:l:b:1\"}\n\n{oops}\r\n{\"key\":\"app2:l:b:2\"}", "Content-Type",
-			"application/x-ndjson").is(207)
-		split := strings.Split(strings.TrimSpace(lines.raw), "\n")
-		if lines.header.Get("Content-Type") != "application/x-ndjson" || len(split) != 3 || !strings.Contains(split[1], `"status":400`) {
-			t.Errorf("%s: %q", lines.header.Get("Content-Type"), split)
-		}
-	})
+	}
+	array := `[{"key":"app2:a:b:1","body":1}, {"key":"app2:a:b:2","body":[1, 2]}]`
+	read(b.do("POST", "/v1/notices/batch", array).is(201))
+	if len(all) != 2 || all[0]["key"] != "app2:a:b:1" || all[0]["status"] != 201.0 ||
+		all[1]["notice"].(map[string]any)["state"] != "scheduled" {
+		t.Errorf("%v", all)
+	}
+	read(b.do("POST", "/v1/notices/batch", array).is(200))
+	read(b.do("POST", "/v1/notices/batch", `[{"key":"app2:a:b:3"},{"key":"app2:a:b:1","body":2},{"key":"bad"},7,{"key":"app2:a:b:3"}]`).is(207))
+	var got []any
+	for _, r := range all {
+		got = append(got, r["status"])
+	}
+	if fmt.Sprint(got) != "[201 409 422 422 200]" {
+		t.Errorf("statuses %v", got)
+	}
+	if f, _ := b.engine.Find(t.Context(), "app2:a:b:2"); string(f.Body) != "[1, 2]" {
+		t.Errorf("body %q", f.Body)
+	}
+	lines := b.do("POST", "/v1/notices/batch", "{\"key\":\"app2:l:b:1\"}\n\n{oops}\r\n{\"key\":\"app2:l:b:2\"}", "Content-Type",
+		"application/x-ndjson").is(207)
+	split := strings.Split(strings.TrimSpace(lines.raw), "\n")
+	if lines.header.Get("Content-Type") != "application/x-ndjson" || len(split) != 3 || !strings.Contains(split[1], `"status":400`) {
+		t.Errorf("%s: %q", lines.header.Get("Content-Type"), split)
+	}
 }
 
 func TestBatchLimits(t *testing.T) {

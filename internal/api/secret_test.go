@@ -10,7 +10,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/api"
-	"notifier/internal/api/apitest"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/route"
 	"notifier/internal/sign"
 )
@@ -40,7 +40,7 @@ func signing(t *testing.T, change ...func(*api.Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, engine: apitest.New(table)}
+	b := &bench{t: t, engine: enginetest.New(t, table)}
 	o := api.Options{Engine: b.engine, Routes: table, Version: "test"}
 	withClients(&o)
 	for _, f := range change {

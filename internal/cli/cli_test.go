@@ -21,8 +21,8 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
-	"notifier/internal/api/apitest"
 	"notifier/internal/config"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // testCLI is a command line before a service.
 type testCLI struct {
 	t      *testing.T
-	engine *apitest.Engine
+	engine *enginetest.Engine
 	env    []string
 	stdin  string
 	deps   Deps
@@ -50,7 +50,7 @@ func newTestCLI(t *testing.T, change ...func(*api.Options)) *testCLI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &testCLI{t: t, engine: apitest.New(table)}
+	d := &testCLI{t: t, engine: enginetest.New(t, table)}
 	o := api.Options{Engine: d.engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2hunter2hunter2", Role: access.Admin}}}
 	for _, f := range change {
 		f(&o)
@@ -583,7 +583,7 @@ func TestInstances(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	out, _ := d.run(0, "instances")
-	contains(t, out, "ID", "LAST SIGN", "testtesttest *", "living", "3s", "fleet")
+	contains(t, out, "ID", "LAST SIGN", d.engine.Self()+" *", "living", "3s", "fleet")
 	out, _ = d.run(0, "instances", "--json")
 	contains(t, out, `"state": "living"`, `"self": true`, `"takeover_ms": 3000`)
 	d.run(2, "instances", "more")

@@ -16,11 +16,12 @@ import (
 )
 
 // EnvURL names the variable that points tests at a Redis that runs already.
-// Its databases 1 to 15 are flushed.
+// All its databases but 0 are flushed.
 const EnvURL = "NOTIFIER_TEST_REDIS_URL"
 
 const (
-	databases = 15
+	// ownDatabases is how many databases a server has that is started here: a test holds as many as it has engines.
+	ownDatabases = 64
 	// held is how long a database stays taken when its test binary died.
 	held = 15 * time.Minute
 	// waitTimeout is how long a test waits for one of the databases.
@@ -31,8 +32,9 @@ const (
 // package because tests of a package have nothing else in common.
 var shared struct {
 	sync.Mutex
-	options *redis.Options
-	backend backend
+	options   *redis.Options
+	backend   backend
+	databases int
 }
 
 // Shared gives the test an empty database, and a namespace, on the server that
@@ -79,6 +81,13 @@ func sharedOptions(t testing.TB) (*redis.Options, error) {
 	if err := addFlags(c); err != nil {
 		return nil, err
 	}
+	have, err := c.ConfigGet(context.Background(), "databases").Result()
+	if err != nil {
+		return nil, fmt.Errorf("read databases: %w", err)
+	}
+	if shared.databases, err = strconv.Atoi(have["databases"]); err != nil {
+		return nil, fmt.Errorf("read databases: %w", err)
+	}
 	shared.options = o
 	return o, nil
 }
@@ -92,9 +101,10 @@ func find(t testing.TB) (*redis.Options, error) {
 		}
 		return o, nil
 	}
+	own := &settings{lines: []string{"databases " + strconv.Itoa(ownDatabases)}}
 	c, derr := (*container)(nil), errors.New(EnvServer+" is set")
 	if os.Getenv(EnvServer) == "" {
-		c, derr = newContainer(&settings{})
+		c, derr = newContainer(own)
 	}
 	if derr == nil {
 		shared.backend = c
@@ -106,7 +116,7 @@ func find(t testing.TB) (*redis.Options, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory: %w", err)
 	}
-	p, perr := newProcess(dir, &settings{})
+	p, perr := newProcess(dir, own)
 	// The server keeps its directory open and saves nothing: without the name
 	// nothing stays behind.
 	if err := os.RemoveAll(dir); err != nil {
@@ -149,7 +159,7 @@ func take(t testing.TB, o *redis.Options) (int, error) {
 	ctx := context.Background()
 	deadline := time.Now().Add(waitTimeout)
 	for {
-		for db := 1; db <= databases; db++ {
+		for db := 1; db < shared.databases; db++ {
 			key := "redistest:" + strconv.Itoa(db)
 			err := c.SetArgs(ctx, key, token, redis.SetArgs{Mode: "NX", TTL: held}).Err()
 			if errors.Is(err, redis.Nil) {
@@ -169,7 +179,7 @@ func take(t testing.TB, o *redis.Options) (int, error) {
 		}
 		if time.Now().After(deadline) {
 			_ = c.Close()
-			return 0, fmt.Errorf("all %d databases of %s are taken for %s", databases, o.Addr, waitTimeout)
+			return 0, fmt.Errorf("all %d databases of %s are taken for %s", shared.databases-1, o.Addr, waitTimeout)
 		}
 		pause()
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"notifier/internal/access"
-	"notifier/internal/api/apitest"
 	"notifier/internal/audit"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/keyring"
 	"notifier/internal/notice"
 	"notifier/internal/remote"
@@ -36,10 +36,10 @@ type instance struct {
 }
 
 // instances are the pages of several instances over one engine.
-func instances(t testing.TB, n int, clients []access.Client, change ...func(*ui.Options)) (*apitest.Engine, []instance) {
+func instances(t testing.TB, n int, clients []access.Client, change ...func(*ui.Options)) (*enginetest.Engine, []instance) {
 	t.Helper()
 	table := routes(t)
-	engine := apitest.New(table)
+	engine := enginetest.New(t, table)
 	list := make([]instance, n)
 	for i := range list {
 		office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients(clients), Register: engine})

@@ -68,7 +68,7 @@ func TestNowSaysWhatIsLateAndWhatToPress(t *testing.T) {
 
 func TestFiguresThatAreOldSaySo(t *testing.T) {
 	s := newSite(t)
-	s.keep("app1:orders:paid:1", notice.Content{}, time.Hour)
+	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s = s.open()
 	s.engine.Fail(fmt.Errorf("away: %w", wire.ErrUnavailable))
 	s.get("/ui/").is(200).says("No figures yet", "Redis cannot be reached")

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"notifier/internal/access"
-	"notifier/internal/api/apitest"
 	"notifier/internal/audit"
 	"notifier/internal/callback"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
 	"notifier/internal/keyring"
 	"notifier/internal/metrics"
@@ -57,7 +57,7 @@ func scopedRoutes(t testing.TB) *route.Table {
 }
 
 // all states, with all that a notice can hold.
-func keepAll(e *apitest.Engine, table *route.Table, under, mark string, at time.Time) {
+func keepAll(e *enginetest.Engine, table *route.Table, under, mark string, at time.Time) {
 	states := []notice.State{notice.Scheduled, notice.Claimed, notice.Delivered, notice.Cancelled, notice.Dead, notice.Dead}
 	for i, state := range states {
 		key := fmt.Sprintf("%s%s%s%d", under, strings.Repeat(":"+mark, 3-strings.Count(under, ":")), "n", i)
@@ -79,9 +79,9 @@ func keepAll(e *apitest.Engine, table *route.Table, under, mark string, at time.
 }
 
 // world is an engine with what is mine; with also what is the other's.
-func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string) *apitest.Engine {
+func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string) *enginetest.Engine {
 	t.Helper()
-	e := apitest.New(table)
+	e := enginetest.New(t, table)
 	note := func(entry audit.Entry) {
 		if err := e.Audit(t.Context(), entry); err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 }
 
 // visiting is the pages over an engine, for who has a cookie.
-func visiting(t testing.TB, e *apitest.Engine, table *route.Table, at time.Time, enter func(*session.Office) (string, *session.Session, error)) *site {
+func visiting(t testing.TB, e *enginetest.Engine, table *route.Table, at time.Time, enter func(*session.Office) (string, *session.Session, error)) *site {
 	t.Helper()
 	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: e, Clients: access.NewClients([]access.Client{myself, somebody, everybody,
 		{Name: "part", Token: "token-of-part", Prefix: "app3:mine", Role: access.Admin}})})
@@ -228,7 +228,7 @@ func firstDifference(a, b string) (of, from string) {
 }
 
 // theirNotices are the states of the other's notices.
-func theirNotices(e *apitest.Engine) map[string]string {
+func theirNotices(e *enginetest.Engine) map[string]string {
 	out := map[string]string{}
 	for key, f := range e.All() {
 		if strings.Contains(key, theirMark) {

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/net/html"
 
 	"notifier/internal/access"
-	"notifier/internal/api/apitest"
 	"notifier/internal/callback"
 	"notifier/internal/doctor"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/keyring"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
@@ -55,7 +55,7 @@ func routes(t testing.TB) *route.Table {
 // site is the pages over an engine in memory, as a visitor sees them.
 type site struct {
 	t      testing.TB
-	engine *apitest.Engine
+	engine *enginetest.Engine
 	table  *route.Table
 	pages  *ui.Pages
 	cookie string
@@ -69,7 +69,7 @@ type site struct {
 
 func newSite(t testing.TB) *site {
 	s := &site{t: t, table: routes(t)}
-	s.engine = apitest.New(s.table)
+	s.engine = enginetest.New(t, s.table)
 	return s.as(ui.Visitor{})
 }
 

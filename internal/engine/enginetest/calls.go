@@ -1,0 +1,207 @@
+package enginetest
+
+import (
+	"context"
+	"time"
+
+	"notifier/internal/audit"
+	"notifier/internal/fleet"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+	"notifier/internal/wire"
+)
+
+// The methods of this file are the engine's, with the faults of Fail and Miss.
+
+func done(c store.Change) int { return count(c.Done) }
+
+func created(list []store.Reply) (n int) {
+	for i := range list {
+		n += count(list[i].Created)
+	}
+	return n
+}
+
+func count(changed bool) int {
+	if changed {
+		return 1
+	}
+	return 0
+}
+
+// failed are n replies with an error.
+func failed(n int, err error) []store.Reply {
+	out := make([]store.Reply, n)
+	for i := range out {
+		out[i].Err = err
+	}
+	return out
+}
+
+// Schedule schedules a notice.
+func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, error) {
+	return attempt(e, func() (store.Reply, error) { return e.Engine.Schedule(ctx, r) }, func(r store.Reply) int { return count(r.Created) })
+}
+
+// ScheduleMany schedules notices.
+func (e *Engine) ScheduleMany(ctx context.Context, list []store.Request) []store.Reply {
+	out, err := attempt(e, func() ([]store.Reply, error) { return e.Engine.ScheduleMany(ctx, list), nil }, created)
+	if err != nil {
+		return failed(len(list), err)
+	}
+	return out
+}
+
+// Restore puts notices back.
+func (e *Engine) Restore(ctx context.Context, list []store.Letter) []store.Reply {
+	out, err := attempt(e, func() ([]store.Reply, error) { return e.Engine.Restore(ctx, list), nil }, created)
+	if err != nil {
+		return failed(len(list), err)
+	}
+	return out
+}
+
+// Find reads a notice.
+func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
+	return attempt(e, func() (store.Found, error) { return e.Engine.Find(ctx, key) }, nil)
+}
+
+// Cancel cancels a notice.
+func (e *Engine) Cancel(ctx context.Context, key string) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Cancel(ctx, key) }, done)
+}
+
+// Fire makes a notice due now.
+func (e *Engine) Fire(ctx context.Context, key string) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Fire(ctx, key) }, done)
+}
+
+// Redrive schedules a dead letter again.
+func (e *Engine) Redrive(ctx context.Context, key string) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Redrive(ctx, key) }, done)
+}
+
+// Reschedule gives a notice another due time.
+func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Reschedule(ctx, key, due, delay) }, done)
+}
+
+// Report ends a consumer's attempt.
+func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Report(ctx, key, v) }, done)
+}
+
+// List reads a page.
+func (e *Engine) List(ctx context.Context, q store.Query) (store.Page, error) {
+	p, err := attempt(e, func() (store.Page, error) { return e.Engine.List(ctx, q) }, nil)
+	p.Missing = e.lost(p.Missing)
+	return p, err
+}
+
+// RedriveAll makes one step of a bulk redrive.
+func (e *Engine) RedriveAll(ctx context.Context, q store.Query, dryRun bool) (store.Redriven, error) {
+	r, err := attempt(e, func() (store.Redriven, error) { return e.Engine.RedriveAll(ctx, q, dryRun) }, func(r store.Redriven) int { return r.Redriven })
+	r.Missing = e.lost(r.Missing)
+	return r, err
+}
+
+// AmendMany changes dead letters.
+func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (n int, missing []wire.Lost, err error) {
+	n, err = attempt(e, func() (n int, err error) {
+		n, missing, err = e.Engine.AmendMany(ctx, op, list)
+		return n, err
+	}, func(n int) int { return n })
+	return n, e.lost(missing), err
+}
+
+// Pause pauses a route.
+func (e *Engine) Pause(ctx context.Context, prefix string) error {
+	return e.turn(1, func() error { return e.Engine.Pause(ctx, prefix) })
+}
+
+// Resume resumes a route.
+func (e *Engine) Resume(ctx context.Context, prefix string) error {
+	return e.turn(1, func() error { return e.Engine.Resume(ctx, prefix) })
+}
+
+// Counts counts the notices of each route.
+func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error) {
+	list, err = attempt(e, func() (list []store.Counts, err error) {
+		list, missing, err = e.Engine.Counts(ctx)
+		return list, err
+	}, nil)
+	return list, e.lost(missing), err
+}
+
+// Forecast counts what falls due.
+func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error) {
+	counts, err = attempt(e, func() (counts []int64, err error) {
+		counts, missing, err = e.Engine.Forecast(ctx, prefix, span, n)
+		return counts, err
+	}, nil)
+	return counts, e.lost(missing), err
+}
+
+// Minutes reads the work of all instances.
+func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) (list []fleet.Minute, last string, err error) {
+	last = behind
+	list, err = attempt(e, func() (list []fleet.Minute, err error) {
+		list, last, err = e.Engine.Minutes(ctx, behind, since)
+		return list, err
+	}, nil)
+	return list, last, err
+}
+
+// Instances lists the instance, with the figures of Tell, and those that Tell adds.
+func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
+	list, err := attempt(e, func() ([]fleet.Instance, error) { return e.Engine.Instances(ctx) }, nil)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err == nil && e.figures != nil {
+		for i := range list {
+			list[i].Figures = e.figures
+		}
+		list = append(list, e.others...)
+	}
+	return list, err
+}
+
+// Audit keeps an entry.
+func (e *Engine) Audit(ctx context.Context, entry audit.Entry) error {
+	return e.turn(0, func() error { return e.Engine.Audit(ctx, entry) })
+}
+
+// Audited reads entries.
+func (e *Engine) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.Entry, error) {
+	return attempt(e, func() ([]audit.Entry, error) { return e.Engine.Audited(ctx, r, limit) }, nil)
+}
+
+// BeginSession keeps a session.
+func (e *Engine) BeginSession(ctx context.Context, client, link, id string, during time.Duration) error {
+	return e.turn(0, func() error { return e.Engine.BeginSession(ctx, client, link, id, during) })
+}
+
+// EndSession ends a session.
+func (e *Engine) EndSession(ctx context.Context, client, link, id string) error {
+	return e.turn(0, func() error { return e.Engine.EndSession(ctx, client, link, id) })
+}
+
+// SessionStands reports whether a session is good.
+func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bool, error) {
+	return attempt(e, func() (bool, error) { return e.Engine.SessionStands(ctx, client, link, id) }, nil)
+}
+
+// KeepLink keeps a link.
+func (e *Engine) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
+	return e.turn(1, func() error { return e.Engine.KeepLink(ctx, id, text, during) })
+}
+
+// Link reads a link.
+func (e *Engine) Link(ctx context.Context, id string) (string, error) {
+	return attempt(e, func() (string, error) { return e.Engine.Link(ctx, id) }, nil)
+}
+
+// DropLink ends a link.
+func (e *Engine) DropLink(ctx context.Context, id string) error {
+	return e.turn(0, func() error { return e.Engine.DropLink(ctx, id) })
+}
