@@ -71,7 +71,11 @@ func main() {
 				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded, Hurry: secondSignal(c.ShutdownDelay)})
 			},
 			Demo: func(ctx context.Context, o cli.DemoOptions) error {
-				return demo.Run(ctx, demo.Options{Out: o.Stdout, Emulated: o.Emulated, Version: o.Version})
+				show := demo.Run
+				if o.Keep {
+					show = demo.Keep
+				}
+				return show(ctx, demo.Options{Out: o.Stdout, Emulated: o.Emulated, Version: o.Version})
 			},
 		})
 	stop()

@@ -52,9 +52,11 @@ type ServeOptions struct {
 type DemoOptions struct {
 	// Emulated uses the Redis within the process even if there is a real one.
 	Emulated bool
-	Version  string
-	Stdout   io.Writer
-	Stderr   io.Writer
+	// Keep runs until the context ends, with traffic and the pages.
+	Keep    bool
+	Version string
+	Stdout  io.Writer
+	Stderr  io.Writer
 }
 
 // Deps are what other packages do for the commands.

@@ -13,8 +13,11 @@ func (a *command) demo() *cobra.Command {
 		Short: "See it work: a receiver that fails at first, and a ladder in seconds",
 		Long: `Starts a Redis (the redis-server on PATH, or else one within the process, which
 says so), the service and a receiver that refuses some notices at first, and shows
-each notice's way. It exits 0 only if all were delivered. Nothing is left behind.`,
+the timeline of each notice. It exits 0 only if all were delivered. --keep runs until
+Ctrl-C instead, with four routes, steady traffic, a receiver that fails and one that
+hangs, and prints the address of its pages. Nothing is left behind.`,
 		Example: `  notifier demo
+  notifier demo --keep
   notifier demo --emulated`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -24,6 +27,7 @@ each notice's way. It exits 0 only if all were delivered. Nothing is left behind
 			return a.deps.Demo(cmd.Context(), o)
 		},
 	}
+	c.Flags().BoolVar(&o.Keep, "keep", false, "keep running with traffic and a dashboard until Ctrl-C")
 	c.Flags().BoolVar(&o.Emulated, "emulated", false, "use the Redis within the process even if there is a redis-server")
 	return c
 }

@@ -3,8 +3,13 @@ package demo
 import (
 	"bytes"
 	"context"
+	"io"
+	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -28,5 +33,75 @@ func TestEachOrderIsDelivered(t *testing.T) {
 				t.Errorf("it does not say that its redis is emulated:\n%s", out.String())
 			}
 		})
+	}
+}
+
+// output is what is printed while the demonstration runs.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func TestKeepServesPagesWithTrafficUntilItIsEnded(t *testing.T) {
+	for name, emulated := range map[string]bool{"redis-server or emulated": false, "emulated": true} {
+		t.Run(name, func(t *testing.T) {
+			var out output
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- Keep(ctx, Options{Out: &out, Emulated: emulated, Version: "test"}) }()
+			address := ""
+			await(t, "the address", func() bool {
+				address = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(out.String())
+				return address != ""
+			})
+			web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			get := func(path string) string {
+				res, err := web.Get(address + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				b, err := io.ReadAll(res.Body)
+				if err != nil || res.StatusCode != http.StatusOK {
+					t.Fatalf("%s: %s, %v", path, res.Status, err)
+				}
+				return string(b)
+			}
+			await(t, "deliveries and failures", func() bool {
+				page := get("/metrics")
+				return regexp.MustCompile(`notifier_attempts_total\{outcome="delivered",route="pay"\} [1-9]`).MatchString(page) &&
+					regexp.MustCompile(`notifier_attempts_total\{outcome="retry",route="refund"\} [1-9]`).MatchString(page)
+			})
+			for _, path := range []string{"/ui/", "/ui/notices", "/ui/dead", "/ui/routes", "/ui/doctor"} {
+				get(path)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(limit) {
+			t.Fatalf("not within 30s: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond) // sleep: polls until the limit
 	}
 }

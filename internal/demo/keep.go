@@ -1,0 +1,218 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+	"go.uber.org/zap"
+
+	"notifier/client"
+	"notifier/internal/app"
+	"notifier/internal/config"
+	"notifier/internal/embedded"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// sort is one kind of traffic: a route of the kept demonstration.
+type sort struct {
+	name  string
+	share int           // of all notices, in percent
+	most  time.Duration // delays are between zero and this
+	about string
+}
+
+// traffic lists the routes. Their receivers are those of newMerchants.
+var traffic = []sort{
+	{"pay", 55, 10 * time.Second, "its receiver accepts most payments at once and refuses some at first"},
+	{"order", 25, 10 * time.Minute, "unpaid orders that are closed later"},
+	{"refund", 15, 5 * time.Second, "its receiver answers 500 to everything: dead letters"},
+	{"parcel", 5, 5 * time.Second, "its receiver never answers: timeouts and an open breaker"},
+}
+
+// pace is the time between two notices.
+const pace = 200 * time.Millisecond
+
+// merchants are the receivers of a kept demonstration.
+type merchants struct {
+	good, failing, hanging *http.Server
+	urls                   map[string]string // by route
+}
+
+func newMerchants() (*merchants, error) {
+	m := &merchants{urls: map[string]string{}}
+	for _, r := range []struct {
+		server **http.Server
+		serve  http.HandlerFunc
+		routes []string
+	}{
+		{&m.good, mostlyAccepts, []string{"pay", "order"}},
+		{&m.failing, refuses, []string{"refund"}},
+		{&m.hanging, hangs, []string{"parcel"}},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			m.close()
+			return nil, err
+		}
+		server := &http.Server{Handler: r.serve, ReadHeaderTimeout: time.Second}
+		*r.server = server
+		for _, name := range r.routes {
+			m.urls[name] = "http://" + l.Addr().String() + "/" + name
+		}
+		go func() { _ = server.Serve(l) }()
+	}
+	return m, nil
+}
+
+func (m *merchants) close() {
+	for _, s := range []*http.Server{m.good, m.failing, m.hanging} {
+		if s != nil {
+			_ = s.Close()
+		}
+	}
+}
+
+// mostlyAccepts refuses one first attempt in eight.
+func mostlyAccepts(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Notifier-Attempt") == "1" && rand.IntN(8) == 0 {
+		http.Error(w, "the database is busy", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("success"))
+}
+
+func refuses(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "cannot book the refund", http.StatusInternalServerError)
+}
+
+func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// Keep runs a service with traffic until ctx ends, and returns nil then. It prints the
+// address of the pages, which only this machine can reach.
+func Keep(ctx context.Context, o Options) error {
+	begin := embedded.Start
+	if o.Emulated {
+		begin = func(context.Context) (*embedded.Server, error) { return embedded.StartEmulated() }
+	}
+	redis, err := begin(ctx)
+	if err != nil {
+		return fmt.Errorf("start a redis: %w", err)
+	}
+	defer redis.Close()
+	to, err := newMerchants()
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	dir, err := os.MkdirTemp("", "notifier-demo")
+	if err != nil {
+		return fmt.Errorf("make a directory for the history: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system clears its directory for such files
+	p, err := keptProcess(redis, to, filepath.Join(dir, "history.db"), o.Version)
+	if err != nil {
+		return err
+	}
+
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- p.Run(run) }()
+	select {
+	case <-p.Subscribed():
+		introduce(o, redis, p)
+		err = play(ctx, p)
+	case err = <-done:
+		return fmt.Errorf("the service ended: %w", err)
+	case <-ctx.Done():
+	}
+	stop()
+	return errors.Join(err, <-done)
+}
+
+func introduce(o Options, redis *embedded.Server, p *app.Process) {
+	say(o.Out, "redis      %s\n", redis.Kind)
+	for _, s := range traffic {
+		say(o.Out, "route      %-7s %s\n", s.name, s.about)
+	}
+	say(o.Out, "dashboard  http://%s/ui/\n\nTraffic flows until Ctrl-C. Nothing is left behind.\n", p.Addr())
+}
+
+// keptProcess is a service as the environment would configure it.
+func keptProcess(redis *embedded.Server, to *merchants, history, version string) (*app.Process, error) {
+	env := map[string]string{"NOTIFIER_REDIS_URL": redis.URL, "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay,order,refund,parcel",
+		"NOTIFIER_HISTORY_URL": "sqlite://" + history, "NOTIFIER_SHUTDOWN_TIMEOUT": "2s", "NOTIFIER_INSTANCE": "demo"}
+	for _, s := range traffic {
+		name := "NOTIFIER_ROUTE_" + strings.ToUpper(s.name)
+		env[name+"_PREFIX"], env[name+"_TARGET"] = "demo:"+s.name, to.urls[s.name]
+		env[name+"_RETRY"], env[name+"_TIMEOUT"] = "1s,3s,5s", "2s"
+	}
+	c, err := config.Load(envconfig.MapLookuper(env), nil, os.ReadFile)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration of the demonstration: %w", err)
+	}
+	return app.New(app.Options{Config: c, Version: version, Logger: zap.NewNop(), Throwaway: redis.Emulated})
+}
+
+// play schedules notices and operates the service until ctx ends.
+func play(ctx context.Context, p *app.Process) error {
+	c, err := client.New(client.Options{URL: "http://" + p.Addr()})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return nil
+		}
+		schedule(ctx, p, n)
+		operate(ctx, c, n)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// schedule makes the nth notice. One that Redis does not take is left out.
+func schedule(ctx context.Context, p *app.Process, n int) {
+	at := rand.IntN(100)
+	for _, s := range traffic {
+		if at -= s.share; at >= 0 {
+			continue
+		}
+		body := fmt.Sprintf(`{"order":"%d","amount":"%d.%02d","status":"paid"}`, 100_000+n, 1+rand.IntN(300), rand.IntN(100))
+		_, _ = p.Schedule(ctx, store.Request{Key: fmt.Sprintf("demo:%s:notice:%d", s.name, 100_000+n), Delay: rand.N(s.most), Content: notice.Content{Body: []byte(body)}})
+		return
+	}
+}
+
+// When operate acts, in notices: every minute anew.
+const (
+	pauseAt, resumeAt, replayAt, cycle = 50, 75, 125, 300
+)
+
+// operate pauses and resumes a route, and replays what was delivered, so that the audit and
+// the replays show entries. A call that fails is made again in the next minute.
+func operate(ctx context.Context, c *client.Client, n int) {
+	switch n % cycle {
+	case pauseAt:
+		_, _ = c.Pause(ctx, "order")
+	case resumeAt:
+		_, _ = c.Resume(ctx, "order")
+	case replayAt:
+		_, _ = c.Replay(ctx, client.ReplayRequest{Since: time.Now().Add(-10 * time.Second), Prefix: "demo:pay", Outcome: []string{client.Delivered}, Rate: "2/s"})
+	}
+}
