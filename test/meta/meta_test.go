@@ -458,6 +458,36 @@ func TestTheREADMENamesEachPackage(t *testing.T) {
 	}
 }
 
+// named are the packages in brackets and the scripts of docs/architecture.md.
+var named = regexp.MustCompile(`\[([a-z]+)\]|\b([a-z]+\.lua)\b`)
+
+// Newcomers read this page first: it stays short, and names what is there.
+func TestTheArchitectureIsThatOfThePackages(t *testing.T) {
+	const longest = 150
+	text := read(t, "docs/architecture.md")
+	if n := strings.Count(text, "\n"); n > longest {
+		t.Errorf("docs/architecture.md has %d lines, want at most %d", n, longest)
+	}
+
+	scripts := map[string]bool{}
+	for _, rel := range files(t, ".lua") {
+		scripts[path.Base(rel)] = true
+	}
+	found := named.FindAllStringSubmatchIndex(text, -1)
+	if len(found) < 40 {
+		t.Errorf("docs/architecture.md names %d packages and scripts, want its diagrams", len(found))
+	}
+	for _, at := range found {
+		name := text[at[0]:at[1]]
+		switch link := strings.HasPrefix(text[at[1]:], "("); {
+		case at[2] < 0 && !scripts[name]:
+			t.Errorf("docs/architecture.md names %s, which is not there", name)
+		case at[2] >= 0 && !link && name != "[name]" && layers["internal/"+text[at[2]:at[3]]] == 0:
+			t.Errorf("docs/architecture.md names %s, which is no package", name)
+		}
+	}
+}
+
 func TestRulesFindWhatTheyAreFor(t *testing.T) {
 	a := anchors("# One two\n## What is `x`, exactly?\n## One two\n```\n# not\n```\n")
 	for _, want := range []string{"one-two", "what-is-x-exactly", "one-two-1"} {
