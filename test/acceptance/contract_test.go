@@ -210,6 +210,7 @@ func TestContract(t *testing.T) {
 		{"POST /v1/notices/{key}/ack", "/v1/notices/app1:queue:q:1/ack", `{"attempt":1}`, 422, nil},
 		{"POST /v1/notices/{key}/ack", "/v1/notices/app1:queue:none:1/ack", `{"attempt":1,"id":"msg_1"}`, 404, nil},
 		{"GET /v1/stats", "/v1/stats", "", 200, nil},
+		{"GET /.well-known/jwks.json", "/.well-known/jwks.json", "", 200, nil},
 		{"GET /v1/instances", "/v1/instances", "", 200, nil},
 		{"GET /v1/notices", "/v1/notices?state=dead", "", 200, nil},
 		{"GET /v1/notices", "/v1/notices?limit=0", "", 422, nil},

@@ -48,6 +48,24 @@ func (r reckoning) survived(t *testing.T) {
 	}
 }
 
+// subscribedAgain waits until the service has subscribed more often than there were
+// masters before the fault.
+func subscribedAgain(t *testing.T, s *service, masters float64) {
+	t.Helper()
+	await(t, waitTimeout, "a subscription at the new master", func() bool { return s.metric("notifier_subscriptions_total") > masters })
+}
+
+// doubledInFlight fails the test if a notice came twice under two ids, or one that was not
+// in flight when the master was killed.
+func doubledInFlight(t *testing.T, rec *receiver, killed time.Time) {
+	t.Helper()
+	for key, hits := range rec.byKey() {
+		if len(hits) > 1 && (len(hits) > 2 || hits[0].id != hits[1].id || killed.Sub(hits[0].at) > 2*time.Second) {
+			t.Errorf("%s came %d times, first %s before the kill", key, len(hits), killed.Sub(hits[0].at))
+		}
+	}
+}
+
 // The master of a Sentinel set-up is killed, amid single calls.
 func TestSentinelsMasterIsKilled(t *testing.T) {
 	begun := time.Now()
@@ -76,8 +94,14 @@ func TestSentinelsMasterIsKilled(t *testing.T) {
 	})
 	fault := window{from, time.Now()}
 	time.Sleep(record.Sized(6*time.Second, 40*time.Second)) // sleep: steady work after it
+	if flags := replica.Client().ConfigGet(t.Context(), "notify-keyspace-events").Val()["notify-keyspace-events"]; !strings.Contains(flags, "E") ||
+		!strings.Contains(flags, "x") {
+		t.Errorf("the notify flags of the new master are %q", flags)
+	}
+	subscribedAgain(t, s, 1)
 	r := l.reckon(rec, fault)
 	r.survived(t)
+	doubledInFlight(t, rec, from)
 	record.Fault{No: "1", Fault: "Sentinel: the master is killed (-9)", Settings: "1 replica, 3 sentinels, down-after-milliseconds 1500", Counts: r.counts(),
 		Aim: "0 lost, 0 doubled, on time ≤ 500 ms after Sentinel's own switch", Found: r.switched(fault), Server: v, From: begun}.Put(t)
 }
@@ -102,8 +126,10 @@ func TestAClustersMasterIsKilled(t *testing.T) {
 			await(t, waitTimeout, "a new master", func() bool { return isMaster(t, heir) })
 			fault := window{from, time.Now()}
 			time.Sleep(record.Sized(6*time.Second, 100*time.Second)) // sleep: steady work after it
+			subscribedAgain(t, s, 3)
 			r := l.reckon(rec, fault)
 			r.survived(t)
+			doubledInFlight(t, rec, from)
 			found := r.switched(fault)
 			if coverage == "no" {
 				found += "; " + r.beside()

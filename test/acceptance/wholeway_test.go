@@ -210,8 +210,6 @@ var (
 var staying = []stay{
 	{"TestTimersAreAdoptedWhileAMasterHangs", ownServers, nil},
 	{"TestOnTimeInACluster", ownServers, nil},
-	{"TestClusterLosesAMaster", ownServers, nil},
-	{"TestSentinelFailover", ownServers, nil},
 	{"TestCallsForOneNoticeWhileAMasterHangs", ownServers, nil},
 	{"TestAFleetOutlivesAFailover", ownServers, nil},
 	{"TestMigrateToAClusterAndBack", ownServers, nil},
