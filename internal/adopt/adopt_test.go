@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,21 +171,29 @@ func (s *restless) Timers(ctx context.Context, _ func(context.Context, func(cont
 	return nil
 }
 
+// runs runs an Adopter until stop is called, which may be called again.
+func runs(t *testing.T, a *Adopter) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- a.Run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // scans has an Adopter on s run until it has looked at all of its timers.
 func (s *restless) scans(t *testing.T, a *Adopter) {
 	t.Helper()
 	s.scanned = make(chan struct{})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- a.Run(ctx) }()
+	defer runs(t, a)()
 	select {
 	case <-s.scanned:
 	case <-time.After(20 * time.Second):
 		t.Error("not all timers were scanned")
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -106,16 +106,7 @@ func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
 		a := New(Options{Store: s, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s,
 			Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = a.Run(ctx)
-		}()
-		defer func() {
-			cancel()
-			<-ended
-		}()
+		defer runs(t, a)()
 		set := map[string]bool{} // keys, and whether they need b
 		put := func(round int) (healthy int) {
 			for i := range 40 {
@@ -147,7 +138,7 @@ func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
 		for round := range 4 { // the first of them may be looked at with some that wait for b, the rest after that
 			await(put(round), 3*callLimitApart)
 		}
-		why := a.FollowEach(ctx, []string{"app1:at-b:x:1", "app1:at-a:x:2"})
+		why := a.FollowEach(t.Context(), []string{"app1:at-b:x:1", "app1:at-a:x:2"})
 		if err := why["app1:at-b:x:1"]; !errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%v: of a timer at b", why)
 		}
@@ -231,16 +222,7 @@ func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 		seen := &counts{}
 		a := New(Options{Store: expiring{s}, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s, Observer: seen, Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = a.Run(ctx)
-		}()
-		stop := sync.OnceFunc(func() {
-			cancel()
-			<-ended
-		})
+		stop := runs(t, a)
 		defer stop()
 		n := 0
 		key := func(at string) string { // whose notice belongs to b

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,17 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
-	"notifier/internal/callback"
-	"notifier/internal/engine"
-	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
-	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
 // A host with few slots is called without pauses by a real handler: each notice once, and its
@@ -45,40 +36,15 @@ func TestBusyHostIsCalledWithoutPauses(t *testing.T) {
 		}
 	}))
 	defer merchant.Close()
-	h := callback.New(callback.Options{})
-	defer h.Close()
-	allow, err := route.ParseAllow("127.0.0.0/8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &route.Route{Name: "shops", Prefix: "app1", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
-		Timeout: 10 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 64, HostConcurrency: slots, Allow: allow}
-	table, err := route.NewTable([]*route.Route{r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := wire.Open(wire.Address{URL: srv.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := metrics.New(metrics.Options{Routes: table.All()})
-	e := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
-		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
-		Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Metrics: m, Logger: zap.NewNop()})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	select {
-	case <-e.Subscribed():
-	case <-time.After(30 * time.Second):
-		t.Fatal("no subscription")
-	}
+	r := shopRoute(t)
+	r.HostConcurrency = slots
+	e, m, stop := runShops(t, srv, r)
 	due := time.Now().Add(time.Second).Truncate(time.Millisecond)
 	var reqs []store.Request
 	for i := range notices {
 		reqs = append(reqs, store.Request{Key: fmt.Sprintf("app1:pay:busy:%d", i), Due: due, Content: notice.Content{URL: merchant.URL}})
 	}
-	for _, x := range e.ScheduleMany(ctx, reqs) {
+	for _, x := range e.ScheduleMany(t.Context(), reqs) {
 		if x.Err != nil || !x.Created {
 			t.Fatalf("schedule: %+v", x)
 		}
@@ -88,11 +54,7 @@ func TestBusyHostIsCalledWithoutPauses(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Errorf("%d of %d notices came", len(came), notices)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	_ = conn.Close()
+	stop()
 	for key, n := range came {
 		if n != 1 {
 			t.Errorf("%s came %d times", key, n)

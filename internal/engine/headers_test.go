@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -10,9 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
 
-	"notifier/internal/callback"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
@@ -20,7 +17,6 @@ import (
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
 // A notice that was scheduled before HEADERS_TO changed is not called and uses no attempt. When
@@ -38,43 +34,15 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 	// run runs an engine with this HEADERS_TO during step.
 	run := func(to string, step func(e *engine.Engine, m *metrics.Metrics)) {
 		t.Helper()
-		r := &route.Route{Name: "shops", Prefix: "app1", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder, Timeout: 10 * time.Second,
-			Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 8, HostConcurrency: 8, Headers: []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}}
+		r := shopRoute(t)
+		r.Headers = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}
 		var err error
-		if r.Allow, err = route.ParseAllow("127.0.0.0/8"); err != nil {
-			t.Fatal(err)
-		}
 		if r.HeadersTo, err = route.ParseOrigins(to); err != nil {
 			t.Fatal(err)
 		}
-		table, err := route.NewTable([]*route.Route{r})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := wire.Open(wire.Address{URL: srv.URL()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := callback.New(callback.Options{})
-		defer h.Close()
-		m := metrics.New(metrics.Options{Routes: table.All()})
-		e := engine.New(engine.Options{Conn: conn, Space: space, Routes: table, Handler: h, Instance: t.Name(),
-			Concurrency: 8, Grace: 50 * time.Millisecond, Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Metrics: m, Logger: zap.NewNop()})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- e.Run(ctx) }()
-		select {
-		case <-e.Subscribed():
-		case <-time.After(30 * time.Second):
-			t.Fatal("no subscription")
-		}
+		e, m, stop := runShops(t, srv, r)
 		step(e, m)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		e.Close(context.WithoutCancel(ctx))
-		_ = conn.Close()
+		stop()
 	}
 
 	due := time.Now().Truncate(time.Millisecond)

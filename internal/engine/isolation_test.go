@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,16 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
-	"notifier/internal/callback"
-	"notifier/internal/engine"
-	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
-	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
 // merchants are receivers that note how late each notice came.
@@ -67,48 +59,18 @@ func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 		}
 	}))
 	defer dead.Close()
-	h := callback.New(callback.Options{})
-	defer h.Close()
-	allow, err := route.ParseAllow("127.0.0.0/8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &route.Route{Name: "shops", Prefix: "app1", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
-		Timeout: 10 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 64, HostConcurrency: 16, Allow: allow}
-	table, err := route.NewTable([]*route.Route{r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := wire.Open(wire.Address{URL: srv.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
-		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
-		Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Logger: zap.NewNop()})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
+	e, _, stop := runShops(t, srv, shopRoute(t))
 	defer func() {
 		close(hold)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		_ = conn.Close()
+		stop()
 	}()
-	select {
-	case <-e.Subscribed():
-	case <-time.After(30 * time.Second):
-		t.Fatal("no subscription")
-	}
 	put := func(n int, req func(i int) store.Request) {
 		for i := 0; i < n; {
 			var reqs []store.Request
 			for ; i < n && len(reqs) < 1000; i++ {
 				reqs = append(reqs, req(i))
 			}
-			for _, x := range e.ScheduleMany(ctx, reqs) {
+			for _, x := range e.ScheduleMany(t.Context(), reqs) {
 				if x.Err != nil || !x.Created {
 					t.Fatalf("schedule: %+v", x)
 				}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
@@ -47,16 +49,24 @@ func TestARefusedEntryHarmsNoOther(t *testing.T) {
 	}
 }
 
+// withoutTimers is a Store whose user may touch the namespace's keys alone, and a client
+// that may do anything.
+func withoutTimers(t *testing.T) (*Store, *redis.Client) {
+	t.Helper()
+	srv := redistest.Start(t)
+	c := srv.Client()
+	if err := c.ACLSetUser(t.Context(), "svc", "on", ">password", "~"+srv.Namespace()+":*", "&*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	return on(t, "redis://svc:password@"+srv.Addr()+"/0", srv.Namespace()), c
+}
+
 // A user who may not touch the timers of a prefix loses them and nothing else: no
 // script stops between two of its writes, and the sweep finds each notice at its time.
 func TestRefusedTimerLeavesNoPartialWrite(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	ctx, c := t.Context(), srv.Client()
-	if err := c.ACLSetUser(ctx, "svc", "on", ">password", "~"+srv.Namespace()+":*", "&*", "+@all").Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := on(t, "redis://svc:password@"+srv.Addr()+"/0", srv.Namespace())
+	s, c := withoutTimers(t)
+	ctx := t.Context()
 	const key = "app1:a:b:1"
 	where := func(step string, want notice.State) {
 		t.Helper()
@@ -125,12 +135,8 @@ func TestRefusedTimerLeavesNoPartialWrite(t *testing.T) {
 // replay knows it, so that none is sent again.
 func TestRefusedTimerLeavesNoPartialReplay(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	ctx, c := t.Context(), srv.Client()
-	if err := c.ACLSetUser(ctx, "svc", "on", ">password", "~"+srv.Namespace()+":*", "&*", "+@all").Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := on(t, "redis://svc:password@"+srv.Addr()+"/0", srv.Namespace())
+	s, c := withoutTimers(t)
+	ctx := t.Context()
 	s.o.Adopts = func(string) bool { return true }
 	var items []ReplayItem
 	for i := range 2 {
