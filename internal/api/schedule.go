@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/keyring"
 	"notifier/internal/layout"
@@ -63,7 +64,7 @@ func Explain(err error) *Problem {
 			"notifier doctor names them").with("Retry-After", "30")
 	case errors.Is(err, store.ErrUnrouted):
 		return problem(http.StatusUnprocessableEntity, "no route covers the key")
-	case errors.Is(err, store.ErrCursor):
+	case errors.Is(err, store.ErrCursor), errors.Is(err, audit.ErrCursor):
 		return badCursor()
 	case errors.Is(err, notice.ErrInvalid):
 		return problem(http.StatusUnprocessableEntity, "%s", strings.TrimPrefix(err.Error(), "invalid: "))

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -236,7 +237,7 @@ func (e *Engine) Audit(ctx context.Context, entry audit.Entry) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.Audit(ctx, entry)
+	return e.trail().Audit(ctx, entry)
 }
 
 // Audited reads entries, the newest first.
@@ -244,15 +245,18 @@ func (e *Engine) Audited(ctx context.Context, r audit.Range, limit int) ([]audit
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
-	return e.store.Audited(ctx, r, limit)
+	return e.trail().Audited(ctx, r, limit)
 }
+
+// sessions are those in Redis.
+func (e *Engine) sessions() *session.Store { return &session.Store{Wire: e.store.Wire()} }
 
 // BeginSession implements session.Register, as the following methods do.
 func (e *Engine) BeginSession(ctx context.Context, client, link, id string, during time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.BeginSession(ctx, client, link, id, during)
+	return e.sessions().BeginSession(ctx, client, link, id, during)
 }
 
 // EndSession ends a session.
@@ -260,7 +264,7 @@ func (e *Engine) EndSession(ctx context.Context, client, link, id string) error 
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.EndSession(ctx, client, link, id)
+	return e.sessions().EndSession(ctx, client, link, id)
 }
 
 // SessionStands reports whether a session, and the link it came from, are good.
@@ -268,7 +272,7 @@ func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bo
 	if err := e.known(ctx); err != nil {
 		return false, err
 	}
-	return e.store.SessionStands(ctx, client, link, id)
+	return e.sessions().SessionStands(ctx, client, link, id)
 }
 
 // KeepLink notes a link.
@@ -276,7 +280,7 @@ func (e *Engine) KeepLink(ctx context.Context, id, text string, during time.Dura
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.KeepLink(ctx, id, text, during)
+	return e.sessions().KeepLink(ctx, id, text, during)
 }
 
 // Link is what was noted of a link.
@@ -284,7 +288,7 @@ func (e *Engine) Link(ctx context.Context, id string) (string, error) {
 	if err := e.known(ctx); err != nil {
 		return "", err
 	}
-	return e.store.Link(ctx, id)
+	return e.sessions().Link(ctx, id)
 }
 
 // DropLink forgets a link.
@@ -292,7 +296,7 @@ func (e *Engine) DropLink(ctx context.Context, id string) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.DropLink(ctx, id)
+	return e.sessions().DropLink(ctx, id)
 }
 
 // Counts says what Redis holds of each route, and under each prefix that the

@@ -281,7 +281,7 @@ func TestOperationsAreTheStores(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?:NewScript\(|w\.Fail\(|failFleet\(|w\.Wrapped\(|setPaused\(ctx, )"([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
+		for _, m := range regexp.MustCompile(`(?:NewScript\(|(?:w|Wire)\.(?:Fail|Wrapped)\(|failFleet\(|setPaused\(ctx, )"([a-z_]+)"`).FindAllStringSubmatch(string(b), -1) {
 			if !slices.Contains(operations, m[1]) {
 				t.Errorf("%s names the step %s, which is not among the operations", f, m[1])
 			}

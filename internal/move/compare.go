@@ -57,7 +57,7 @@ func (m *migrator) compare(ctx context.Context) error {
 		return err
 	}
 	// Links may have been revoked meanwhile.
-	err := errors.Join(m.from.CopyLinks(ctx, m.to), m.from.CopyAudit(ctx, m.to))
+	err := errors.Join(m.links(ctx), m.trail(ctx))
 	if err != nil {
 		return err
 	}

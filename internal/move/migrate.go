@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
+	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -312,7 +314,7 @@ func eachElsewhere(ctx context.Context, s *store.Store, f func(place int, was ma
 // settings gives the new side what is no notice.
 func (m *migrator) settings(ctx context.Context) error {
 	return m.step("settings", func() error {
-		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.from.CopyLinks(ctx, m.to), m.from.CopyAudit(ctx, m.to), m.health(ctx))
+		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.links(ctx), m.trail(ctx), m.health(ctx))
 	})
 }
 
@@ -320,6 +322,18 @@ func (m *migrator) settings(ctx context.Context) error {
 func (m *migrator) health(ctx context.Context) error {
 	from, to := health.Store{Wire: m.from.Wire()}, health.Store{Wire: m.to.Wire()}
 	return from.Copy(ctx, &to, m.from.Prefixes())
+}
+
+// links gives the new side the links to the pages.
+func (m *migrator) links(ctx context.Context) error {
+	from, to := session.Store{Wire: m.from.Wire()}, session.Store{Wire: m.to.Wire()}
+	return from.CopyLinks(ctx, &to)
+}
+
+// trail gives the new side the audit.
+func (m *migrator) trail(ctx context.Context) error {
+	from, to := audit.Store{Wire: m.from.Wire()}, audit.Store{Wire: m.to.Wire()}
+	return from.Copy(ctx, &to)
 }
 
 func (m *migrator) pauses(ctx context.Context) error {

@@ -1,110 +1,15 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/wire"
+	"notifier/internal/wire/wiretest"
 )
-
-// answers stands in Redis's place: each script is answered with what is made of some
-// bytes.
-type answers struct {
-	rest  []byte
-	learn bool // the layout is learnt
-}
-
-func (a *answers) next() byte {
-	if len(a.rest) == 0 {
-		return 0
-	}
-	b := a.rest[0]
-	a.rest = a.rest[1:]
-	return b
-}
-
-// texts are what scripts answer, and what is nearly that.
-var texts = []string{"", "-", "0", "scheduled", "dead", "delivered", "app1:a:b:1", "1763740800000", "1763740800000.5", "1763740800000.0009765625", "nan", "inf", "1e400",
-	"1763740800000 0 1763740830000.0009765625", "- -1 x", "-1 99999999999999999999 1", `{"due":1763740800000,"made":187654321000000,"json":{"a":1}}`,
-	`{"due":1763740800000,"made":-5}`, `{"due":`, "OUT OF ORDER", "1 2", "app1", "app1 i", "\xff\x00"}
-
-func (a *answers) value(depth int) any {
-	switch kind := a.next(); {
-	case kind < 50:
-		return int64(int8(a.next()))
-	case kind < 60:
-		return int64(a.next()) << 52
-	case kind < 160:
-		return texts[int(a.next())%len(texts)]
-	case kind < 240 && depth < 4:
-		list := make([]any, a.next()%12)
-		for i := range list {
-			list[i] = a.value(depth + 1)
-		}
-		return list
-	}
-	return nil
-}
-
-func (a *answers) answer(cmd redis.Cmder) {
-	var c *redis.Cmd
-	switch cmd := cmd.(type) {
-	case wire.Once:
-		c = cmd.Cmd
-	case *redis.Cmd:
-		c = cmd
-	default:
-		cmd.SetErr(redis.Nil)
-		return
-	}
-	v := a.value(0)
-	if _, list := v.([]any); !list && a.next() > 64 { // what scripts answer is a list as a rule
-		v = []any{v, a.value(1), a.value(1)}
-	}
-	c.SetVal(v)
-}
-
-// learnt answers what register.lua and the two reads beside it do where two prefixes are known.
-func learnt(cmd redis.Cmder) {
-	switch cmd := cmd.(type) {
-	case *redis.Cmd:
-		cmd.SetVal([]any{"x", "0", prefix, "app1:a"})
-	case *redis.MapStringStringCmd:
-		cmd.SetVal(map[string]string{"layout": "1", "shards": "1"})
-	case *redis.StringSliceCmd:
-		cmd.SetVal([]string{prefix, "app1:a"})
-	}
-}
-
-func (a *answers) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (a *answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		a.answer(cmd)
-		return cmd.Err()
-	}
-}
-
-func (a *answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if a.learn {
-				learnt(cmd)
-			} else {
-				a.answer(cmd)
-			}
-		}
-		return nil
-	}
-}
 
 // FuzzReplies: whatever a script answers, an error or an answer comes of it. A Redis of
 // another kind, a proxy or a script that was changed may answer anything; a process
@@ -118,17 +23,14 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte{255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx := t.Context()
-		a := &answers{rest: b}
-		c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-		defer func() { _ = c.Close() }()
-		c.AddHook(a)
+		c, a := wiretest.Answers(t, b)
 		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 10,
 			Adopts: func(string) bool { return true }})
-		a.learn = true
+		a.Learning = []string{prefix, "app1:a"}
 		if err := s.Learn(ctx); err != nil {
 			t.Fatal(err)
 		}
-		a.learn = false
+		a.Learning = nil
 		const key = "app1:a:b:1"
 		l := Lease{"mine", lease}
 		n := notice.Notice{Key: key, Route: prefix, Made: notice.MadeAt(time.Now()), Due: time.Now()}
@@ -200,13 +102,8 @@ func FuzzReplies(f *testing.F) {
 				return err
 			},
 			func() error { _, err := s.Resharding(ctx, "mine", time.Second); return err },
-			func() error { return s.BeginSession(ctx, "c", "l", "x", time.Second) },
-			func() error { return s.DropLink(ctx, "l") },
-			func() error { return s.Audit(ctx, audit.Entry{Action: audit.Pause}) },
-			func() error { return s.TendAudit(ctx, []string{"c"}) },
-			func() error { _, err := s.Audited(ctx, audit.Range{}, 10); return err },
 		} {
-			a.rest = b
+			a.Rest = b
 			_ = call() // an error is as good as an answer
 		}
 	})

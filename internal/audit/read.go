@@ -1,8 +1,9 @@
-package store
+package audit
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/audit"
 	"notifier/internal/keys"
 )
 
@@ -33,26 +33,26 @@ func (x *auditStream) label() string { return x.client + ":" + x.class }
 // Audited reads at most limit entries of a range, the newest first, from the streams of
 // all clients; if the range has a client, from those of that client and of the clients
 // that left the configuration.
-func (s *Store) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.Entry, error) {
+func (s *Store) Audited(ctx context.Context, r Range, limit int) ([]Entry, error) {
 	before, err := readPlace(r.Before)
 	if err != nil {
 		return nil, err
 	}
-	var out []audit.Entry
-	err = s.w.At(ctx, s.space.AuditClients(), func(ctx context.Context) error {
+	var out []Entry
+	err = s.Wire.At(ctx, s.Wire.Space.AuditClients(), func(ctx context.Context) error {
 		clients := []string{keys.FormerClients}
 		if r.Client != nil {
 			clients = append(clients, *r.Client)
 		} else {
-			list, err := s.c.ZRange(ctx, s.space.AuditClients(), 0, -1).Result()
+			list, err := s.Wire.Redis.ZRange(ctx, s.Wire.Space.AuditClients(), 0, -1).Result()
 			if err != nil {
-				return s.w.Wrapped("audit", err)
+				return s.Wire.Wrapped("audit", err)
 			}
 			clients = append(clients, list...)
 		}
 		var streams []*auditStream
 		for _, client := range clients {
-			for _, class := range audit.Classes {
+			for _, class := range Classes {
 				x := &auditStream{client: client, class: string(class)}
 				x.newest = before.end(r, x.label())
 				streams = append(streams, x)
@@ -66,12 +66,12 @@ func (s *Store) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.
 }
 
 // mergeAudit reads entries of the streams, which are in order of their labels.
-func (s *Store) mergeAudit(ctx context.Context, streams []*auditStream, r audit.Range, limit int) ([]audit.Entry, error) {
+func (s *Store) mergeAudit(ctx context.Context, streams []*auditStream, r Range, limit int) ([]Entry, error) {
 	oldest := "-"
 	if !r.Since.IsZero() {
 		oldest = strconv.FormatInt(ceilMilli(r.Since), 10)
 	}
-	var out []audit.Entry
+	var out []Entry
 	var from []*auditStream // of each entry
 	for len(out) < limit {
 		if err := s.fillAudit(ctx, streams, oldest, min(limit-len(out), auditStep)); err != nil {
@@ -92,7 +92,7 @@ func (s *Store) mergeAudit(ctx context.Context, streams []*auditStream, r audit.
 		}
 		m := next.list[0]
 		next.list = next.list[1:]
-		e := audit.Read(m.ID, time.UnixMilli(int64(min(newest[0], math.MaxInt64))).UTC(), func(name string) string {
+		e := Read(m.ID, time.UnixMilli(int64(min(newest[0], math.MaxInt64))).UTC(), func(name string) string {
 			v, _ := m.Values[name].(string)
 			return v
 		})
@@ -119,13 +119,13 @@ func (s *Store) fillAudit(ctx context.Context, streams []*auditStream, oldest st
 	// Of many streams few entries of each are on a page.
 	step = max(min(step, 16), step/len(empty))
 	replies := make([]*redis.XMessageSliceCmd, len(empty))
-	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+	if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, x := range empty {
-			replies[i] = p.XRevRangeN(ctx, s.space.Audit(x.client, x.class), x.newest, oldest, int64(step))
+			replies[i] = p.XRevRangeN(ctx, s.Wire.Space.Audit(x.client, x.class), x.newest, oldest, int64(step))
 		}
 		return nil
 	}); err != nil {
-		return s.w.Wrapped("audit", err)
+		return s.Wire.Wrapped("audit", err)
 	}
 	for i, x := range empty {
 		if x.list = replies[i].Val(); len(x.list) > 0 {
@@ -137,7 +137,7 @@ func (s *Store) fillAudit(ctx context.Context, streams []*auditStream, oldest st
 }
 
 // countAudit adds the calls that were counted after the first of each entry.
-func (s *Store) countAudit(ctx context.Context, list []audit.Entry, from []*auditStream) error {
+func (s *Store) countAudit(ctx context.Context, list []Entry, from []*auditStream) error {
 	at := map[*auditStream][]int{}
 	for i, x := range from {
 		at[x] = append(at[x], i)
@@ -146,17 +146,17 @@ func (s *Store) countAudit(ctx context.Context, list []audit.Entry, from []*audi
 	if len(at) == 0 {
 		return nil
 	}
-	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+	if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for x, entries := range at {
 			ids := make([]string, len(entries))
 			for i, j := range entries {
 				ids[i] = list[j].ID
 			}
-			replies[x] = p.HMGet(ctx, s.space.AuditRepeats(x.client, x.class), ids...)
+			replies[x] = p.HMGet(ctx, s.Wire.Space.AuditRepeats(x.client, x.class), ids...)
 		}
 		return nil
 	}); err != nil {
-		return s.w.Wrapped("audit", err)
+		return s.Wire.Wrapped("audit", err)
 	}
 	for x, entries := range at {
 		for i, v := range replies[x].Val() {
@@ -168,6 +168,9 @@ func (s *Store) countAudit(ctx context.Context, list []audit.Entry, from []*audi
 	}
 	return nil
 }
+
+// ErrCursor says that a [Range].Before was not made by this service.
+var ErrCursor = errors.New("not a place in the audit")
 
 // place is where a page of the audit ended: at an entry of a stream. The zero value is
 // the beginning.
@@ -192,7 +195,7 @@ func readPlace(text string) (place, error) {
 
 // end is the argument of XREVRANGE by which a stream goes on after the place, and before
 // the end of the range. Entries with the same id are in order of their streams' labels.
-func (p place) end(r audit.Range, label string) string {
+func (p place) end(r Range, label string) string {
 	until := "+"
 	if !r.Until.IsZero() {
 		until = "(" + strconv.FormatInt(ceilMilli(r.Until), 10) + "-0"

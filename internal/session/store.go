@@ -1,4 +1,4 @@
-package store
+package session
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/session"
 	"notifier/internal/wire"
 )
 
@@ -24,21 +23,24 @@ var (
 	endLinkScript      = wire.NewScript("endlink", endLinkSource, false).Anywhere()
 )
 
+// Store keeps sessions and links in Redis. Its methods are safe for concurrent use.
+type Store struct{ Wire *wire.Client }
+
 // sessions is the key of the sessions of a link, or, if link is empty, of a client.
 func (s *Store) sessions(client, link string) string {
 	if link == "" {
-		return s.space.ClientSessions(client)
+		return s.Wire.Space.ClientSessions(client)
 	}
-	return s.space.LinkSessions(link)
+	return s.Wire.Space.LinkSessions(link)
 }
 
-// BeginSession implements session.Register, as the following methods do.
+// BeginSession implements Register, as the following methods do.
 func (s *Store) BeginSession(ctx context.Context, client, link, id string, during time.Duration) error {
 	at := []string{s.sessions(client, link)}
 	if link != "" {
-		at = append(at, s.space.Link(link))
+		at = append(at, s.Wire.Space.Link(link))
 	}
-	v, err := s.w.Parts(ctx, beginSessionScript, 1, at, []any{id, max(during.Milliseconds(), 1), session.MaxSessions})
+	v, err := s.Wire.Parts(ctx, beginSessionScript, 1, at, []any{id, max(during.Milliseconds(), 1), MaxSessions})
 	if err != nil {
 		return err
 	}
@@ -46,19 +48,19 @@ func (s *Store) BeginSession(ctx context.Context, client, link, id string, durin
 	case 1:
 		return nil
 	case -1:
-		return session.ErrLink
+		return ErrLink
 	}
 	var wait int64
 	if len(v) > 1 {
 		wait, _ = v[1].(int64)
 	}
-	return &session.Full{Wait: time.Duration(max(wait, 1)) * time.Millisecond}
+	return &Full{Wait: time.Duration(max(wait, 1)) * time.Millisecond}
 }
 
 // EndSession ends a session.
 func (s *Store) EndSession(ctx context.Context, client, link, id string) error {
-	if err := s.c.ZRem(ctx, s.sessions(client, link), id).Err(); err != nil {
-		return s.w.Fail("session", err)
+	if err := s.Wire.Redis.ZRem(ctx, s.sessions(client, link), id).Err(); err != nil {
+		return s.Wire.Fail("session", err)
 	}
 	return nil
 }
@@ -67,10 +69,10 @@ func (s *Store) EndSession(ctx context.Context, client, link, id string) error {
 // not empty, is good.
 func (s *Store) SessionStands(ctx context.Context, client, link, id string) (bool, error) {
 	var linked *redis.StringCmd
-	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.ZScore(ctx, s.sessions(client, link), id)
 		if link != "" {
-			linked = p.Get(ctx, s.space.Link(link))
+			linked = p.Get(ctx, s.Wire.Space.Link(link))
 		}
 		return nil
 	})
@@ -79,31 +81,31 @@ func (s *Store) SessionStands(ctx context.Context, client, link, id string) (boo
 		err = linked.Err() // the pipeline's is that of its first command
 	}
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, s.w.Fail("session", err)
+		return false, s.Wire.Fail("session", err)
 	}
 	return found && (linked == nil || linked.Val() != ""), nil
 }
 
 // KeepLink notes a link for a time.
 func (s *Store) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
-	if err := s.c.Set(ctx, s.space.Link(id), text, during).Err(); err != nil {
-		return s.w.Fail("link", err)
+	if err := s.Wire.Redis.Set(ctx, s.Wire.Space.Link(id), text, during).Err(); err != nil {
+		return s.Wire.Fail("link", err)
 	}
 	return nil
 }
 
 // Link is what was noted of a link; empty if nothing is, or the link has been revoked.
 func (s *Store) Link(ctx context.Context, id string) (string, error) {
-	text, err := s.c.Get(ctx, s.space.Link(id)).Result()
+	text, err := s.Wire.Redis.Get(ctx, s.Wire.Space.Link(id)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", s.w.Fail("link", err)
+		return "", s.Wire.Fail("link", err)
 	}
 	return text, nil
 }
 
 // DropLink revokes a link, and ends its sessions.
 func (s *Store) DropLink(ctx context.Context, id string) error {
-	_, err := s.w.Run(ctx, endLinkScript, []string{s.space.Link(id), s.space.LinkSessions(id)}, nil)
+	_, err := s.Wire.Run(ctx, endLinkScript, []string{s.Wire.Space.Link(id), s.Wire.Space.LinkSessions(id)}, nil)
 	return err
 }
 
@@ -111,13 +113,13 @@ func (s *Store) DropLink(ctx context.Context, id string) error {
 // revoked on far. It goes through all keys.
 func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 	for cursor := uint64(0); ; {
-		ks, next, err := s.w.Holder(ctx, s.space.Link("")).Scan(ctx, cursor, s.space.Link("")+"*", 1000).Result()
+		ks, next, err := s.Wire.Holder(ctx, s.Wire.Space.Link("")).Scan(ctx, cursor, s.Wire.Space.Link("")+"*", 1000).Result()
 		if err != nil {
-			return s.w.Fail("link", err)
+			return s.Wire.Fail("link", err)
 		}
 		for _, k := range ks {
-			text, err := s.c.Get(ctx, k).Result()
-			left, terr := s.c.PTTL(ctx, k).Result()
+			text, err := s.Wire.Redis.Get(ctx, k).Result()
+			left, terr := s.Wire.Redis.PTTL(ctx, k).Result()
 			if errors.Is(err, redis.Nil) || terr == nil && left <= 0 {
 				continue // it is over
 			}
@@ -126,12 +128,12 @@ func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 				if text != "" {
 					set.Mode = "NX"
 				}
-				if err = far.c.SetArgs(ctx, k, text, set).Err(); errors.Is(err, redis.Nil) {
+				if err = far.Wire.Redis.SetArgs(ctx, k, text, set).Err(); errors.Is(err, redis.Nil) {
 					err = nil // it is there
 				}
 			}
 			if err != nil {
-				return s.w.Fail("link", err)
+				return s.Wire.Fail("link", err)
 			}
 		}
 		if cursor = next; cursor == 0 {

@@ -1,4 +1,4 @@
-package store
+package audit
 
 import (
 	"errors"
@@ -11,27 +11,27 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/node"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
+	"notifier/internal/wire/wiretest"
 )
 
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	ctx := t.Context()
-	began, err := s.c.Time(ctx).Result()
+	began, err := s.Wire.Redis.Time(ctx).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if err := s.Audit(ctx, audit.Entry{Client: "ops", Action: audit.Cancel, Key: fmt.Sprint("app1:a:b:", i), Result: audit.Done}); err != nil {
+		if err := s.Audit(ctx, Entry{Client: "ops", Action: Cancel, Key: fmt.Sprint("app1:a:b:", i), Result: Done}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := s.Audited(ctx, audit.Range{}, 10)
+	all, err := s.Audited(ctx, Range{}, 10)
 	if err != nil || len(all) != 5 || all[0].Key != "app1:a:b:4" || all[4].Key != "app1:a:b:0" || all[0].Client != "ops" {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -39,21 +39,21 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%s, began %s", at, began)
 	}
 	for name, c := range map[string]struct {
-		r     audit.Range
+		r     Range
 		limit int
 		want  int
 		first string
 	}{
-		"a page":            {audit.Range{}, 2, 2, "app1:a:b:4"},
-		"the next":          {audit.Range{Before: all[1].Place}, 2, 2, "app1:a:b:2"},
-		"behind the last":   {audit.Range{Before: all[4].Place}, 2, 0, ""},
-		"since the first":   {audit.Range{Since: all[4].At}, 10, 5, "app1:a:b:4"},
-		"since then":        {audit.Range{Since: all[0].At.Add(time.Nanosecond)}, 10, 0, ""},
-		"until the first":   {audit.Range{Until: all[4].At}, 10, 0, ""},
-		"until later":       {audit.Range{Until: all[0].At.Add(time.Hour)}, 10, 5, "app1:a:b:4"},
-		"before and until":  {audit.Range{Before: all[1].Place, Until: all[0].At.Add(time.Hour)}, 10, 3, "app1:a:b:2"},
-		"until and before":  {audit.Range{Before: all[1].Place, Until: all[4].At}, 10, 0, ""},
-		"since before 1970": {audit.Range{Since: time.Unix(-5, 0)}, 10, 5, "app1:a:b:4"},
+		"a page":            {Range{}, 2, 2, "app1:a:b:4"},
+		"the next":          {Range{Before: all[1].Place}, 2, 2, "app1:a:b:2"},
+		"behind the last":   {Range{Before: all[4].Place}, 2, 0, ""},
+		"since the first":   {Range{Since: all[4].At}, 10, 5, "app1:a:b:4"},
+		"since then":        {Range{Since: all[0].At.Add(time.Nanosecond)}, 10, 0, ""},
+		"until the first":   {Range{Until: all[4].At}, 10, 0, ""},
+		"until later":       {Range{Until: all[0].At.Add(time.Hour)}, 10, 5, "app1:a:b:4"},
+		"before and until":  {Range{Before: all[1].Place, Until: all[0].At.Add(time.Hour)}, 10, 3, "app1:a:b:2"},
+		"until and before":  {Range{Before: all[1].Place, Until: all[4].At}, 10, 0, ""},
+		"since before 1970": {Range{Since: time.Unix(-5, 0)}, 10, 5, "app1:a:b:4"},
 	} {
 		got, err := s.Audited(ctx, c.r, c.limit)
 		if err != nil || len(got) != c.want || c.want > 0 && got[0].Key != c.first {
@@ -61,24 +61,24 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"x", "1", "1-", "-1", "01-0", "+-1", "99999999999999999999-0", "1-0\r\nFLUSHALL", "1-0", "1-0 x", "1 ops:rare", "1-0\r\nFLUSHALL ops:rare"} {
-		if _, err := s.Audited(ctx, audit.Range{Before: bad}, 1); !errors.Is(err, ErrCursor) {
+		if _, err := s.Audited(ctx, Range{Before: bad}, 1); !errors.Is(err, ErrCursor) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
 
 // fill adds n entries of one client whose keys differ.
-func (s *Store) fill(t *testing.T, client string, a audit.Action, n int) {
+func (s *Store) fill(t *testing.T, client string, a Action, n int) {
 	t.Helper()
 	for i := range n {
-		if err := s.Audit(t.Context(), audit.Entry{Client: client, Action: a, Key: fmt.Sprint("app1:a:b:", i), Result: audit.Done}); err != nil {
+		if err := s.Audit(t.Context(), Entry{Client: client, Action: a, Key: fmt.Sprint("app1:a:b:", i), Result: Done}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // all reads the audit in pages of different sizes, the newest first.
-func (s *Store) all(t *testing.T, r audit.Range) (list []audit.Entry) {
+func (s *Store) all(t *testing.T, r Range) (list []Entry) {
 	t.Helper()
 	for i := 0; ; i++ {
 		limit := []int{1, 3, 100, 700}[i%4]
@@ -95,7 +95,7 @@ func (s *Store) all(t *testing.T, r audit.Range) (list []audit.Entry) {
 
 func (s *Store) auditKeys(t *testing.T) int {
 	t.Helper()
-	list, err := s.c.Keys(t.Context(), s.space.Namespace+":{audit}:*").Result()
+	list, err := s.Wire.Redis.Keys(t.Context(), s.Wire.Space.Namespace+":{audit}:*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,12 +105,12 @@ func (s *Store) auditKeys(t *testing.T) int {
 // No number of calls of one client pushes out another's entries, nor its own rare ones.
 func TestFloodOfOneClientLeavesOtherEntries(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
-	s.fill(t, "ops", audit.SignIn, 1)
-	s.fill(t, "ops", audit.Cancel, 1)
-	s.fill(t, "shop", audit.Pause, 2)
-	s.fill(t, "shop", audit.Reschedule, 3000)
-	list := s.all(t, audit.Range{})
+	s, _ := openStore(t)
+	s.fill(t, "ops", SignIn, 1)
+	s.fill(t, "ops", Cancel, 1)
+	s.fill(t, "shop", Pause, 2)
+	s.fill(t, "shop", Reschedule, 3000)
+	list := s.all(t, Range{})
 	if len(list) != auditMost+4 {
 		t.Fatalf("%d entries, want %d", len(list), auditMost+4)
 	}
@@ -126,44 +126,44 @@ func TestFloodOfOneClientLeavesOtherEntries(t *testing.T) {
 		}
 	}
 	own := "ops"
-	if list, err := s.Audited(t.Context(), audit.Range{Client: &own}, 10); err != nil || len(list) != 2 {
+	if list, err := s.Audited(t.Context(), Range{Client: &own}, 10); err != nil || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if n := s.auditKeys(t); n > 2*2*2+2 {
 		t.Errorf("%d keys", n)
 	}
 	// What counts repeats goes with the entries.
-	repeats := s.space.AuditRepeats("shop", "frequent")
-	if n, err := s.c.HLen(t.Context(), repeats).Result(); err != nil || n != auditMost {
+	repeats := s.Wire.Space.AuditRepeats("shop", "frequent")
+	if n, err := s.Wire.Redis.HLen(t.Context(), repeats).Result(); err != nil || n != auditMost {
 		t.Errorf("%d fields of %s, %v", n, repeats, err)
 	}
 }
 
 func TestSameCallWithinAMinuteIsOneEntry(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	ctx := t.Context()
 	for range 3000 {
-		if err := s.Audit(ctx, audit.Entry{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done}); err != nil {
+		if err := s.Audit(ctx, Entry{Client: "shop", Action: Reschedule, Key: "app1:a:b:1", Result: Done}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, e := range []audit.Entry{
-		{Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done},
-		{Client: "shop", Action: audit.Cancel, Key: "app1:a:b:1", Result: audit.Done},
-		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:2", Result: audit.Done},
-		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Failed, Detail: "one error"},
-		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Failed, Detail: "another"},
-		{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done, Address: "192.0.2.1"},
-		{Client: "shop", Action: audit.PortalLink, Prefix: "app1", Result: audit.Done, Detail: "link A"},
-		{Client: "shop", Action: audit.PortalLink, Prefix: "app1", Result: audit.Done, Detail: "link B"},
+	for i, e := range []Entry{
+		{Action: Reschedule, Key: "app1:a:b:1", Result: Done},
+		{Client: "shop", Action: Cancel, Key: "app1:a:b:1", Result: Done},
+		{Client: "shop", Action: Reschedule, Key: "app1:a:b:2", Result: Done},
+		{Client: "shop", Action: Reschedule, Key: "app1:a:b:1", Result: Failed, Detail: "one error"},
+		{Client: "shop", Action: Reschedule, Key: "app1:a:b:1", Result: Failed, Detail: "another"},
+		{Client: "shop", Action: Reschedule, Key: "app1:a:b:1", Result: Done, Address: "192.0.2.1"},
+		{Client: "shop", Action: PortalLink, Prefix: "app1", Result: Done, Detail: "link A"},
+		{Client: "shop", Action: PortalLink, Prefix: "app1", Result: Done, Detail: "link B"},
 	} {
 		if err := s.Audit(ctx, e); err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 	}
 	var got []string
-	for _, e := range s.all(t, audit.Range{}) {
+	for _, e := range s.all(t, Range{}) {
 		got = append(got, strings.TrimSpace(fmt.Sprint(e.Client, " ", e.Action, " ", e.Key, " ", e.Result, " ", e.Count, " ", e.Address, e.Detail)))
 	}
 	slices.Reverse(got)
@@ -173,26 +173,26 @@ func TestSameCallWithinAMinuteIsOneEntry(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	// A minute later it is another entry.
-	last := s.all(t, audit.Range{})[7]
+	last := s.all(t, Range{})[7]
 	minute := func(id string) string {
 		at, _ := streamID(id)
 		return fmt.Sprint(at[0]-uint64(auditSame.Milliseconds()), "-", at[1])
 	}
-	fields, err := s.c.HGetAll(ctx, s.space.AuditRepeats("shop", "frequent")).Result()
+	fields, err := s.Wire.Redis.HGetAll(ctx, s.Wire.Space.AuditRepeats("shop", "frequent")).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, v := range fields {
 		if v == last.ID {
-			if err := s.c.HSet(ctx, s.space.AuditRepeats("shop", "frequent"), name, minute(last.ID)).Err(); err != nil {
+			if err := s.Wire.Redis.HSet(ctx, s.Wire.Space.AuditRepeats("shop", "frequent"), name, minute(last.ID)).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := s.Audit(ctx, audit.Entry{Client: "shop", Action: audit.Reschedule, Key: "app1:a:b:1", Result: audit.Done}); err != nil {
+	if err := s.Audit(ctx, Entry{Client: "shop", Action: Reschedule, Key: "app1:a:b:1", Result: Done}); err != nil {
 		t.Fatal(err)
 	}
-	if list := s.all(t, audit.Range{}); len(list) != 9 || list[0].Count != 1 || list[8].Count != 3000 {
+	if list := s.all(t, Range{}); len(list) != 9 || list[0].Count != 1 || list[8].Count != 3000 {
 		t.Errorf("%d entries, the newest %+v", len(list), list[0])
 	}
 }
@@ -200,18 +200,18 @@ func TestSameCallWithinAMinuteIsOneEntry(t *testing.T) {
 // Ids rise over all streams, also where the clock was set back.
 func TestAuditIsInOrderThoughTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	ahead := fmt.Sprintf("%d-7", time.Now().Add(time.Hour).UnixMilli())
-	if err := s.c.Set(t.Context(), s.space.AuditLast(), ahead, 0).Err(); err != nil {
+	if err := s.Wire.Redis.Set(t.Context(), s.Wire.Space.AuditLast(), ahead, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 50 {
-		e := audit.Entry{Client: fmt.Sprint("c", i%7), Action: []audit.Action{audit.Pause, audit.Cancel}[i%2], Key: fmt.Sprint(i)}
+		e := Entry{Client: fmt.Sprint("c", i%7), Action: []Action{Pause, Cancel}[i%2], Key: fmt.Sprint(i)}
 		if err := s.Audit(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list := s.all(t, audit.Range{})
+	list := s.all(t, Range{})
 	if len(list) != 50 {
 		t.Fatalf("%d entries", len(list))
 	}
@@ -221,45 +221,45 @@ func TestAuditIsInOrderThoughTheClockIsSetBack(t *testing.T) {
 		}
 	}
 	// Nor is an entry refused where the key with the last id was lost.
-	if err := s.c.Del(t.Context(), s.space.AuditLast()).Err(); err != nil {
+	if err := s.Wire.Redis.Del(t.Context(), s.Wire.Space.AuditLast()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	s.fill(t, "c0", audit.Pause, 1)
+	s.fill(t, "c0", Pause, 1)
 }
 
 // Clients that no configuration names any more share the room of one.
 func TestFormerClientsShareOneStream(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	ctx := t.Context()
-	if err := s.TendAudit(ctx, []string{"ops"}); err != nil {
+	if err := s.Tend(ctx, []string{"ops"}); err != nil {
 		t.Fatal(err)
 	}
-	s.fill(t, "ops", audit.SignIn, 2)
+	s.fill(t, "ops", SignIn, 2)
 	for i := range 30 {
-		s.fill(t, fmt.Sprint("renamed-", i), audit.Pause, 100)
-		s.fill(t, fmt.Sprint("renamed-", i), audit.Cancel, 3)
+		s.fill(t, fmt.Sprint("renamed-", i), Pause, 100)
+		s.fill(t, fmt.Sprint("renamed-", i), Cancel, 3)
 	}
-	s.fill(t, "renamed-29", audit.Cancel, 1) // counted
-	before := s.all(t, audit.Range{})
-	if err := s.TendAudit(ctx, []string{"ops"}); err != nil {
+	s.fill(t, "renamed-29", Cancel, 1) // counted
+	before := s.all(t, Range{})
+	if err := s.Tend(ctx, []string{"ops"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.auditKeys(t); n < 60 {
 		t.Fatalf("%d keys: clients were taken for former ones at once", n)
 	}
 	for i := range 30 {
-		if err := s.c.ZAdd(ctx, s.space.AuditClients(), redis.Z{Score: float64(time.Now().Add(-2 * auditLeft).UnixMilli()), Member: fmt.Sprint("renamed-", i)}).Err(); err != nil {
+		if err := s.Wire.Redis.ZAdd(ctx, s.Wire.Space.AuditClients(), redis.Z{Score: float64(time.Now().Add(-2 * auditLeft).UnixMilli()), Member: fmt.Sprint("renamed-", i)}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.TendAudit(ctx, []string{"ops"}); err != nil {
+	if err := s.Tend(ctx, []string{"ops"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.auditKeys(t); n > 6 {
 		t.Errorf("%d keys", n)
 	}
-	after := s.all(t, audit.Range{})
+	after := s.all(t, Range{})
 	if len(after) != auditMost+2+90 {
 		t.Fatalf("%d entries, want %d", len(after), auditMost+2+90)
 	}
@@ -273,7 +273,7 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 	}
 	// A client that comes back reads its own.
 	own, n := "renamed-29", 0
-	for _, e := range s.all(t, audit.Range{Client: &own}) {
+	for _, e := range s.all(t, Range{Client: &own}) {
 		if e.Client == own {
 			n++
 		}
@@ -286,9 +286,9 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 // old writes the single stream of earlier versions.
 func (s *Store) old(t *testing.T, n int) {
 	t.Helper()
-	pipe := s.c.Pipeline()
+	pipe := s.Wire.Redis.Pipeline()
 	for i := range n {
-		pipe.Do(t.Context(), "xadd", s.space.OldAudit(), "*", "client", fmt.Sprint("c", i%3), "action", []string{"pause", "cancel"}[i%2], "key", fmt.Sprint("app1:a:b:", i))
+		pipe.Do(t.Context(), "xadd", s.Wire.Space.OldAudit(), "*", "client", fmt.Sprint("c", i%3), "action", []string{"pause", "cancel"}[i%2], "key", fmt.Sprint("app1:a:b:", i))
 	}
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
@@ -297,22 +297,22 @@ func (s *Store) old(t *testing.T, n int) {
 
 func TestEntriesOfTheOldStreamStay(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	s.old(t, 900)
-	s.fill(t, "c1", audit.Cancel, 2)
+	s.fill(t, "c1", Cancel, 2)
 	for range 2 {
-		if err := s.TendAudit(t.Context(), []string{"c1"}); err != nil {
+		if err := s.Tend(t.Context(), []string{"c1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list := s.all(t, audit.Range{})
+	list := s.all(t, Range{})
 	if len(list) != 902 {
 		t.Fatalf("%d entries", len(list))
 	}
-	if i := slices.IndexFunc(list, func(e audit.Entry) bool { return e.Key == "app1:a:b:899" }); i < 0 || i > 2 || list[i].Client != "c2" || list[i].Count != 1 {
+	if i := slices.IndexFunc(list, func(e Entry) bool { return e.Key == "app1:a:b:899" }); i < 0 || i > 2 || list[i].Client != "c2" || list[i].Count != 1 {
 		t.Errorf("%d: %+v", i, list[:3])
 	}
-	if n, err := s.c.Exists(t.Context(), s.space.OldAudit()).Result(); err != nil || n != 0 {
+	if n, err := s.Wire.Redis.Exists(t.Context(), s.Wire.Space.OldAudit()).Result(); err != nil || n != 0 {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -321,33 +321,33 @@ func TestEntriesOfTheOldStreamStay(t *testing.T) {
 // entered there.
 func TestAuditIsCopied(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
-	far := on(t, redistest.Start(t).URL(), s.space.Namespace)
+	s, _ := openStore(t)
+	far := &Store{wiretest.On(t, redistest.Start(t).URL(), s.Wire.Space.Namespace)}
 	ctx := t.Context()
 	s.old(t, 60)
-	s.fill(t, "ops", audit.SignIn, 3)
-	s.fill(t, "ops", audit.SignIn, 2) // counted
-	far.fill(t, "ops", audit.Pause, 2)
-	s.fill(t, "shop", audit.Cancel, 700)
+	s.fill(t, "ops", SignIn, 3)
+	s.fill(t, "ops", SignIn, 2) // counted
+	far.fill(t, "ops", Pause, 2)
+	s.fill(t, "shop", Cancel, 700)
 	copied := func(from, to *Store) {
 		t.Helper()
-		if err := from.CopyAudit(ctx, to); err != nil {
+		if err := from.Copy(ctx, to); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 {
 		copied(s, far)
 	}
-	s.fill(t, "shop", audit.Fire, 1)
-	s.fill(t, "ops", audit.SignIn, 1) // counted
+	s.fill(t, "shop", Fire, 1)
+	s.fill(t, "ops", SignIn, 1) // counted
 	copied(s, far)
 	check := func(at *Store) {
 		t.Helper()
-		list, counts := at.all(t, audit.Range{}), map[audit.Action]int{}
+		list, counts := at.all(t, Range{}), map[Action]int{}
 		for _, e := range list {
 			counts[e.Action] += e.Count
 		}
-		if want := map[audit.Action]int{audit.Fire: 1, audit.Cancel: 730, audit.Pause: 32, audit.SignIn: 6}; !maps.Equal(counts, want) {
+		if want := map[Action]int{Fire: 1, Cancel: 730, Pause: 32, SignIn: 6}; !maps.Equal(counts, want) {
 			t.Errorf("%v, want %v", counts, want)
 		}
 		for i := 1; i < len(list); i++ {
@@ -362,11 +362,11 @@ func TestAuditIsCopied(t *testing.T) {
 	if n := far.auditKeys(t); n > 5*4+2 {
 		t.Errorf("%d keys", n)
 	}
-	if list, err := far.c.Keys(ctx, "*incoming*").Result(); err != nil || len(list) != 0 {
+	if list, err := far.Wire.Redis.Keys(ctx, "*incoming*").Result(); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
-	far.fill(t, "ops", audit.SignIn, 1)
-	if e := far.all(t, audit.Range{})[0]; e.Action != audit.SignIn || e.Count != 1 {
+	far.fill(t, "ops", SignIn, 1)
+	if e := far.all(t, Range{})[0]; e.Action != SignIn || e.Count != 1 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -384,8 +384,8 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true, Nodes: c.Nodes})
-	entry := audit.Entry{Client: "ops", Action: audit.Cancel, Result: audit.Done}
+	s := &Store{wire.New(wire.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true, Nodes: c.Nodes})}
+	entry := Entry{Client: "ops", Action: Cancel, Result: Done}
 	for end := time.Now().Add(30 * time.Second); s.Audit(ctx, entry) != nil; {
 		if time.Now().After(end) {
 			t.Fatal("no cluster within 30 s")
@@ -403,7 +403,13 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 		}
 		_ = c.Ping(ctx)
 	}
-	if all, err := s.Audited(ctx, audit.Range{}, 10); err != nil || len(all) != 1 || all[0].Count < 2 {
+	if all, err := s.Audited(ctx, Range{}, 10); err != nil || len(all) != 1 || all[0].Count < 2 {
 		t.Errorf("%+v, %v: the entry was in flight", all, err)
 	}
+}
+
+func openStore(t *testing.T) (*Store, *redistest.Server) {
+	t.Helper()
+	w, srv := wiretest.Open(t)
+	return &Store{w}, srv
 }

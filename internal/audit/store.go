@@ -1,11 +1,10 @@
-package store
+package audit
 
 import (
 	"context"
 	_ "embed"
 	"time"
 
-	"notifier/internal/audit"
 	"notifier/internal/node"
 	"notifier/internal/wire"
 )
@@ -26,11 +25,14 @@ var auditSource string
 
 var auditScript = wire.NewScript("audit", auditSource, true).Anywhere()
 
+// Store keeps the audit in Redis. Its methods are safe for concurrent use.
+type Store struct{ Wire *wire.Client }
+
 // Audit appends an entry to the audit, or counts it in the entry of the same call. Where
 // the node of a cluster that has the audit is slow it does not wait for it: the entry may
 // be written all the same.
-func (s *Store) Audit(ctx context.Context, e audit.Entry) error {
-	if !s.o.Cluster {
+func (s *Store) Audit(ctx context.Context, e Entry) error {
+	if !s.Wire.Cluster {
 		return s.addEntry(ctx, e)
 	}
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
@@ -46,22 +48,22 @@ func (s *Store) Audit(ctx context.Context, e audit.Entry) error {
 		case err := <-done:
 			return err
 		case <-ctx.Done():
-			return s.w.Fail("audit", ctx.Err())
+			return s.Wire.Fail("audit", ctx.Err())
 		case <-tick.C:
-			if at := s.w.Master(ctx, s.space.AuditClients()); s.o.Nodes.Slow(at) {
-				return s.w.Fail("audit", &node.AwayError{Addr: at})
+			if at := s.Wire.Master(ctx, s.Wire.Space.AuditClients()); s.Wire.Nodes.Slow(at) {
+				return s.Wire.Fail("audit", &node.AwayError{Addr: at})
 			}
 		}
 	}
 }
 
-func (s *Store) addEntry(ctx context.Context, e audit.Entry) error {
+func (s *Store) addEntry(ctx context.Context, e Entry) error {
 	class := string(e.Action.Class())
 	args := []any{e.Client, auditMost, auditSame.Milliseconds()}
 	for _, f := range e.Fields() {
 		args = append(args, f)
 	}
-	_, err := s.w.Run(ctx, auditScript, []string{s.space.Audit(e.Client, class), s.space.AuditRepeats(e.Client, class),
-		s.space.AuditClients(), s.space.AuditLast()}, args)
+	_, err := s.Wire.Run(ctx, auditScript, []string{s.Wire.Space.Audit(e.Client, class), s.Wire.Space.AuditRepeats(e.Client, class),
+		s.Wire.Space.AuditClients(), s.Wire.Space.AuditLast()}, args)
 	return err
 }

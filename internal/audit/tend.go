@@ -1,4 +1,4 @@
-package store
+package audit
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
@@ -35,11 +34,11 @@ var (
 	auditMergeScript   = wire.NewScript("auditmerge", auditMergeSource, true).Anywhere()
 )
 
-// TendAudit notes the clients of this instance's configuration. It moves the entries of
+// Tend notes the clients of this instance's configuration. It moves the entries of
 // clients that no instance has in its configuration any more to the streams of former
 // clients, and those of the single stream of earlier versions to the streams of their
 // clients.
-func (s *Store) TendAudit(ctx context.Context, clients []string) error {
+func (s *Store) Tend(ctx context.Context, clients []string) error {
 	if err := s.copyOldAudit(ctx, s); err != nil {
 		return err
 	}
@@ -48,10 +47,10 @@ func (s *Store) TendAudit(ctx context.Context, clients []string) error {
 		return err
 	}
 	for _, client := range left {
-		for i, class := range audit.Classes {
-			class, other := string(class), string(audit.Classes[1-i])
-			if err := s.mergeStream(ctx, auditMerge{from: s.space.Audit(client, class), repeats: s.space.AuditRepeats(client, class),
-				client: keys.FormerClients, class: class, left: client, other: s.space.Audit(client, other)}); err != nil {
+		for i, class := range Classes {
+			class, other := string(class), string(Classes[1-i])
+			if err := s.mergeStream(ctx, mergeCall{from: s.Wire.Space.Audit(client, class), repeats: s.Wire.Space.AuditRepeats(client, class),
+				client: keys.FormerClients, class: class, left: client, other: s.Wire.Space.Audit(client, other)}); err != nil {
 				return err
 			}
 		}
@@ -65,7 +64,7 @@ func (s *Store) noteClients(ctx context.Context, clients []string, after time.Du
 	for _, c := range clients {
 		args = append(args, c)
 	}
-	v, err := s.w.Run(ctx, auditClientsScript, []string{s.space.AuditClients()}, args)
+	v, err := s.Wire.Run(ctx, auditClientsScript, []string{s.Wire.Space.AuditClients()}, args)
 	for _, x := range v {
 		if text, ok := x.(string); ok {
 			left = append(left, text)
@@ -74,8 +73,8 @@ func (s *Store) noteClients(ctx context.Context, clients []string, after time.Du
 	return left, err
 }
 
-// auditMerge is what mergeStream does.
-type auditMerge struct {
+// mergeCall is what mergeStream does.
+type mergeCall struct {
 	from, repeats string // the keys of a stream of the audit and of its repeats
 	client, class string // whose stream it is merged into
 	// left, if not empty, is a client that left. It is taken out of the clients unless
@@ -84,31 +83,31 @@ type auditMerge struct {
 }
 
 // mergeStream merges a stream of the audit into another one.
-func (s *Store) mergeStream(ctx context.Context, m auditMerge) error {
-	_, err := s.w.Run(ctx, auditMergeScript, []string{m.from, m.repeats, s.space.Audit(m.client, m.class), s.space.AuditRepeats(m.client, m.class),
-		s.space.AuditLast(), s.space.AuditClients(), m.other}, []any{auditMost, m.left})
+func (s *Store) mergeStream(ctx context.Context, m mergeCall) error {
+	_, err := s.Wire.Run(ctx, auditMergeScript, []string{m.from, m.repeats, s.Wire.Space.Audit(m.client, m.class), s.Wire.Space.AuditRepeats(m.client, m.class),
+		s.Wire.Space.AuditLast(), s.Wire.Space.AuditClients(), m.other}, []any{auditMost, m.left})
 	return err
 }
 
-// CopyAudit gives far the entries of the audit. Entries that are there already stay once.
-func (s *Store) CopyAudit(ctx context.Context, far *Store) error {
+// Copy gives far the entries of the audit. Entries that are there already stay once.
+func (s *Store) Copy(ctx context.Context, far *Store) error {
 	if err := s.copyOldAudit(ctx, far); err != nil {
 		return err
 	}
-	clients, err := s.c.ZRange(ctx, s.space.AuditClients(), 0, -1).Result()
+	clients, err := s.Wire.Redis.ZRange(ctx, s.Wire.Space.AuditClients(), 0, -1).Result()
 	if err != nil {
-		return s.w.Fail("audit", err)
+		return s.Wire.Fail("audit", err)
 	}
 	for _, client := range append(clients, keys.FormerClients) {
-		for _, class := range audit.Classes {
+		for _, class := range Classes {
 			class := string(class)
-			list, err := s.c.XRange(ctx, s.space.Audit(client, class), "-", "+").Result()
+			list, err := s.Wire.Redis.XRange(ctx, s.Wire.Space.Audit(client, class), "-", "+").Result()
 			if err != nil {
-				return s.w.Fail("audit", err)
+				return s.Wire.Fail("audit", err)
 			}
-			counts, err := s.c.HGetAll(ctx, s.space.AuditRepeats(client, class)).Result()
+			counts, err := s.Wire.Redis.HGetAll(ctx, s.Wire.Space.AuditRepeats(client, class)).Result()
 			if err != nil {
-				return s.w.Fail("audit", err)
+				return s.Wire.Fail("audit", err)
 			}
 			for _, m := range list {
 				more, err := strconv.Atoi(counts[m.ID])
@@ -132,9 +131,9 @@ func (s *Store) CopyAudit(ctx context.Context, far *Store) error {
 // copyOldAudit gives far, in the streams of their clients, the entries of the single
 // stream that earlier versions wrote. If far is s, the single stream is deleted.
 func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
-	list, err := s.c.XRange(ctx, s.space.OldAudit(), "-", "+").Result()
+	list, err := s.Wire.Redis.XRange(ctx, s.Wire.Space.OldAudit(), "-", "+").Result()
 	if err != nil {
-		return s.w.Fail("audit", err)
+		return s.Wire.Fail("audit", err)
 	}
 	if len(list) == 0 {
 		return nil
@@ -143,7 +142,7 @@ func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 	for _, m := range list {
 		client, _ := m.Values["client"].(string)
 		action, _ := m.Values["action"].(string)
-		at := [2]string{client, string(audit.Action(action).Class())}
+		at := [2]string{client, string(Action(action).Class())}
 		by[at] = append(by[at], m)
 	}
 	for at, list := range by {
@@ -154,8 +153,8 @@ func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 	if far != s {
 		return nil
 	}
-	if err := s.c.Del(ctx, s.space.OldAudit()).Err(); err != nil {
-		return s.w.Fail("audit", err)
+	if err := s.Wire.Redis.Del(ctx, s.Wire.Space.OldAudit()).Err(); err != nil {
+		return s.Wire.Fail("audit", err)
 	}
 	return nil
 }
@@ -167,9 +166,9 @@ func (s *Store) takeAudit(ctx context.Context, client, class string, list []redi
 		return nil
 	}
 	list = list[max(len(list)-auditMost, 0):]
-	incoming := s.space.AuditIncoming(client, class, rand.Text())
+	incoming := s.Wire.Space.AuditIncoming(client, class, rand.Text())
 	for some := range slices.Chunk(list, auditStep) {
-		if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, m := range some {
 				values := make([]any, 0, 2*len(m.Values))
 				for _, name := range slices.Sorted(maps.Keys(m.Values)) {
@@ -180,7 +179,7 @@ func (s *Store) takeAudit(ctx context.Context, client, class string, list []redi
 			p.PExpire(ctx, incoming, incomingFor)
 			return nil
 		}); err != nil {
-			return s.w.Fail("audit", err)
+			return s.Wire.Fail("audit", err)
 		}
 	}
 	if client != keys.FormerClients {
@@ -188,5 +187,5 @@ func (s *Store) takeAudit(ctx context.Context, client, class string, list []redi
 			return err
 		}
 	}
-	return s.mergeStream(ctx, auditMerge{from: incoming, repeats: incoming + ":repeats", client: client, class: class, other: incoming})
+	return s.mergeStream(ctx, mergeCall{from: incoming, repeats: incoming + ":repeats", client: client, class: class, other: incoming})
 }

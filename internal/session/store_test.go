@@ -1,4 +1,4 @@
-package store
+package session
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"notifier/internal/redistest"
-	"notifier/internal/session"
+	"notifier/internal/wire/wiretest"
 )
 
 func (s *Store) begin(t *testing.T, client, link, id string) {
@@ -27,7 +27,7 @@ func (s *Store) stands(t *testing.T, client, link, id string, want bool) {
 
 func TestSessionsAndLinks(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	ctx := t.Context()
 	noted := func(id, want string) {
 		t.Helper()
@@ -41,7 +41,7 @@ func TestSessionsAndLinks(t *testing.T) {
 	s.stands(t, "d", "", "a", false)
 	s.stands(t, "c", "L", "a", false)
 	noted("L", "")
-	if err := s.BeginSession(ctx, "c", "L", "b", time.Hour); !errors.Is(err, session.ErrLink) {
+	if err := s.BeginSession(ctx, "c", "L", "b", time.Hour); !errors.Is(err, ErrLink) {
 		t.Errorf("of a link that is not there: %v", err)
 	}
 	if err := s.KeepLink(ctx, "L", "text", time.Hour); err != nil {
@@ -57,8 +57,8 @@ func TestSessionsAndLinks(t *testing.T) {
 	}
 	s.stands(t, "c", "L", "b", false)
 	s.stands(t, "c", "L", "d", true)
-	for _, key := range []string{s.space.ClientSessions("c"), s.space.LinkSessions("L"), s.space.Link("L")} {
-		if ttl, err := s.c.PTTL(ctx, key).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
+	for _, key := range []string{s.Wire.Space.ClientSessions("c"), s.Wire.Space.LinkSessions("L"), s.Wire.Space.Link("L")} {
+		if ttl, err := s.Wire.Redis.PTTL(ctx, key).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
 			t.Errorf("%s is kept for %s, %v", key, ttl, err)
 		}
 	}
@@ -67,10 +67,10 @@ func TestSessionsAndLinks(t *testing.T) {
 	}
 	s.stands(t, "c", "L", "d", false)
 	noted("L", "")
-	if err := s.BeginSession(ctx, "c", "L", "e", time.Hour); !errors.Is(err, session.ErrLink) {
+	if err := s.BeginSession(ctx, "c", "L", "e", time.Hour); !errors.Is(err, ErrLink) {
 		t.Errorf("of a link that was revoked: %v", err)
 	}
-	if n, err := s.c.Exists(ctx, s.space.LinkSessions("L")).Result(); err != nil || n != 0 {
+	if n, err := s.Wire.Redis.Exists(ctx, s.Wire.Space.LinkSessions("L")).Result(); err != nil || n != 0 {
 		t.Errorf("sessions of a link that was revoked are kept: %d, %v", n, err)
 	}
 }
@@ -79,26 +79,26 @@ func TestSessionsAndLinks(t *testing.T) {
 // dropped to keep to that.
 func TestSessionsOfALinkAreBounded(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	ctx := t.Context()
 	if err := s.KeepLink(ctx, "L", "text", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 * session.MaxSessions {
+	for i := range 3 * MaxSessions {
 		id := fmt.Sprint("over", i)
 		s.begin(t, "c", "L", id)
 		if err := s.EndSession(ctx, "c", "L", id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := s.c.Exists(ctx, s.space.LinkSessions("L")).Result(); err != nil || n != 0 {
+	if n, err := s.Wire.Redis.Exists(ctx, s.Wire.Space.LinkSessions("L")).Result(); err != nil || n != 0 {
 		t.Errorf("sessions that have ended are kept: %d, %v", n, err)
 	}
 	s.stands(t, "c", "L", "over0", false)
-	for i := range session.MaxSessions {
+	for i := range MaxSessions {
 		s.begin(t, "c", "L", fmt.Sprint(i))
 	}
-	var full *session.Full
+	var full *Full
 	if err := s.BeginSession(ctx, "c", "L", "more", time.Hour); !errors.As(err, &full) || full.Wait <= 59*time.Minute || full.Wait > time.Hour {
 		t.Errorf("one session more: %v, wait %+v", err, full)
 	}
@@ -107,12 +107,12 @@ func TestSessionsOfALinkAreBounded(t *testing.T) {
 	if err := s.BeginSession(ctx, "c", "", "first", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	for i := range session.MaxSessions {
+	for i := range MaxSessions {
 		s.begin(t, "c", "", fmt.Sprint(i))
 	}
 	s.stands(t, "c", "", "first", false)
 	s.stands(t, "c", "", "0", true)
-	if n, err := s.c.ZCard(ctx, s.space.ClientSessions("c")).Result(); err != nil || n != session.MaxSessions {
+	if n, err := s.Wire.Redis.ZCard(ctx, s.Wire.Space.ClientSessions("c")).Result(); err != nil || n != MaxSessions {
 		t.Errorf("%d sessions of a client, %v", n, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestSessionsOfALinkAreBounded(t *testing.T) {
 func TestSessionsThoughRedisIsFull(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := on(t, srv.URL(), "n")
+	s := storeOn(t, srv.URL(), "n")
 	if err := s.KeepLink(t.Context(), "L", "text", time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +149,8 @@ func TestSessionsThoughRedisIsFull(t *testing.T) {
 
 func TestLinksAreCopied(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
-	far := on(t, redistest.Start(t).URL(), s.space.Namespace)
+	s, _ := openStore(t)
+	far := storeOn(t, redistest.Start(t).URL(), s.Wire.Space.Namespace)
 	ctx := t.Context()
 	for _, id := range []string{"GOOD", "REVOKED", "LATER"} {
 		if err := s.KeepLink(ctx, id, "text", time.Hour); err != nil {
@@ -174,7 +174,7 @@ func TestLinksAreCopied(t *testing.T) {
 			t.Errorf("%s: %q, %v", id, got, err)
 		}
 	}
-	if ttl, err := far.c.PTTL(ctx, far.space.Link("GOOD")).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
+	if ttl, err := far.Wire.Redis.PTTL(ctx, far.Wire.Space.Link("GOOD")).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
 		t.Errorf("kept for %s, %v", ttl, err)
 	}
 	// A link that is revoked on one side stays so.
@@ -188,4 +188,15 @@ func TestLinksAreCopied(t *testing.T) {
 			t.Errorf("%s is good again: %q, %v", id, got, err)
 		}
 	}
+}
+
+func openStore(t *testing.T) (*Store, *redistest.Server) {
+	t.Helper()
+	w, srv := wiretest.Open(t)
+	return &Store{w}, srv
+}
+
+func storeOn(t *testing.T, url, namespace string) *Store {
+	t.Helper()
+	return &Store{wiretest.On(t, url, namespace)}
 }

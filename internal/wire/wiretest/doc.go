@@ -1,0 +1,2 @@
+// Package wiretest makes clients of package wire for tests.
+package wiretest
