@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/codec"
+	"notifier/internal/fleet"
 	"notifier/internal/keyring"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
@@ -59,7 +60,7 @@ func Explain(err error) *Problem {
 		}
 		return problem(http.StatusServiceUnavailable, "Redis refuses %s. Whoever runs the service finds the remedy in its log and by "+
 			"notifier doctor; repeat the call then", what).with("Retry-After", "30")
-	case errors.Is(err, store.ErrForeign):
+	case errors.Is(err, fleet.ErrForeign):
 		return problem(http.StatusServiceUnavailable, "who lives cannot be read: another program may use the keys in Redis under which instances say so; "+
 			"notifier doctor names them").with("Retry-After", "30")
 	case errors.Is(err, store.ErrUnrouted):

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"notifier/internal/api"
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -416,7 +416,7 @@ func TestBatchLimits(t *testing.T) {
 func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for err, want := range map[error]int{wire.ErrUnavailable: 503, wire.ErrLogin: 503, wire.ErrRights: 503, store.ErrForeign: 503, wire.ErrFull: 507,
+	for err, want := range map[error]int{wire.ErrUnavailable: 503, wire.ErrLogin: 503, wire.ErrRights: 503, fleet.ErrForeign: 503, wire.ErrFull: 507,
 		fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", wire.ErrUnavailable): 503} {
 		b.engine.Fail(err)
 		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"GET", "/v1/notices/app2:a:b:c"}, {"DELETE", "/v1/notices/app2:a:b:c"},

@@ -127,7 +127,7 @@ func (r *run) historyDatabase(ctx context.Context) {
 	if !d.SQLite() {
 		return
 	}
-	list, err := fleet.List(ctx, store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil}))
+	list, err := fleet.List(ctx, r.heartbeats())
 	if err == nil && len(list) > 1 {
 		r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("SQLite is a file of one machine, and there are %d instances: those of other machines each have a file of their own, with some of the endings",
 			len(list)), Remedy: "if they run on several machines, use PostgreSQL for all"})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"notifier/internal/config"
+	"notifier/internal/fleet"
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/pgtest"
@@ -132,7 +133,7 @@ func TestInstanceWithoutOutboxIsReported(t *testing.T) {
 	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	for figures, want := range map[string]bool{`{"since":1,"outbox":true}`: false, `{"since":1}`: true} {
-		if _, err := st.Beat(t.Context(), store.Beat{ID: "aaaaaaaaaaaa", About: `{"label":"web","version":"v0"}`, Figures: figures}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: "aaaaaaaaaaaa", About: `{"label":"web","version":"v0"}`, Figures: figures}); err != nil {
 			t.Fatal(err)
 		}
 		got := false
@@ -151,7 +152,7 @@ func TestSQLiteIsForOneMachine(t *testing.T) {
 	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	for _, id := range []string{"aaaaaaaaaaaa", "bbbbbbbbbbbb"} {
-		if _, err := st.Beat(t.Context(), store.Beat{ID: id, About: `{"label":"web"}`}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: id, About: `{"label":"web"}`}); err != nil {
 			t.Fatal(err)
 		}
 	}

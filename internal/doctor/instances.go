@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"notifier/internal/fleet"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // instances reports who lives, and where they were given different things.
 func (r *run) instances(ctx context.Context) {
 	const check = "instances"
-	list, err := fleet.List(ctx, store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil}))
+	list, err := fleet.List(ctx, r.heartbeats())
 	if err != nil {
 		r.add(Finding{Check: check, Severity: Warning, Message: "who lives cannot be read: " + err.Error(),
 			Remedy: "another program may use " + r.space.FleetSigns() + " or " + r.space.FleetAbout() + "; without them instances work as if each were alone"})
@@ -156,4 +157,10 @@ func takeover(ms int64) string {
 		return "lease"
 	}
 	return notice.Short(time.Duration(ms) * time.Millisecond)
+}
+
+// heartbeats are those in Redis.
+func (r *run) heartbeats() *fleet.Store {
+	w := wire.New(wire.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
+	return fleet.NewStore(layout.New(w, layout.Options{}))
 }

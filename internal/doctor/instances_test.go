@@ -23,7 +23,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := st.Beat(t.Context(), store.Beat{ID: id, About: string(text)}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: id, About: string(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := st.Beat(t.Context(), store.Beat{ID: "cccccccccccc", About: `{"label":"web-3","version":"v1"}`, Figures: string(figures)}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: "cccccccccccc", About: `{"label":"web-3","version":"v1"}`, Figures: string(figures)}); err != nil {
 			t.Fatal(err)
 		}
 		examine(t, cfg, Options{}).says(t, "instances", Warning, want)
@@ -70,7 +70,7 @@ func TestInstancesThatPublishOtherKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := st.Beat(t.Context(), store.Beat{ID: id, About: string(text)}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: id, About: string(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}

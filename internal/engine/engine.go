@@ -232,7 +232,7 @@ func (e *Engine) build(space keys.Space) error {
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
 		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
 		Observer: o.Metrics, Logger: o.Logger})
-	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Routes: o.Routes, Shards: space, Work: signals{e},
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e},
 		Assignment: e.assignment, Logger: o.Logger})
 	e.looks = reconcile.NewLooks(e.store, o.Conn.Masters != nil)
 	e.sweepMore()

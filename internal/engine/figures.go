@@ -111,7 +111,7 @@ func (e *Engine) tellMinute(ctx context.Context) {
 	defer cancel()
 	text, err := fleet.Minute{Instance: e.Self(), At: time.Now().UnixMilli(), Routes: done}.Encode()
 	if err == nil {
-		err = e.store.AddMinute(ctx, text, fleet.MinutesKept)
+		err = e.heartbeats().AddMinute(ctx, text, fleet.MinutesKept)
 	}
 	if err != nil {
 		e.o.Logger.Debug("what was done in the last minute is missing from the charts", zap.Error(err))
@@ -124,7 +124,7 @@ func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) ([
 	if err := e.known(ctx); err != nil {
 		return nil, "", err
 	}
-	list, err := e.store.Minutes(ctx, behind, since)
+	list, err := e.heartbeats().Minutes(ctx, behind, since)
 	if err == nil && len(list) > 0 {
 		behind = list[len(list)-1].ID
 	}

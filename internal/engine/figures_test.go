@@ -179,10 +179,10 @@ func TestTheEmulationKeepsFigures(t *testing.T) {
 	if got, _, err := s.Forecast(t.Context(), "app1", from, time.Minute, 3); err != nil || fmt.Sprint(got) != "[0 1 0]" {
 		t.Errorf("%v, %v", got, err)
 	}
-	if err := s.AddMinute(t.Context(), "text", time.Hour); err != nil {
+	if err := fleet.NewStore(s.Layout).AddMinute(t.Context(), "text", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Minutes(t.Context(), "", time.Now().Add(-time.Hour)); err != nil || len(got) != 1 || got[0].Text != "text" {
+	if got, err := fleet.NewStore(s.Layout).Minutes(t.Context(), "", time.Now().Add(-time.Hour)); err != nil || len(got) != 1 || got[0].Text != "text" {
 		t.Errorf("%v, %v", got, err)
 	}
 }

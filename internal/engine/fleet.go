@@ -22,7 +22,7 @@ func (e *Engine) newFleet() error {
 	}
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()
 	e.ledger = newLedger(e.work)
-	f, err := fleet.New(fleet.Options{Redis: e.store, About: about, Takeover: e.o.Takeover, Changed: e.fleetChanged, Figures: e.figures,
+	f, err := fleet.New(fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Changed: e.fleetChanged, Figures: e.figures,
 		Heard: e.heard, Gone: e.takeOver, Logger: e.o.Logger})
 	if err != nil {
 		return fmt.Errorf("%w: NOTIFIER_TAKEOVER: %w", ErrConfig, err)
@@ -132,7 +132,7 @@ func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
-	return fleet.List(ctx, e.store)
+	return fleet.List(ctx, e.heartbeats())
 }
 
 // Self is this instance's id; empty before the engine has begun.
@@ -145,3 +145,6 @@ func (e *Engine) waiting(r *route.Route) int {
 	}
 	return e.o.Hosts.Waiting(r)
 }
+
+// heartbeats are those in Redis.
+func (e *Engine) heartbeats() *fleet.Store { return fleet.NewStore(e.store.Layout) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/fleet"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
 )
@@ -191,9 +192,9 @@ func TestEventsTriggerClaims(t *testing.T) {
 }
 
 // signsOf are the heartbeats of the fleet.
-func signsOf(t *testing.T, w *world) ([]store.Sign, error) {
+func signsOf(t *testing.T, w *world) ([]fleet.Sign, error) {
 	t.Helper()
-	_, signs, err := w.store.Signs(t.Context())
+	_, signs, err := fleet.NewStore(w.store.Layout).Signs(t.Context())
 	return signs, err
 }
 

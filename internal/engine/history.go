@@ -141,7 +141,7 @@ func (e *Engine) watchOutboxes(ctx context.Context) {
 }
 
 func (e *Engine) warnOfNoOutbox(ctx context.Context) {
-	list, err := fleet.List(ctx, e.store)
+	list, err := fleet.List(ctx, e.heartbeats())
 	if err != nil {
 		return // the the fleet logs that itself
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"notifier/internal/store"
 )
 
 // About is what an instance tells of itself.
@@ -72,7 +70,7 @@ func validID(s string) bool {
 
 // decode reads what an instance tells; what cannot be read is empty.
 func decode(text string) (a About) {
-	if len(text) > store.MaxAbout || json.Unmarshal([]byte(text), &a) != nil {
+	if len(text) > MaxAbout || json.Unmarshal([]byte(text), &a) != nil {
 		return About{}
 	}
 	return a
@@ -100,10 +98,10 @@ type Instance struct {
 	Figures json.RawMessage
 }
 
-// Lister reads who gives signs of life. *[store.Store] is one.
+// Lister reads who gives signs of life. *[Store] is one.
 type Lister interface {
-	Signs(ctx context.Context) (now int64, list []store.Sign, err error)
-	Told(ctx context.Context, ids []string) ([]store.Told, error)
+	Signs(ctx context.Context) (now int64, list []Sign, err error)
+	Told(ctx context.Context, ids []string) ([]Told, error)
 }
 
 // List tells of all instances, the latest sign first. Whoever asks need not be
@@ -119,8 +117,8 @@ func List(ctx context.Context, l Lister) ([]Instance, error) {
 			list = append(list, Instance{ID: s.ID, State: stateAt(s, now), Seen: time.UnixMilli(s.At).UTC()})
 		}
 	}
-	for from := 0; from < len(list); from += store.MaxAsked {
-		page := list[from:min(from+store.MaxAsked, len(list))]
+	for from := 0; from < len(list); from += MaxAsked {
+		page := list[from:min(from+MaxAsked, len(list))]
 		ids := make([]string, len(page))
 		for i := range page {
 			ids[i] = page[i].ID
@@ -131,7 +129,7 @@ func List(ctx context.Context, l Lister) ([]Instance, error) {
 		}
 		for i, t := range told {
 			page[i].About = decode(t.About)
-			if len(t.Figures) <= store.MaxAbout && json.Valid([]byte(t.Figures)) {
+			if len(t.Figures) <= MaxAbout && json.Valid([]byte(t.Figures)) {
 				page[i].Figures = json.RawMessage(t.Figures)
 			}
 		}
@@ -139,7 +137,7 @@ func List(ctx context.Context, l Lister) ([]Instance, error) {
 	return list, nil
 }
 
-func stateAt(s store.Sign, now int64) State {
+func stateAt(s Sign, now int64) State {
 	switch {
 	case now-s.At >= beatsSilent*longestBeat.Milliseconds():
 		return Silent

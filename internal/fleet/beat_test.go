@@ -3,15 +3,13 @@ package fleet
 import (
 	"testing"
 	"time"
-
-	"notifier/internal/store"
 )
 
 // What an instance tells of itself is there again after its next sign, not half a
 // minute later.
 func TestWhatIsToldIsToldAgainWhenItIsLost(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
-		n.do(func() { n.signs, n.told = map[string]store.Sign{}, map[string]string{} })
+		n.do(func() { n.signs, n.told = map[string]Sign{}, map[string]string{} })
 		time.Sleep(1500 * time.Millisecond) // sleep: virtual
 		n.do(func() {
 			if len(n.told) != 3 {

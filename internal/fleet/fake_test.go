@@ -12,8 +12,6 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-
-	"notifier/internal/store"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +25,7 @@ func TestMain(m *testing.M) {
 type node struct {
 	mu       sync.Mutex
 	offset   time.Duration // of its clock
-	signs    map[string]store.Sign
+	signs    map[string]Sign
 	ended    map[string]int64 // odd = left by itself
 	told     map[string]string
 	lines    map[*fakeLine]string
@@ -41,7 +39,7 @@ type node struct {
 }
 
 func newNode() *node {
-	return &node{signs: map[string]store.Sign{}, ended: map[string]int64{}, told: map[string]string{}, lines: map[*fakeLine]string{}}
+	return &node{signs: map[string]Sign{}, ended: map[string]int64{}, told: map[string]string{}, lines: map[*fakeLine]string{}}
 }
 
 func (n *node) now() int64 { return time.Now().Add(n.offset).UnixMilli() }
@@ -134,7 +132,7 @@ func (s *seat) reach(ctx context.Context) (*node, error) {
 	return n, nil
 }
 
-func (s *seat) Beat(ctx context.Context, b store.Beat) (r store.Roll, err error) {
+func (s *seat) Beat(ctx context.Context, b Beat) (r Roll, err error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return r, err
@@ -143,12 +141,12 @@ func (s *seat) Beat(ctx context.Context, b store.Beat) (r store.Roll, err error)
 		n.commands++
 		now := n.now()
 		if _, ok := n.ended[b.ID]; ok {
-			r = store.Roll{Now: now, Ended: true, Connections: -1}
+			r = Roll{Now: now, Ended: true, Connections: -1}
 			return
 		}
 		_, r.Known = n.signs[b.ID]
 		r.Now, r.Connections = now, n.connections(b.ID)
-		n.signs[b.ID] = store.Sign{ID: b.ID, At: now, Bound: r.Connections > 0 && !n.deaf, Leaving: b.Leaving}
+		n.signs[b.ID] = Sign{ID: b.ID, At: now, Bound: r.Connections > 0 && !n.deaf, Leaving: b.Leaving}
 		if n.deaf {
 			r.Connections = -1
 		}
@@ -167,7 +165,7 @@ func (s *seat) Beat(ctx context.Context, b store.Beat) (r store.Roll, err error)
 		}
 		for id, at := range n.ended {
 			if at >= b.Since {
-				r.Departures = append(r.Departures, store.Departure{ID: id, Gone: at%2 == 0})
+				r.Departures = append(r.Departures, Departure{ID: id, Gone: at%2 == 0})
 			}
 		}
 	})
@@ -177,7 +175,7 @@ func (s *seat) Beat(ctx context.Context, b store.Beat) (r store.Roll, err error)
 	return r, nil
 }
 
-func (s *seat) CountOut(ctx context.Context, gone store.Sign, by string) (out bool, err error) {
+func (s *seat) CountOut(ctx context.Context, gone Sign, by string) (out bool, err error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return false, err
@@ -209,7 +207,7 @@ func (s *seat) Leave(ctx context.Context, id string) error {
 	return nil
 }
 
-func (s *seat) Told(ctx context.Context, ids []string) ([]store.Told, error) {
+func (s *seat) Told(ctx context.Context, ids []string) ([]Told, error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -217,7 +215,7 @@ func (s *seat) Told(ctx context.Context, ids []string) ([]store.Told, error) {
 	var thinks time.Duration
 	n.do(func() { thinks = n.thinks })
 	time.Sleep(thinks)
-	list := make([]store.Told, len(ids))
+	list := make([]Told, len(ids))
 	n.do(func() {
 		for i, id := range ids {
 			list[i].About = n.told[id]
@@ -251,20 +249,20 @@ func (l *fakeLine) Close() error {
 	return nil
 }
 
-func (l *fakeLine) Next(context.Context) (store.Heard, error) {
+func (l *fakeLine) Next(context.Context) (Heard, error) {
 	if !l.told {
 		l.told = true
-		return store.Heard{Subscribed: true}, nil
+		return Heard{Subscribed: true}, nil
 	}
 	select {
 	case t := <-l.texts:
-		return store.Heard{Text: t}, nil
+		return Heard{Text: t}, nil
 	case <-l.ended:
-		return store.Heard{}, errDown
+		return Heard{}, errDown
 	}
 }
 
-func (s *seat) Listen(ctx context.Context, id string) (store.Line, error) {
+func (s *seat) Listen(ctx context.Context, id string) (Line, error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
 // Figures are what an instance tells of its work beside its sign of life, so that
@@ -72,7 +71,7 @@ type HostFigures struct {
 func (f Figures) Encode() []byte {
 	for {
 		text, err := json.Marshal(f)
-		if err == nil && len(text) <= store.MaxAbout {
+		if err == nil && len(text) <= MaxAbout {
 			return text
 		}
 		f.Cut = true
@@ -134,7 +133,7 @@ func (m Minute) Encode() (string, error) {
 
 // ReadMinutes reads minutes; what cannot be read, as of a later version, is left
 // out.
-func ReadMinutes(list []store.Minute) []Minute {
+func ReadMinutes(list []MinuteEntry) []Minute {
 	out := make([]Minute, 0, len(list))
 	for _, e := range list {
 		var m Minute

@@ -7,7 +7,6 @@ import (
 
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
 func TestFiguresAreCutToWhatMayBeTold(t *testing.T) {
@@ -22,7 +21,7 @@ func TestFiguresAreCutToWhatMayBeTold(t *testing.T) {
 		t.Helper()
 		text := f.Encode()
 		got, ok := Instance{Figures: text}.ReadFigures()
-		if len(text) > store.MaxAbout || !ok {
+		if len(text) > MaxAbout || !ok {
 			t.Fatalf("%d bytes, read: %v", len(text), ok)
 		}
 		return got
@@ -62,7 +61,7 @@ func TestMinutesOfOthersAreReadAsFarAsTheyCanBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := ReadMinutes([]store.Minute{{Text: "no JSON"}, {Text: `{"i":"b"}`}, {Text: text}})
+	got := ReadMinutes([]MinuteEntry{{Text: "no JSON"}, {Text: `{"i":"b"}`}, {Text: text}})
 	if len(got) != 1 || got[0].Routes["app1"].Late.Count() != 4 {
 		t.Errorf("%+v", got)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"notifier/internal/alarm"
 	"notifier/internal/retry"
-	"notifier/internal/store"
 )
 
 // Bounds of a TAKEOVER that is not zero.
@@ -24,14 +23,14 @@ const (
 	MaxTakeover = time.Hour
 )
 
-// Redis is what a fleet needs of Redis. *[store.Store] is one.
+// Redis is what a fleet needs of Redis. *[Store] is one.
 type Redis interface {
-	Beat(ctx context.Context, b store.Beat) (store.Roll, error)
-	CountOut(ctx context.Context, gone store.Sign, by string) (bool, error)
+	Beat(ctx context.Context, b Beat) (Roll, error)
+	CountOut(ctx context.Context, gone Sign, by string) (bool, error)
 	Leave(ctx context.Context, id string) error
-	Told(ctx context.Context, ids []string) ([]store.Told, error)
+	Told(ctx context.Context, ids []string) ([]Told, error)
 	Tell(ctx context.Context, id, text string) error
-	Listen(ctx context.Context, id string) (store.Line, error)
+	Listen(ctx context.Context, id string) (Line, error)
 }
 
 // Options of a Fleet. The functions must not block. All but Heard are called by
@@ -45,7 +44,7 @@ type Options struct {
 	// counts nobody out.
 	Takeover time.Duration
 	// Figures, if not nil, makes the figures that stand beside the sign of life,
-	// as JSON of at most store.MaxAbout bytes.
+	// as JSON of at most MaxAbout bytes.
 	Figures func() []byte
 	// Changed, if not nil, hears of each new view.
 	Changed func(*View)
@@ -125,7 +124,7 @@ func New(o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what is told to the fleet: %w", err)
 	}
-	if len(about) > store.MaxAbout {
+	if len(about) > MaxAbout {
 		o.About.Routes, o.About.Keys, o.About.Signing = nil, nil, nil
 		about, _ = json.Marshal(o.About)
 	}
@@ -311,7 +310,7 @@ func (f *Fleet) leave(ctx context.Context) {
 // wait for the next.
 func (f *Fleet) pass(ctx context.Context) time.Duration {
 	id, line := f.ID(), f.subscription.number()
-	b := store.Beat{ID: id, Leaving: f.leaves.Load(), NoEvents: f.noEvents.Load(), Since: f.since, Ask: f.judge.suspects()}
+	b := Beat{ID: id, Leaving: f.leaves.Load(), NoEvents: f.noEvents.Load(), Since: f.since, Ask: f.judge.suspects()}
 	f.tell(&b)
 	sent := time.Since(f.begun)
 	bctx, cancel := context.WithTimeout(ctx, signTimeout)
@@ -351,7 +350,7 @@ func (f *Fleet) pass(ctx context.Context) time.Duration {
 				zap.String("label", f.judge.members[s.ID].label))
 			delete(f.judge.members, s.ID)
 			f.publish(id)
-			f.announce(store.Departure{ID: s.ID, Gone: true}, r.Now)
+			f.announce(Departure{ID: s.ID, Gone: true}, r.Now)
 		}
 	}
 	// Messages reach all at once, and would keep them in step: spread, they take
@@ -364,10 +363,10 @@ func (f *Fleet) pass(ctx context.Context) time.Duration {
 }
 
 // tell adds to a beat what is told, if it is new or has not been told for long.
-func (f *Fleet) tell(b *store.Beat) {
+func (f *Fleet) tell(b *Beat) {
 	var figures []byte
 	if f.o.Figures != nil {
-		if figures = f.o.Figures(); len(figures) > store.MaxAbout {
+		if figures = f.o.Figures(); len(figures) > MaxAbout {
 			figures = nil
 		}
 	}
@@ -379,7 +378,7 @@ func (f *Fleet) tell(b *store.Beat) {
 }
 
 // worked notes a sign of life that has arrived.
-func (f *Fleet) worked(b store.Beat, sent time.Duration) {
+func (f *Fleet) worked(b Beat, sent time.Duration) {
 	f.confirmed.Store(max(1, int64(sent)))
 	if b.About != "" {
 		f.sent = 0
@@ -464,7 +463,7 @@ func (f *Fleet) introduce(ctx context.Context) {
 }
 
 // announce tells once of an instance that is gone.
-func (f *Fleet) announce(d store.Departure, now int64) {
+func (f *Fleet) announce(d Departure, now int64) {
 	const remember = 2 * time.Minute
 	for id, at := range f.announced {
 		if now-at > remember.Milliseconds() {

@@ -6,19 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"notifier/internal/store"
 )
 
 // told is what stands in Redis of one instance.
 type told struct{ id, about, figures string }
 
-func (o told) Signs(context.Context) (int64, []store.Sign, error) {
-	return 1_800_000_000_000, []store.Sign{{ID: o.id, At: 1_800_000_000_000}}, nil
+func (o told) Signs(context.Context) (int64, []Sign, error) {
+	return 1_800_000_000_000, []Sign{{ID: o.id, At: 1_800_000_000_000}}, nil
 }
 
-func (o told) Told(_ context.Context, ids []string) ([]store.Told, error) {
-	return slices.Repeat([]store.Told{{About: o.about, Figures: o.figures}}, len(ids)), nil
+func (o told) Told(_ context.Context, ids []string) ([]Told, error) {
+	return slices.Repeat([]Told{{About: o.about, Figures: o.figures}}, len(ids)), nil
 }
 
 // FuzzTold: whatever stands where instances tell of themselves, all are listed, and the
@@ -45,7 +43,7 @@ func FuzzTold(f *testing.F) {
 				}
 			}
 		}
-		for _, m := range ReadMinutes([]store.Minute{{Text: about}, {Text: figures}}) {
+		for _, m := range ReadMinutes([]MinuteEntry{{Text: about}, {Text: figures}}) {
 			if text, err := m.Encode(); err != nil || m.At <= 0 {
 				t.Fatal(text, err)
 			}

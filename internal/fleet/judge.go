@@ -1,10 +1,6 @@
 package fleet
 
-import (
-	"time"
-
-	"notifier/internal/store"
-)
+import "time"
 
 // Times that follow from a TAKEOVER.
 const (
@@ -24,7 +20,7 @@ func beatOf(takeover time.Duration) time.Duration {
 // member is what an observer knows of another instance. Times are by Redis, in
 // ms.
 type member struct {
-	sign store.Sign
+	sign Sign
 	// seen is when this sign was read first. A sign that claims to be later than
 	// that counts from there.
 	seen   int64
@@ -61,15 +57,15 @@ func (j *judge) failed() { j.last = 0 }
 
 // verdict is what follows from a roll.
 type verdict struct {
-	gone []store.Sign // to be counted out
-	left []string     // members that are there no more, however they ended
+	gone []Sign   // to be counted out
+	left []string // members that are there no more, however they ended
 	// next is when somebody may be gone; 0 = nobody for now.
 	next time.Duration
 }
 
 // read takes a roll. own is the id of the observer, line the number of its
 // subscription when the beat began; 0 = it had none.
-func (j *judge) read(own string, line uint64, r store.Roll) verdict {
+func (j *judge) read(own string, line uint64, r Roll) verdict {
 	j.windows(line, r)
 	var v verdict
 	there := make(map[string]bool, len(r.Signs))
@@ -119,7 +115,7 @@ func (j *judge) read(own string, line uint64, r store.Roll) verdict {
 }
 
 // windows follows since when Redis was reached without a break.
-func (j *judge) windows(line uint64, r store.Roll) {
+func (j *judge) windows(line uint64, r Roll) {
 	if j.last == 0 || r.Now < j.last || r.Now-j.last > beatsBroken*j.beat {
 		j.reached, j.window = r.Now, 0
 	}
@@ -146,7 +142,7 @@ func (j *judge) goneIn(m *member, now int64) (wait int64, may bool) {
 func (j *judge) suspects() []string {
 	var list []string
 	for id, m := range j.members {
-		if wait, may := j.goneIn(m, j.last); may && wait <= j.beat+j.beat/2 && len(list) < store.MaxAsked {
+		if wait, may := j.goneIn(m, j.last); may && wait <= j.beat+j.beat/2 && len(list) < MaxAsked {
 			list = append(list, id)
 		}
 	}
@@ -158,7 +154,7 @@ func (j *judge) suspects() []string {
 func (j *judge) unknown() []string {
 	var list []string
 	for id, m := range j.members {
-		if m.described || len(list) == store.MaxAsked {
+		if m.described || len(list) == MaxAsked {
 			continue
 		}
 		if m.tries%10 == 0 {

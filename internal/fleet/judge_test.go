@@ -3,8 +3,6 @@ package fleet
 import (
 	"testing"
 	"time"
-
-	"notifier/internal/store"
 )
 
 // What makes a verdict, one after the other: of a member that gave its last sign
@@ -46,7 +44,7 @@ func TestWhatMakesOneGone(t *testing.T) {
 		j := newJudge(3 * time.Second)
 		gone := false
 		for _, b := range c.beats {
-			v := j.read(own, b.line, store.Roll{Now: b.now, Known: true, Connections: b.connections, Signs: []store.Sign{
+			v := j.read(own, b.line, Roll{Now: b.now, Known: true, Connections: b.connections, Signs: []Sign{
 				{ID: own, At: b.now, Bound: true}, {ID: other, At: 1000, Bound: !c.unbound, Connections: b.its},
 			}})
 			if !c.untold {
@@ -63,7 +61,7 @@ func TestWhatMakesOneGone(t *testing.T) {
 func TestTheNextBeatComesWhenSomebodyMayBeGone(t *testing.T) {
 	j := newJudge(3 * time.Second)
 	read := func(now int64) verdict {
-		return j.read("aaaaaaaaaaaa", 1, store.Roll{Now: now, Connections: 1, Signs: []store.Sign{{ID: "bbbbbbbbbbbb", At: 1000, Bound: true, Connections: -1}}})
+		return j.read("aaaaaaaaaaaa", 1, Roll{Now: now, Connections: 1, Signs: []Sign{{ID: "bbbbbbbbbbbb", At: 1000, Bound: true, Connections: -1}}})
 	}
 	read(1000)
 	j.describe("bbbbbbbbbbbb", About{Takeover: 3000})

@@ -13,7 +13,6 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
-	"notifier/internal/store"
 )
 
 func TestAProcessThatIsKilledIsGone(t *testing.T) {
@@ -184,7 +183,7 @@ func TestTheDeployedUserMayAll(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var list []Instance
-	list, err = List(t.Context(), os[0].o.Redis.(*store.Store))
+	list, err = List(t.Context(), os[0].o.Redis.(*Store))
 	if err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
@@ -230,15 +229,15 @@ func TestList(t *testing.T) {
 	})
 	b := observe(t, p, func(o *Options) {
 		o.Takeover = 0
-		o.Figures = func() []byte { return make([]byte, store.MaxAbout+1) }
+		o.Figures = func() []byte { return make([]byte, MaxAbout+1) }
 	})
 	x := spawn(t, p)
 	wait(t, "all live", func() bool { return a.Stats().Living == 3 && b.Stats().Living == 3 })
 	b.Retire()
 	x.signal(syscall.SIGSTOP)
-	s := a.o.Redis.(*store.Store)
-	srv.Client().HSet(t.Context(), s.Space().FleetAbout(), x.id, "{", x.id+" figures", "{")
-	srv.Client().ZAdd(t.Context(), s.Space().FleetSigns(), redis.Z{Member: "foreign", Score: 1e12})
+	s := a.o.Redis.(*Store)
+	srv.Client().HSet(t.Context(), s.w.Space.FleetAbout(), x.id, "{", x.id+" figures", "{")
+	srv.Client().ZAdd(t.Context(), s.w.Space.FleetSigns(), redis.Z{Member: "foreign", Score: 1e12})
 	byID := map[string]Instance{}
 	wait(t, "one of each", func() bool {
 		list, err := List(t.Context(), s)

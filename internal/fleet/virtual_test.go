@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"notifier/internal/store"
 )
 
 func TestOneThatLeavesIsKnownToHaveLeftAtOnce(t *testing.T) {
@@ -177,7 +175,7 @@ func TestARestartOfRedisMakesNobodyGone(t *testing.T) {
 				n.do(func() {
 					n.down = true
 					if lost {
-						n.signs, n.ended, n.told = map[string]store.Sign{}, map[string]int64{}, map[string]string{}
+						n.signs, n.ended, n.told = map[string]Sign{}, map[string]int64{}, map[string]string{}
 					}
 				})
 				n.cut(nil)
@@ -203,7 +201,7 @@ func TestARestartOfRedisMakesNobodyGone(t *testing.T) {
 func TestLostKeysChangeNoView(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
 		number := ps[0].View().Number()
-		n.do(func() { n.signs, n.told = map[string]store.Sign{}, map[string]string{} })
+		n.do(func() { n.signs, n.told = map[string]Sign{}, map[string]string{} })
 		time.Sleep(35 * time.Second)
 		nobodyGone(t, ps)
 		if v := ps[0].View(); v.Number() != number {
@@ -562,12 +560,12 @@ func TestForeignSigns(t *testing.T) {
 	plays(t, 2, func(t *testing.T, n *node, ps []*player) {
 		n.do(func() {
 			for i, id := range []string{"", "x", "notifier:0", strings.Repeat("a", 500), "ABCDEFGHIJKL", "abcdefghijk!"} {
-				n.signs[id] = store.Sign{ID: id, At: n.now() + int64(i)*1e9, Bound: true}
+				n.signs[id] = Sign{ID: id, At: n.now() + int64(i)*1e9, Bound: true}
 				n.ended[id+"y"] = n.now()
 			}
 			n.told[ps[0].ID()] = `{"label":`
 			// One that seems real, and lies an hour ahead.
-			n.signs["abcdefghijkl"] = store.Sign{ID: "abcdefghijkl", At: n.now() + 3600_000, Bound: true}
+			n.signs["abcdefghijkl"] = Sign{ID: "abcdefghijkl", At: n.now() + 3600_000, Bound: true}
 		})
 		time.Sleep(10 * time.Second)
 		for _, p := range ps {

@@ -87,8 +87,8 @@ func alone(ctx context.Context, s *store.Store) (held context.Context, release f
 }
 
 // listen opens the line by which others see that this process lives.
-func listen(ctx context.Context, s *store.Store, token string) (store.Line, error) {
-	line, err := s.Listen(ctx, token)
+func listen(ctx context.Context, s *store.Store, token string) (fleet.Line, error) {
+	line, err := fleet.NewStore(s.Layout).Listen(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func listen(ctx context.Context, s *store.Store, token string) (store.Line, erro
 // await polls who lives until ok, or for so long.
 func await(ctx context.Context, s *store.Store, during time.Duration, ok func([]fleet.Instance) bool) error {
 	for until := time.Now().Add(during); ; {
-		list, err := fleet.List(ctx, s)
+		list, err := fleet.List(ctx, fleet.NewStore(s.Layout))
 		if err != nil || ok(list) || time.Now().After(until) {
 			return err
 		}
@@ -172,5 +172,5 @@ func able(ctx context.Context, s *store.Store, what string, ok func(fleet.Figure
 }
 
 func isForbidden(err error) bool {
-	return errors.Is(err, wire.ErrRights) || errors.Is(err, store.ErrForeign) || redis.IsPermissionError(err)
+	return errors.Is(err, wire.ErrRights) || errors.Is(err, fleet.ErrForeign) || redis.IsPermissionError(err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
@@ -60,7 +61,7 @@ func (s *side) store(t *testing.T, shards int) *store.Store {
 // alive makes it look as if an instance of this version lived there.
 func (s *side) alive(t *testing.T, x *store.Store) {
 	t.Helper()
-	if _, err := x.Beat(t.Context(), store.Beat{ID: "abcdefghijkl", About: `{"label":"new","version":"v2"}`, Figures: `{"since":1,"sides":true}`}); err != nil {
+	if _, err := fleet.NewStore(x.Layout).Beat(t.Context(), fleet.Beat{ID: "abcdefghijkl", About: `{"label":"new","version":"v2"}`, Figures: `{"since":1,"sides":true}`}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -438,7 +439,7 @@ func TestMigrationsThatAreRefused(t *testing.T) {
 		t.Errorf("%d records are back", records)
 	}
 	// An instance of the version before lives on the old side.
-	if _, err := old.Beat(ctx, store.Beat{ID: "abcdefghijkm", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1,"places":1}`}); err != nil {
+	if _, err := fleet.NewStore(old.Layout).Beat(ctx, fleet.Beat{ID: "abcdefghijkm", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1,"places":1}`}); err != nil {
 		t.Fatal(err)
 	}
 	refused(migration(t, a, empty), "version that knows nothing")

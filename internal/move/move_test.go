@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
@@ -266,7 +267,7 @@ func TestReshard(t *testing.T) {
 	if err := s.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
 		t.Fatal(err)
 	}
-	line, err := s.Listen(t.Context(), "other")
+	line, err := fleet.NewStore(s.Layout).Listen(t.Context(), "other")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +297,7 @@ func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
 	t.Parallel()
 	srv, conn, more := open(t)
 	s := more()
-	if _, err := s.Beat(t.Context(), store.Beat{ID: "abcdefghijkl", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1}`}); err != nil {
+	if _, err := fleet.NewStore(s.Layout).Beat(t.Context(), fleet.Beat{ID: "abcdefghijkl", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1}`}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := reshard(t, srv, conn, 2)

@@ -33,15 +33,15 @@ type JanitorStore interface {
 	PausedReader
 	Trimmer
 	Rehomer
-	Registry
 }
 
 // JanitorOptions of a Janitor.
 type JanitorOptions struct {
-	Store  JanitorStore
-	Routes *route.Table
-	Shards Shards
-	Work   Work
+	Store    JanitorStore
+	Registry Registry
+	Routes   *route.Table
+	Shards   Shards
+	Work     Work
 	// Assignment may be nil: this instance trims all partitions.
 	Assignment Trims
 	Logger     *zap.Logger
@@ -84,7 +84,7 @@ func NewJanitor(o JanitorOptions) *Janitor {
 	if o.Assignment == nil {
 		o.Assignment = alone{}
 	}
-	return &Janitor{o: o, mover: newMover(o), serving: newServing(o.Store, o.Routes), check: make(chan struct{}, 1)}
+	return &Janitor{o: o, mover: newMover(o), serving: newServing(o.Registry, o.Routes), check: make(chan struct{}, 1)}
 }
 
 // Check lets it ask at once which routes are paused and which prefixes are

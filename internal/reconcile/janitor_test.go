@@ -202,7 +202,7 @@ func (w *work) Moved(p keys.Partition) {
 func keep(s *fakeStore, rs *route.Table) (*Janitor, *observer.ObservedLogs, *[]string) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	w := &work{}
-	return NewJanitor(JanitorOptions{Store: s, Routes: rs, Shards: two, Work: w, Logger: zap.New(core)}), logs, &w.moved
+	return NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: rs, Shards: two, Work: w, Logger: zap.New(core)}), logs, &w.moved
 }
 
 func TestTidyTrimsAllThereIs(t *testing.T) {
@@ -454,7 +454,7 @@ func TestFollowsWhatIsPaused(t *testing.T) {
 			}
 			s.do(func() { told = append(told, said) })
 		}
-		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.New(core)})
+		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.New(core)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- k.Run(ctx) }()
@@ -500,7 +500,7 @@ func TestAShardWhosePausesAreUnknownIsPaused(t *testing.T) {
 		s := newFakeStore()
 		s.unread, s.paused, s.stale = 1, []string{"b"}, true
 		w := &work{}
-		k := NewJanitor(JanitorOptions{Store: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.NewNop()})
+		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.NewNop()})
 		expect := func(when string, want string) {
 			t.Helper()
 			got := ""

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/redistest"
@@ -210,7 +211,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 			return err
 		},
 		"serve": func() error {
-			_, err := s.Serve(ctx, "i", []string{prefix}, time.Second)
+			_, err := fleet.NewStore(s.Layout).Serve(ctx, "i", []string{prefix}, time.Second)
 			return err
 		},
 		"pause": func() error { return s.Pause(ctx, prefix) },
@@ -223,10 +224,10 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	// found it wrong.
 	for name, do := range map[string]func() error{
 		"beat": func() error {
-			_, err := s.Beat(ctx, Beat{ID: "aaaaaaaaaaaa", About: "{}"})
+			_, err := fleet.NewStore(s.Layout).Beat(ctx, fleet.Beat{ID: "aaaaaaaaaaaa", About: "{}"})
 			return err
 		},
-		"leave": func() error { return s.Leave(ctx, "aaaaaaaaaaaa") },
+		"leave": func() error { return fleet.NewStore(s.Layout).Leave(ctx, "aaaaaaaaaaaa") },
 	} {
 		if err := do(); !errors.Is(err, layout.ErrLayout) {
 			t.Errorf("%s: %v, want layout.ErrLayout", name, err)

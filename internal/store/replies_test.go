@@ -76,9 +76,6 @@ func FuzzReplies(f *testing.F) {
 			func() error { _, _, err := s.Forecast(ctx, prefix, time.Now(), time.Second, 3); return err },
 			func() error { _, err := s.Hold(ctx, 0, l, Confirmed{}); return err },
 			func() error { _, err := s.Shed(ctx, 0, 5); return err },
-			func() error { _, err := s.Beat(ctx, Beat{ID: "i", Ask: []string{"j"}}); return err },
-			func() error { _, err := s.CountOut(ctx, Sign{ID: "j", score: "1"}, "i"); return err },
-			func() error { _, err := s.Serve(ctx, "i", []string{prefix}, time.Second); return err },
 			func() error { return s.Learn(ctx) },
 			func() error {
 				_, err := s.Restore(ctx, partition, []Letter{{&n, n.Due}, {&n, time.Time{}}})

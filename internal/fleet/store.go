@@ -1,14 +1,16 @@
-package store
+package fleet
 
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/layout"
 	"notifier/internal/wire"
 )
 
@@ -24,6 +26,15 @@ var (
 	beatScript   = wire.NewScript("beat", beatSource, false).Anywhere()
 	departScript = wire.NewScript("depart", departSource, false).Anywhere()
 )
+
+// Store keeps the heartbeats in Redis. Its methods are safe for concurrent use.
+type Store struct {
+	l *layout.Layout
+	w *wire.Client
+}
+
+// NewStore makes the Store of the Redis of a layout.
+func NewStore(l *layout.Layout) *Store { return &Store{l, l.Wire()} }
 
 // Bounds of what instances tell and ask.
 const (
@@ -87,7 +98,7 @@ type Roll struct {
 // ErrLayout. Signs do not compare it themselves, since in a cluster it lies at other
 // nodes; until then they are written there.
 func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
-	if err := s.Right(ctx); err != nil {
+	if err := s.l.Right(ctx); err != nil {
 		return Roll{}, err
 	}
 	flags := 0
@@ -97,7 +108,7 @@ func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
 	if b.NoEvents {
 		flags += 2
 	}
-	args := []any{b.ID, s.space.FleetChannel(), s.space.InstanceChannel(""), flags, b.About, b.Figures, b.Since}
+	args := []any{b.ID, s.w.Space.FleetChannel(), s.w.Space.InstanceChannel(""), flags, b.About, b.Figures, b.Since}
 	asked := make(map[string]int, len(b.Ask))
 	for i, id := range b.Ask[:min(len(b.Ask), MaxAsked)] {
 		args = append(args, id)
@@ -172,10 +183,10 @@ func (s *Store) CountOut(ctx context.Context, gone Sign, by string) (bool, error
 }
 
 func (s *Store) depart(ctx context.Context, id, seen, by string) (bool, error) {
-	if err := s.Right(ctx); err != nil {
+	if err := s.l.Right(ctx); err != nil {
 		return false, err
 	}
-	v, err := s.w.Run(ctx, departScript, s.fleetKeys(), []any{id, s.space.FleetChannel(), s.space.InstanceChannel(""), seen, by})
+	v, err := s.w.Run(ctx, departScript, s.fleetKeys(), []any{id, s.w.Space.FleetChannel(), s.w.Space.InstanceChannel(""), seen, by})
 	if err != nil {
 		return false, err
 	}
@@ -183,7 +194,7 @@ func (s *Store) depart(ctx context.Context, id, seen, by string) (bool, error) {
 }
 
 func (s *Store) fleetKeys() []string {
-	return []string{s.space.FleetSigns(), s.space.FleetAbout(), s.space.FleetEnded()}
+	return []string{s.w.Space.FleetSigns(), s.w.Space.FleetAbout(), s.w.Space.FleetEnded()}
 }
 
 // Told is what an instance tells of itself.
@@ -200,8 +211,8 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 		fields = append(fields, id, id+" figures")
 	}
 	var v []any
-	if err := s.w.At(ctx, s.space.FleetAbout(), func(ctx context.Context) (err error) {
-		v, err = s.c.HMGet(ctx, s.space.FleetAbout(), fields...).Result()
+	if err := s.w.At(ctx, s.w.Space.FleetAbout(), func(ctx context.Context) (err error) {
+		v, err = s.w.Redis.HMGet(ctx, s.w.Space.FleetAbout(), fields...).Result()
 		return s.failFleet("told", err)
 	}); err != nil {
 		return nil, err
@@ -222,10 +233,10 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 func (s *Store) Signs(ctx context.Context) (now int64, list []Sign, err error) {
 	var clock *redis.TimeCmd
 	var signs *redis.ZSliceCmd
-	if err := s.w.At(ctx, s.space.FleetSigns(), func(ctx context.Context) error {
-		_, err := s.w.Holder(ctx, s.space.FleetSigns()).Pipelined(ctx, func(p redis.Pipeliner) error {
+	if err := s.w.At(ctx, s.w.Space.FleetSigns(), func(ctx context.Context) error {
+		_, err := s.w.Holder(ctx, s.w.Space.FleetSigns()).Pipelined(ctx, func(p redis.Pipeliner) error {
 			clock = p.Time(ctx)
-			signs = p.ZRevRangeByScoreWithScores(ctx, s.space.FleetSigns(), &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxInstances})
+			signs = p.ZRevRangeByScoreWithScores(ctx, s.w.Space.FleetSigns(), &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxInstances})
 			return nil
 		})
 		return s.failFleet("signs", err)
@@ -255,9 +266,9 @@ func (s *Store) failFleet(op string, err error) error {
 // Tell sends a message to the instance of that id, or to all if it is empty.
 // It may be lost.
 func (s *Store) Tell(ctx context.Context, id, text string) error {
-	channel := s.space.FleetChannel()
+	channel := s.w.Space.FleetChannel()
 	if id != "" {
-		channel = s.space.InstanceChannel(id)
+		channel = s.w.Space.InstanceChannel(id)
 	}
 	if err := s.w.AnyNode(ctx).Publish(ctx, channel, text).Err(); err != nil {
 		return s.w.Fail("tell", err)
@@ -306,12 +317,12 @@ func (l *line) Next(ctx context.Context) (Heard, error) {
 // Listen opens the Line of an instance, at the node that keeps the signs of
 // life.
 func (s *Store) Listen(ctx context.Context, id string) (Line, error) {
-	own, all := s.space.InstanceChannel(id), s.space.FleetChannel()
-	switch c := s.c.(type) {
+	own, all := s.w.Space.InstanceChannel(id), s.w.Space.FleetChannel()
+	switch c := s.w.Redis.(type) {
 	case *redis.ClusterClient:
 		// The last line may have ended because its node is no master any more.
 		s.w.Reload(ctx)
-		node, err := c.MasterForKey(ctx, s.space.FleetSigns())
+		node, err := c.MasterForKey(ctx, s.w.Space.FleetSigns())
 		if err != nil {
 			return nil, s.w.Fail("listen", err)
 		}
@@ -319,5 +330,9 @@ func (s *Store) Listen(ctx context.Context, id string) (Line, error) {
 	case *redis.Client:
 		return &line{PubSub: c.Subscribe(ctx, own, all)}, nil
 	}
-	return nil, fmt.Errorf("listen: a %T cannot subscribe", s.c)
+	return nil, fmt.Errorf("listen: a %T cannot subscribe", s.w.Redis)
 }
+
+// ErrForeign: the fleet's keys hold something else, which another program has put
+// there.
+var ErrForeign = errors.New("another program may use the keys under which instances say that they live")

@@ -1,10 +1,9 @@
-package store
+package fleet
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/redistest"
+	"notifier/internal/wire/wiretest"
 )
 
 func (s *Store) beat(t *testing.T, b Beat) Roll {
@@ -49,7 +50,7 @@ func (r Roll) sign(id string) *Sign {
 
 func TestBeat(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	r := s.beat(t, Beat{ID: "a", About: `{"label":"x"}`, Figures: "1"})
 	if r.Known || r.Ended || r.Connections != 0 || len(r.Signs) != 1 || r.sign("a").Bound || r.sign("a").At != r.Now {
 		t.Errorf("%+v", r)
@@ -85,7 +86,7 @@ func TestBeat(t *testing.T) {
 
 func TestLeaveIsHeardAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	s, srv := open(t)
+	s, srv := openStore(t)
 	s.beat(t, Beat{ID: "a"})
 	s.beat(t, Beat{ID: "b", About: "{}", Figures: "{}"})
 	l := s.subscribed(t, "a")
@@ -99,7 +100,7 @@ func TestLeaveIsHeardAndLeavesNothing(t *testing.T) {
 	if r.sign("b") != nil || len(r.Departures) != 1 || r.Departures[0] != (Departure{ID: "b"}) {
 		t.Errorf("%+v", r)
 	}
-	if n := srv.Client().Exists(t.Context(), s.space.FleetAbout()).Val(); n != 0 {
+	if n := srv.Client().Exists(t.Context(), s.w.Space.FleetAbout()).Val(); n != 0 {
 		t.Error("what it told is still there")
 	}
 	// A sign of life that was sent before and arrives later is not taken.
@@ -113,7 +114,7 @@ func TestLeaveIsHeardAndLeavesNothing(t *testing.T) {
 
 func TestCountOut(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, _ := openStore(t)
 	s.beat(t, Beat{ID: "a"})
 	gone := *s.beat(t, Beat{ID: "b"}).sign("b")
 	out := func() bool {
@@ -165,7 +166,7 @@ func TestCountOut(t *testing.T) {
 // bound, and what is old or lies ahead goes.
 func TestBeatAmongGarbage(t *testing.T) {
 	t.Parallel()
-	s, srv := open(t)
+	s, srv := openStore(t)
 	ctx := t.Context()
 	c := srv.Client()
 	now := s.beat(t, Beat{ID: "a"}).Now
@@ -177,10 +178,10 @@ func TestBeatAmongGarbage(t *testing.T) {
 	for i := range 80 {
 		signs = append(signs, redis.Z{Member: fmt.Sprint("old", i), Score: float64(i)}, redis.Z{Member: fmt.Sprint("ahead", i), Score: 1e15})
 	}
-	c.ZAdd(ctx, s.space.FleetSigns(), signs...)
-	c.ZAdd(ctx, s.space.FleetEnded(), ended...)
-	c.Do(ctx, "ZADD", s.space.FleetSigns(), "+inf", "for ever", "-inf", "never")
-	c.HSet(ctx, s.space.FleetAbout(), "old1", "x", "a", strings.Repeat("x", 1<<20))
+	c.ZAdd(ctx, s.w.Space.FleetSigns(), signs...)
+	c.ZAdd(ctx, s.w.Space.FleetEnded(), ended...)
+	c.Do(ctx, "ZADD", s.w.Space.FleetSigns(), "+inf", "for ever", "-inf", "never")
+	c.HSet(ctx, s.w.Space.FleetAbout(), "old1", "x", "a", strings.Repeat("x", 1<<20))
 	ask := make([]string, 500)
 	for i := range ask {
 		ask[i] = fmt.Sprint("live", i)
@@ -191,11 +192,11 @@ func TestBeatAmongGarbage(t *testing.T) {
 	}
 	s.beat(t, Beat{ID: "a"})
 	for _, bad := range []string{"old1", "ahead1", "for ever", "never"} {
-		if c.ZScore(ctx, s.space.FleetSigns(), bad).Err() == nil {
+		if c.ZScore(ctx, s.w.Space.FleetSigns(), bad).Err() == nil {
 			t.Errorf("%s is still there", bad)
 		}
 	}
-	if c.HExists(ctx, s.space.FleetAbout(), "old1").Val() {
+	if c.HExists(ctx, s.w.Space.FleetAbout(), "old1").Val() {
 		t.Error("what an old one told is still there")
 	}
 	for range 25 {
@@ -203,7 +204,7 @@ func TestBeatAmongGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := c.ZCard(ctx, s.space.FleetEnded()).Val(); n > 1000 {
+	if n := c.ZCard(ctx, s.w.Space.FleetEnded()).Val(); n > 1000 {
 		t.Errorf("%d marks are kept", n)
 	}
 	// Another type is an error, and no panic.
@@ -214,7 +215,7 @@ func TestBeatAmongGarbage(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	for _, key := range []string{s.space.FleetSigns(), s.space.FleetAbout()} {
+	for _, key := range []string{s.w.Space.FleetSigns(), s.w.Space.FleetAbout()} {
 		c.Set(ctx, key, "x", 0)
 	}
 	if _, _, err := s.Signs(ctx); !errors.Is(err, ErrForeign) {
@@ -232,7 +233,7 @@ func limited(t *testing.T, srv *redistest.Server, name string, rules ...string) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { srv.Client().ACLDelUser(context.Background(), name) })
-	return on(t, strings.Replace(srv.URL(), "redis://", "redis://"+name+":x@", 1), srv.Namespace())
+	return storeOn(t, strings.Replace(srv.URL(), "redis://", "redis://"+name+":x@", 1), srv.Namespace())
 }
 
 func TestBeatWhereNumsubIsForbidden(t *testing.T) {
@@ -256,8 +257,9 @@ func TestBeatWhereNumsubIsForbidden(t *testing.T) {
 func TestBeatWhereRedisIsFull(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("maxmemory 1mb", "maxmemory-policy noeviction"))
-	s := on(t, srv.URL(), srv.Namespace())
-	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:c", Delay: time.Hour}}); err == nil {
+	s := storeOn(t, srv.URL(), srv.Namespace())
+	srv.Client().Set(t.Context(), "fills", strings.Repeat("x", 1<<20), 0)
+	if err := srv.Client().Set(t.Context(), "more", "x", 0).Err(); err == nil {
 		t.Fatal("Redis is not full")
 	}
 	if r := s.beat(t, Beat{ID: "a", About: "{}"}); len(r.Signs) != 1 {
@@ -271,7 +273,7 @@ func TestBeatWhereRedisIsFull(t *testing.T) {
 func TestBeatAfterARestart(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := on(t, srv.URL(), srv.Namespace())
+	s := storeOn(t, srv.URL(), srv.Namespace())
 	s.beat(t, Beat{ID: "a"})
 	srv.Restart()
 	for begun := time.Now(); ; {
@@ -305,7 +307,7 @@ func BenchmarkBeat(b *testing.B) {
 	for _, n := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			srv := redistest.Shared(b)
-			s := on(b, srv.URL(), srv.Namespace())
+			s := storeOn(b, srv.URL(), srv.Namespace())
 			for i := range n {
 				if _, err := s.Beat(b.Context(), Beat{ID: fmt.Sprintf("abcdefgh%04d", i)}); err != nil {
 					b.Fatal(err)
@@ -321,53 +323,13 @@ func BenchmarkBeat(b *testing.B) {
 	}
 }
 
-// Whoever hears events hears right before those of a group whom they are for.
-func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
-	s := on(t, srv.URL(), srv.Namespace())
-	ctx, c := t.Context(), srv.Client()
-	ps := c.Subscribe(ctx, s.space.Wake(), keys.Expired(0))
-	defer func() { _ = ps.Close() }()
-	for range 2 {
-		if _, err := ps.Receive(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hear := func() string {
-		m, err := ps.ReceiveTimeout(ctx, 30*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m.(*redis.Message).Payload
-	}
-	for try := 0; ; try++ {
-		list := []TouchGroup{{For: "aaaaaaaaaaaa"}, {For: "bbbbbbbbbbbb"}}
-		var want []string
-		due := time.Now().Add(20 * time.Millisecond).UnixMilli()
-		for g := range list {
-			for k := range 3 {
-				list[g].Keys = append(list[g].Keys, fmt.Sprintf("app1:a:b:%d-%d-%d", try, g, k))
-				if err := c.Do(ctx, "SET", list[g].Keys[k], "1", "PXAT", due).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want = append(append(want, keys.ForText(list[g].For, 3, "app1")), list[g].Keys...)
-		}
-		time.Sleep(time.Until(time.UnixMilli(due + 2))) // sleep: until all are due
-		if left, err := s.TouchGroups(ctx, "app1", list); err != nil || left != 0 {
-			t.Fatalf("%d left, %v", left, err)
-		}
-		var got []string
-		for range want {
-			got = append(got, hear())
-		}
-		if slices.Equal(got, want) {
-			return
-		}
-		// Redis may have found some by itself before: once more.
-		if try == 20 {
-			t.Fatalf("heard %q\nwant  %q", got, want)
-		}
-	}
+func openStore(t *testing.T) (*Store, *redistest.Server) {
+	t.Helper()
+	w, srv := wiretest.Open(t)
+	return NewStore(layout.New(w, layout.Options{Prefixes: []string{"app1"}})), srv
+}
+
+func storeOn(t testing.TB, url, namespace string) *Store {
+	t.Helper()
+	return NewStore(layout.New(wiretest.On(t, url, namespace), layout.Options{Prefixes: []string{"app1"}}))
 }

@@ -1,4 +1,4 @@
-package store
+package fleet
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, s
 	for _, p := range prefixes {
 		args = append(args, p)
 	}
-	v, err := s.w.Run(ctx, serveScript, []string{s.space.Serving()}, args)
+	v, err := s.w.Run(ctx, serveScript, []string{s.w.Space.Serving()}, args)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Store) Unserve(ctx context.Context, instance string, prefixes []string)
 	for i, p := range prefixes {
 		members[i] = p + " " + instance
 	}
-	if err := s.c.ZRem(ctx, s.space.Serving(), members...).Err(); err != nil {
+	if err := s.w.Redis.ZRem(ctx, s.w.Space.Serving(), members...).Err(); err != nil {
 		return s.w.Fail("unserve", err)
 	}
 	return nil
