@@ -211,6 +211,6 @@ func (e *Engine) SetMinutes(list ...fleet.Minute) {
 	for _, m := range list {
 		text, err := m.Encode()
 		e.check(err)
-		e.check(e.Store().AddMinute(context.Background(), text, fleet.MinutesKept))
+		e.check(fleet.NewStore(e.Store().Layout).AddMinute(context.Background(), text, fleet.MinutesKept))
 	}
 }
