@@ -17,7 +17,7 @@
 // become a [*Problem].
 //
 // Package client/webhook verifies callbacks in the receiver, and client/clienttest
-// is a service in memory for tests.
+// is a service in memory for tests of programs that schedule notices or receive them.
 //
 // # Importing it
 //

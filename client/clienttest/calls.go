@@ -27,36 +27,18 @@ func (s *Service) handler() http.Handler {
 		"POST /v1/notices":               s.schedule,
 		"GET /v1/notices":                s.list,
 		"GET /v1/notices/{key}":          s.get,
-		"PATCH /v1/notices/{key}":        s.reschedule,
 		"DELETE /v1/notices/{key}":       s.cancel,
-		"POST /v1/notices/{key}/fire":    s.fire,
 		"POST /v1/notices/{key}/redrive": s.redrive,
 		"POST /v1/notices/{key}/ack":     s.report("ack"),
 		"POST /v1/notices/{key}/nack":    s.report("nack", "permanent"),
 		"POST /v1/notices/{key}/defer":   s.report("defer", "after"),
-		"GET /v1/routes":                 s.listRoutes,
-		"POST /v1/routes/{name}/pause":   s.turnTo(true),
-		"POST /v1/routes/{name}/resume":  s.turnTo(false),
-		"POST /v1/routes/{name}/redrive": s.redriveRoute,
-		"GET /v1/routes/{name}/secret":   s.secret,
-		"GET /v1/stats":                  s.stats,
-		"GET /v1/instances":              s.instances,
-		"GET /v1/audit":                  s.audit,
-		"POST /v1/replays":               s.replay,
-		"GET /v1/replays":                s.listReplays,
-		"GET /v1/replays/{id}":           s.aReplay("", "", ""),
-		"DELETE /v1/replays/{id}":        s.aReplay("replay-stop", client.ReplayRunning, client.ReplayStopped),
-		"POST /v1/replays/{id}/resume":   s.aReplay("replay-resume", client.ReplayStopped, client.ReplayRunning),
-		"POST /v1/portal-links":          s.portalLink,
-		"DELETE /v1/portal-links/{id}":   s.revokeLink,
 		"GET /healthz":                   says(map[string]any{"status": "ok"}),
 		"GET /readyz":                    says(map[string]any{"ready": true}),
 		"/":                              nothing,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, do) })
 	}
-	mux.HandleFunc("POST /v1/notices/batch", s.batch(s.keep))
-	mux.HandleFunc("POST /v1/notices/restore", s.batch(s.restore))
+	mux.HandleFunc("POST /v1/notices/batch", s.batch)
 	return mux
 }
 
@@ -135,9 +117,6 @@ func (s *Service) keep(data []byte, at string) (n *notice, status int, replaced 
 		}
 		return old, http.StatusOK, false, nil
 	}
-	if old != nil && (old.state == client.Scheduled || old.state == client.Claimed || old.state == client.Dead) {
-		s.over(old, client.Replaced)
-	}
 	n = s.fresh(&notice{content: r.content, key: r.key, route: s.routeOf(r.key), state: client.Scheduled, due: r.due, createdAt: s.now})
 	s.kept[r.key] = n
 	return n, http.StatusCreated, old != nil, nil
@@ -151,15 +130,8 @@ func (s *Service) fresh(n *notice) *notice {
 	return n
 }
 
-// taker takes one item of a batch.
-type taker func(item []byte, at string) (n *notice, status int, replaced bool, p *problem)
-
-// batch gives each item of an array, or one object a line, to take.
-func (s *Service) batch(take taker) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { s.takeAll(w, r, take) }
-}
-
-func (s *Service) takeAll(w http.ResponseWriter, r *http.Request, take taker) {
+// batch schedules each item of an array, or of one object a line.
+func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 	body, ok := s.begin(w, r)
 	if !ok {
 		return
@@ -183,7 +155,7 @@ func (s *Service) takeAll(w http.ResponseWriter, r *http.Request, take taker) {
 	answers := make([]any, len(items))
 	tally := map[int]int{}
 	for i, item := range items {
-		n, status, replaced, p := take(item, "body["+strconv.Itoa(i)+"].")
+		n, status, replaced, p := s.keep(item, "body["+strconv.Itoa(i)+"].")
 		if p != nil {
 			var given struct{ Key string }
 			_ = json.Unmarshal(item, &given) // a wrong item may have no key
@@ -199,9 +171,6 @@ func (s *Service) takeAll(w http.ResponseWriter, r *http.Request, take taker) {
 		if tally[all] == len(items) {
 			status = all
 		}
-	}
-	if back := tally[http.StatusCreated]; back > 0 && strings.HasSuffix(r.URL.Path, "/restore") {
-		s.enter(r, "restore", "", map[string]any{"detail": counted(back, "notice")})
 	}
 	if !lines {
 		write(w, status, answers)
@@ -250,7 +219,6 @@ func (s *Service) change(r *http.Request, verb string, do func(*notice), from ..
 	}
 	if fits {
 		do(n)
-		s.enter(r, auditVerbs[verb], n.key, map[string]any{"detail": "it was " + before})
 	}
 	return http.StatusOK, n.changed(before, fits, fits && before == client.Claimed), nil
 }
@@ -259,34 +227,10 @@ func (n *notice) changed(before string, changed, inFlight bool) map[string]any {
 	return n.view(true, map[string]any{"changed": changed, "before": before, "in_flight": inFlight})
 }
 
-func (s *Service) reschedule(r *http.Request, body []byte) (int, any, *problem) {
-	m, p := fields(body, "body.", "delay", "due")
-	if p == nil && len(m) != 1 {
-		p = wrongField("body", "want either delay or due")
-	}
-	if p != nil {
-		return 0, nil, p
-	}
-	due, p := s.time(m, "body.")
-	if p != nil {
-		return 0, nil, p
-	}
-	status, answer, p := s.change(r, "rescheduled", func(n *notice) { n.due = due }, client.Scheduled)
-	if p != nil {
-		return 0, nil, p
-	}
-	return status, withDelay(body, answer), nil
-}
-
 func (s *Service) cancel(r *http.Request, _ []byte) (int, any, *problem) {
 	return s.change(r, client.Cancelled, func(n *notice) {
 		n.state, n.settledAt, n.handed = client.Cancelled, s.now, false
-		s.over(n, client.Cancelled)
 	}, client.Scheduled, client.Claimed, client.Dead)
-}
-
-func (s *Service) fire(r *http.Request, _ []byte) (int, any, *problem) {
-	return s.change(r, "fired", func(n *notice) { n.due = s.now }, client.Scheduled)
 }
 
 func (s *Service) redrive(r *http.Request, _ []byte) (int, any, *problem) {
@@ -377,64 +321,6 @@ func (n *notice) repeats(number int, res result) bool {
 	return res.deferred && n.used+1 == number && n.locked > 0
 }
 
-func (s *Service) listRoutes(*http.Request, []byte) (int, any, *problem) {
-	items := make([]any, len(s.routes))
-	for i, r := range s.routes {
-		items[i] = r.view()
-	}
-	return http.StatusOK, map[string]any{"items": items}, nil
-}
-
-func (r *routeState) view() map[string]any {
-	kind := targetKind(r.Target)
-	word := kind
-	if kind == "http" {
-		word = "url"
-	}
-	v := map[string]any{"name": r.Name, "prefix": r.Prefix, "target": word, "retry": spelt(r.Retry), "summary": summary(r.Retry), "ack": "2xx", "paused": r.paused,
-		"timeout_ms": r.Timeout.Milliseconds(), "signed": r.Secret != ""}
-	if r.Secret != "" {
-		v["sign_per"], v["sign"] = r.SignPer, []string{"standard"}
-	}
-	if kind == "log" {
-		v["ack"] = "log line"
-	}
-	if kind == "list" || kind == "stream" {
-		v["ack"] = "push"
-		_, v["target_key"], _ = strings.Cut(r.Target, ":")
-		if r.Report {
-			v["ack"] = "report"
-		}
-	}
-	return v
-}
-
-func summary(steps []time.Duration) string {
-	total := time.Duration(0)
-	for _, d := range steps {
-		total += d
-	}
-	switch len(steps) {
-	case 0:
-		return "no retry"
-	case 1:
-		return "1 retry over " + spell(total)
-	}
-	return fmt.Sprintf("%d retries over %s", len(steps), spell(total))
-}
-
-func (s *Service) turnTo(paused bool) call {
-	return func(r *http.Request, _ []byte) (int, any, *problem) {
-		rt := s.routeNamed(r.PathValue("name"))
-		if rt == nil {
-			return 0, nil, noRoute(r.PathValue("name"))
-		}
-		rt.paused = paused
-		s.enter(r, map[bool]string{true: "pause", false: "resume"}[paused], rt.Prefix, map[string]any{"route": rt.Name})
-		return http.StatusOK, rt.view(), nil
-	}
-}
-
 func noRoute(name string) *problem {
 	return failed(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", name)
 }
@@ -501,80 +387,5 @@ func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
 	if cursor != "" {
 		answer["cursor"] = cursor
 	}
-	return http.StatusOK, s.lacking(answer), nil
-}
-
-func (s *Service) redriveRoute(r *http.Request, _ []byte) (int, any, *problem) {
-	q := r.URL.Query()
-	dry := q.Get("dry_run") == "true"
-	q.Set("route", r.PathValue("name"))
-	q.Set("state", client.Dead)
-	all, _, p := s.matching(q, len(s.kept)+1)
-	if p != nil {
-		return 0, nil, p
-	}
-	done := 0
-	for _, n := range all {
-		if !dry {
-			s.revive(n)
-			done++
-		}
-	}
-	if rt := s.routeNamed(r.PathValue("name")); done > 0 {
-		detail := strconv.Itoa(done) + " redriven"
-		for _, name := range []string{"reason", "since", "until"} {
-			if v := q.Get(name); v != "" {
-				detail += map[string]string{"reason": ", of reason ", "since": ", since ", "until": ", until "}[name] + v
-			}
-		}
-		prefix := rt.Prefix
-		if under(q.Get("prefix"), prefix) && q.Get("prefix") != "" {
-			prefix = q.Get("prefix")
-		}
-		s.enter(r, "redrive", prefix, map[string]any{"route": rt.Name, "detail": detail})
-	}
-	return http.StatusOK, s.lacking(map[string]any{"dry_run": dry, "matched": len(all), "redriven": done}), nil
-}
-
-// lacking adds to an answer what Miss said.
-func (s *Service) lacking(answer map[string]any) map[string]any {
-	if len(s.missing) > 0 {
-		answer["missing"] = s.missing
-	}
-	return answer
-}
-
-// instances tells of this service as the only one.
-func (s *Service) instances(*http.Request, []byte) (int, any, *problem) {
-	return http.StatusOK, map[string]any{"items": []any{map[string]any{"id": "clienttest22", "label": "clienttest", "version": "clienttest",
-		"state": "living", "self": true, "started": stamp(s.now), "seen": stamp(s.now), "takeover_ms": 3000, "limits": "fleet"}}}, nil
-}
-
-func (s *Service) stats(*http.Request, []byte) (int, any, *problem) {
-	routes := make([]any, len(s.routes))
-	for i, rt := range s.routes {
-		count := map[string]int{}
-		for _, n := range s.kept {
-			if n.route != rt {
-				continue
-			}
-			count[n.state]++
-			if n.state == client.Scheduled && !n.due.After(s.now) {
-				count["overdue"]++
-			}
-		}
-		routes[i] = map[string]any{"route": rt.Name, "prefix": rt.Prefix, "configured": true, "paused": rt.paused,
-			"pending": count[client.Scheduled] + count[client.Claimed], "overdue": count["overdue"],
-			"dead": count[client.Dead], "settled": count[client.Delivered] + count[client.Cancelled], "in_flight": 0,
-			"outcomes": map[string]int{"delivered": 0, "retry": 0, "dead": 0, "deferred": 0, "handed": 0}, "lateness_p50_ms": 0, "lateness_p99_ms": 0}
-	}
-	return http.StatusOK, s.lacking(map[string]any{"routes": routes}), nil
-}
-
-// counted spells a number of things: "1 notice", "2 notices".
-func counted(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + one + "s"
+	return http.StatusOK, answer, nil
 }

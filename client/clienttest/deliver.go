@@ -35,10 +35,6 @@ type notice struct {
 	ended     int  // how often it had ended before
 	handed    bool // the consumer has it and its report is awaited
 	locked    int  // how often it was put off
-	// What became of it when it last ended, as a history would have it, and when.
-	outcome string
-	endedAt time.Time
-	replay  string // the id of the replay that sent it again
 }
 
 // attempt is one as the API shows it.
@@ -83,7 +79,7 @@ func (s *Service) attempt(n *notice) {
 	switch kind := targetKind(n.route.Target); kind {
 	case "list", "stream":
 		n.route.entries = append(n.route.entries, Entry{ID: n.id, Key: n.key, Attempt: n.used + 1, Due: n.due, ContentType: n.contentType,
-			Body: bytes.Clone(n.body), Replay: n.replay})
+			Body: bytes.Clone(n.body)})
 		if n.route.Report {
 			s.hand(n)
 			return
@@ -149,17 +145,7 @@ func (s *Service) end(n *notice, r result) {
 		n.state, n.settledAt, n.reason = client.Dead, s.now, r.reason
 	default:
 		n.state, n.due = client.Scheduled, s.now.Add(max(steps[step], r.after))
-		return
 	}
-	s.over(n, n.state)
-}
-
-// over notes what became of a notice.
-func (s *Service) over(n *notice, outcome string) {
-	if n.outcome == "" {
-		s.ended = append(s.ended, n)
-	}
-	n.outcome, n.endedAt = outcome, s.now
 }
 
 // request is that of an attempt, as the service makes it.
@@ -198,11 +184,8 @@ func (s *Service) request(n *notice) (*http.Request, context.CancelFunc) {
 	req.Header.Set("Notifier-Key", n.key)
 	req.Header.Set("Notifier-Attempt", strconv.Itoa(n.used+1))
 	req.Header.Set("Notifier-Due", stamp(n.due))
-	if n.replay != "" {
-		req.Header.Set("Notifier-Replay", n.replay)
-	}
 	if n.route.Secret != "" {
-		if err := webhook.Sign(req.Header, n.id, time.Now(), signed, n.signers(u)...); err != nil {
+		if err := webhook.Sign(req.Header, n.id, time.Now(), signed, strings.Split(n.route.Secret, ",")...); err != nil {
 			panic("clienttest: " + err.Error()) // New has checked it
 		}
 	}

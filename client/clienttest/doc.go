@@ -1,6 +1,5 @@
-// Package clienttest is a notifier in memory, for the tests of programs that
-// schedule notices or receive them. It needs the standard library only: no Redis,
-// no process beside the test.
+// Package clienttest is a notifier in memory, for tests of programs that schedule notices or receive them. It needs the
+// standard library only: no Redis and no other process.
 //
 //	service := clienttest.New(clienttest.Options{Receiver: shop})
 //	defer service.Close()
@@ -9,16 +8,19 @@
 //	c.Schedule(ctx, client.Request{Key: "shop:orders:close:1", Delay: 15 * time.Minute, URL: "https://shop.example/close"})
 //	service.Advance(15 * time.Minute) // shop is called
 //
-// Its clock stands still until [Service.Advance] moves it: what a real service
-// does over 25 hours, a test sees at once, and in the same order each time. Each
-// attempt that falls due on the way is made before Advance returns. Signatures
-// alone carry the true time, so that a receiver which checks it, as
-// client/webhook does, takes them.
+// Its clock stands still until [Service.Advance] moves it. Advance makes each attempt that falls due on the way before it
+// returns, in the same order each time, so a test needs no time for the 25 hours of a ladder. Only signatures carry the
+// true time: receivers check it.
 //
-// The calls that are served, their statuses, the states and what is kept of
-// attempts are those of the real API; this module's tests make the same calls to
-// both and compare the answers. What it does not have: tokens, limits of rate and
-// concurrency, durability, the texts of problems to the letter, and the history's
-// own calls, which answer 404. Replays send what has ended in here: as with all
-// else, Advance sends them.
+// These calls are served, with the statuses, states and attempts of the real API; this module's tests make the same calls
+// to both and compare the answers:
+//
+//   - POST /v1/notices and /v1/notices/batch schedule;
+//   - GET /v1/notices and /v1/notices/{key} list and read;
+//   - DELETE /v1/notices/{key} cancels, POST …/redrive schedules a dead letter again;
+//   - POST …/ack, …/nack and …/defer take the reports of consumers, which get their entries from [Service.Take];
+//   - GET /healthz and /readyz.
+//
+// Every other call is answered with 404. There are no tokens, limits, history or pages. Texts of problems differ from the
+// service's. For tests of the other calls run the service itself: notifier serve --embedded.
 package clienttest

@@ -39,12 +39,9 @@ type Route struct {
 	Report bool
 	// Timeout of an attempt, and of the wait for a report. 0 means 10 s.
 	Timeout time.Duration
-	// Secret signs callbacks: whsec_…, several comma-separated. Empty = unsigned.
+	// Secret signs callbacks: the key that the receiver verifies with, whsec_…, or several, comma-separated. Empty means
+	// unsigned. A real service may derive this key from the route's secret: [client.Client.ReceiverSecret] returns it.
 	Secret string
-	// SignPer is whose key signs: route, host, audience or host,route. Empty means
-	// host where the target is notice, else route. What a receiver verifies with then,
-	// [client.Client.ReceiverSecret] tells.
-	SignPer string
 }
 
 // Entry is what a consumer of a list or stream gets.
@@ -55,7 +52,6 @@ type Entry struct {
 	Due         time.Time
 	ContentType string
 	Body        []byte
-	Replay      string // the id of the replay that sent it again
 }
 
 // Service is the fake. It may be used by many goroutines at once.
@@ -74,19 +70,12 @@ type Service struct {
 	now     time.Time
 	kept    map[string]*notice
 	made    int
-	links   int
-	linked  map[string]string // the prefixes of links, by id
-	ended   []*notice         // what has ended, in the order of its first end
-	replays []*replayed       // the oldest first
-	audited []auditEntry      // who changed what, the oldest first
-	failing int               // calls that are still answered with status
+	failing int // calls that are still answered with status
 	status  int
-	missing []string // nodes of Redis that answers are said to be without
 }
 
 type routeState struct {
 	Route
-	paused  bool
 	entries []Entry
 }
 
@@ -132,15 +121,6 @@ func newRoute(r Route) *routeState {
 		if _, err := webhook.New(r.Secret); err != nil {
 			panic("clienttest: route " + r.Name + ": " + err.Error())
 		}
-	}
-	if r.SignPer == "" {
-		r.SignPer = "route"
-		if kind == "notice" {
-			r.SignPer = "host"
-		}
-	}
-	if !slices.Contains(signPers, r.SignPer) {
-		panic("clienttest: route " + r.Name + ": SignPer " + r.SignPer + ": want route, host, audience or host,route")
 	}
 	return &routeState{Route: r}
 }
@@ -189,15 +169,6 @@ func (s *Service) Fail(calls, status int) {
 	s.failing, s.status = calls, status
 }
 
-// Miss has listings, numbers and bulk redrives say that nodes of Redis do not answer,
-// until it is called without any: what a program sees of an answer that is not whole.
-// Nothing is in fact left out.
-func (s *Service) Miss(nodes ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.missing = nodes
-}
-
 // Take returns and forgets the entries that were pushed to a route's list or
 // stream, oldest first.
 func (s *Service) Take(route string) []Entry {
@@ -228,13 +199,6 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 	end := s.now.Add(d)
 	for {
 		n := s.next(end)
-		if x := s.nextReplay(end); x != nil && (n == nil || !x.at().After(n.due)) {
-			if x.at().After(s.now) {
-				s.now = x.at()
-			}
-			s.again(x)
-			continue
-		}
 		if n == nil {
 			break
 		}
@@ -260,7 +224,7 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 func (s *Service) next(end time.Time) *notice {
 	var first *notice
 	for _, n := range s.kept {
-		waits := n.state == client.Scheduled && !n.route.paused || n.state == client.Claimed && n.handed
+		waits := n.state == client.Scheduled || n.state == client.Claimed && n.handed
 		if !waits || n.due.After(end) {
 			continue
 		}

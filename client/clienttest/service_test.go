@@ -18,7 +18,7 @@ func TestAdvanceGoesDownTheLadderInOrder(t *testing.T) {
 	var at []time.Duration
 	var s *clienttest.Service
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	s = clienttest.New(clienttest.Options{Start: start, Routes: []clienttest.Route{{Name: "all", Secret: secret, SignPer: "host,route"}},
+	s = clienttest.New(clienttest.Options{Start: start, Routes: []clienttest.Route{{Name: "all", Secret: secret}},
 		Receiver: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			at = append(at, s.Now().Sub(start))
 			body, err := webhook.Payload(r, 100)
@@ -82,31 +82,6 @@ func TestAReceiverMayCallTheAPI(t *testing.T) {
 	}
 }
 
-func TestPausedRoutesKeepEverything(t *testing.T) {
-	s := clienttest.New(clienttest.Options{Routes: []clienttest.Route{{Name: "log", Prefix: "a", Target: "log"}}})
-	defer s.Close()
-	c := s.Client()
-	if _, err := c.Schedule(t.Context(), client.Request{Key: "a:b:c:1"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Pause(t.Context(), "log"); err != nil {
-		t.Fatal(err)
-	}
-	if n := s.Advance(time.Hour); n != 0 {
-		t.Errorf("%d attempts while paused", n)
-	}
-	stats, err := c.Stats(t.Context())
-	if err != nil || stats.Routes[0].Pending != 1 || stats.Routes[0].Overdue != 1 || !stats.Routes[0].Paused {
-		t.Errorf("%+v, %v", stats, err)
-	}
-	if _, err := c.Resume(t.Context(), "log"); err != nil {
-		t.Fatal(err)
-	}
-	if n := s.Advance(0); n != 1 {
-		t.Errorf("%d attempts after it was resumed", n)
-	}
-}
-
 // A consumer that never reports costs an attempt, and the last one the notice.
 func TestAnEntryWithoutAReportComesAgain(t *testing.T) {
 	s := clienttest.New(clienttest.Options{Routes: []clienttest.Route{{Name: "jobs", Prefix: "a", Target: "stream:jobs", Report: true,
@@ -128,34 +103,15 @@ func TestAnEntryWithoutAReportComesAgain(t *testing.T) {
 	}
 }
 
-// An answer that is not whole, as a program sees it that reads listings.
-func TestMissMakesAnswersPartial(t *testing.T) {
+// The calls that are not served say so.
+func TestOtherCallsAreNotFound(t *testing.T) {
 	s := clienttest.New(clienttest.Options{})
 	defer s.Close()
-	c := s.Client()
-	missing := func() (list [][]string) {
-		t.Helper()
-		page, err := c.List(t.Context(), client.Query{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stats, err := c.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		redriven, err := c.RedriveRoute(t.Context(), stats.Routes[0].Route, client.Query{}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return [][]string{page.Missing, stats.Missing, redriven.Missing}
+	if _, err := s.Client().Stats(t.Context()); !client.IsStatus(err, http.StatusNotFound) {
+		t.Errorf("%v", err)
 	}
-	s.Miss("10.0.0.3:6379")
-	if got := fmt.Sprint(missing()); got != "[[10.0.0.3:6379] [10.0.0.3:6379] [10.0.0.3:6379]]" {
-		t.Error(got)
-	}
-	s.Miss()
-	if got := fmt.Sprint(missing()); got != "[[] [] []]" {
-		t.Error(got)
+	if _, err := s.Client().RescheduleIn(t.Context(), "a:b:c:1", time.Hour); !client.IsStatus(err, http.StatusMethodNotAllowed) && !client.IsStatus(err, http.StatusNotFound) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -184,7 +140,7 @@ func TestFailIsAnOutage(t *testing.T) {
 // A route that cannot be is the test's fault, and told at once.
 func TestRoutesThatCannotBe(t *testing.T) {
 	for _, r := range []clienttest.Route{{}, {Name: "a", Target: "queue:x"}, {Name: "a", Target: "list:"}, {Name: "a", Target: "ftp://x"},
-		{Name: "a", Secret: "whsec_"}, {Name: "a", SignPer: "key"}} {
+		{Name: "a", Secret: "whsec_"}} {
 		func() {
 			defer func() {
 				if recover() == nil {

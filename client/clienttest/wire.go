@@ -94,7 +94,7 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 		v["next_attempt_at"] = stamp(n.due)
 	}
 	for name, s := range map[string]string{"url": n.url, "audience": n.audience, "method": n.method, "content_type": n.contentType,
-		"reason": n.reason, "replay": n.replay} {
+		"reason": n.reason} {
 		if s != "" {
 			v[name] = s
 		}
@@ -386,8 +386,6 @@ func (s *Service) place(r *request, at string) *problem {
 		return wrongField(at+"url", "is missing: the target of route %s is notice, so each notice brings its url", rt.Name)
 	case rt.Target != "notice" && r.url != "":
 		return wrongField(at+"url", "the target of route %s is %s, so its notices bring no url", rt.Name, targetKind(rt.Target))
-	case rt.Secret != "" && rt.SignPer == "audience" && r.audience == "":
-		return wrongField(at+"audience", "is missing: route %s signs for each audience", rt.Name)
 	}
 	return nil
 }
