@@ -56,8 +56,8 @@ FAILED means that Redis did not answer: it may have been done all the same.`,
 	}
 	f := c.Flags()
 	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under; or the key of one notice")
-	agoVar(f, &q.Since, "since", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
-	agoVar(f, &q.Until, "until", "before this time, or this long ago")
+	a.agoVar(f, &q.Since, "since", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	a.agoVar(f, &q.Until, "until", "before this time, or this long ago")
 	f.IntVar(&q.Limit, "limit", 0, "entries, 1 to 1000 (default 100)")
 	f.StringVar(&q.Cursor, "cursor", "", "go on behind an earlier page")
 	f.BoolVar(&follow, "follow", false, "go on with what is done from now on")

@@ -196,6 +196,7 @@ func (a *command) mark(c *cobra.Command) {
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		a.running = cmd
+		a.sayTimes(cmd.Flags())
 		return run(cmd, args)
 	}
 }

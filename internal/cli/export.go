@@ -57,7 +57,7 @@ the last one goes on from there, with some lines twice.`,
 			return nil
 		},
 	}
-	endingFilters(c, &q)
+	a.endingFilters(c, &q)
 	f := c.Flags()
 	f.StringVar(&q.Key, "key", "", "the key of one notice")
 	f.StringVar(&q.Text, "text", "", "words of the body or of an answer; needs --since")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"notifier/internal/notice"
+	"notifier/internal/timespec"
 )
 
 // delayFlag takes a Go duration or a number of seconds, as the API does.
@@ -36,18 +37,40 @@ func (d delayFlag) Set(s string) error {
 	return nil
 }
 
-// instantFlag takes a time, or with ages how long ago it was.
+// instantFlag takes a time as package timespec reads it, in the zone of TZ.
 type instantFlag struct {
 	to   *time.Time
-	ages bool
+	now  func() time.Time // in that zone
+	ages bool             // a duration is how long ago it was, and a clock time the last such one; else the next one
+	// spoken is set to the time if the text did not say it in full.
+	spoken *string
 }
 
-func instantVar(f *pflag.FlagSet, to *time.Time, name, about string) {
-	f.Var(instantFlag{to: to}, name, about)
+// instantVar adds a flag for a time to come.
+func (a *command) instantVar(f *pflag.FlagSet, to *time.Time, name, about string) {
+	f.Var(instantFlag{to: to, now: a.now, spoken: new(string)}, name, about)
 }
 
-func agoVar(f *pflag.FlagSet, to *time.Time, name, about string) {
-	f.Var(instantFlag{to: to, ages: true}, name, about)
+// agoVar adds a flag for a time that is over.
+func (a *command) agoVar(f *pflag.FlagSet, to *time.Time, name, about string) {
+	f.Var(instantFlag{to: to, now: a.now, ages: true, spoken: new(string)}, name, about)
+}
+
+// now is the time in the zone of TZ.
+func (a *command) now() time.Time {
+	if zone, err := time.LoadLocation(a.env["TZ"]); a.env["TZ"] != "" && err == nil {
+		return time.Now().In(zone)
+	}
+	return time.Now()
+}
+
+// sayTimes says which times flags mean that were not written in full.
+func (a *command) sayTimes(f *pflag.FlagSet) {
+	f.Visit(func(f *pflag.Flag) {
+		if i, ok := f.Value.(instantFlag); ok && *i.spoken != "" {
+			a.complain("--%s is %s", f.Name, *i.spoken)
+		}
+	})
 }
 
 func (i instantFlag) Type() string { return "time" }
@@ -60,17 +83,26 @@ func (i instantFlag) String() string {
 }
 
 func (i instantFlag) Set(s string) error {
+	*i.spoken = ""
 	if d, err := notice.ParseDuration(s); err == nil && i.ages {
 		*i.to = time.Now().Add(-d).UTC()
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339Nano, s)
+	side := timespec.Next
+	if i.ages {
+		side = timespec.Last
+	}
+
+	t, err := timespec.Parse(s, i.now(), side)
 	switch {
 	case err == nil:
-		*i.to = t.UTC()
+		if _, exact := time.Parse(time.RFC3339Nano, s); exact != nil {
+			*i.spoken = t.Format(time.RFC3339Nano)
+		}
+		*i.to = t
 		return nil
 	case i.ages:
-		return fmt.Errorf("%q is no time; want one such as 2026-12-24T18:00:00Z, or how long ago it was, such as 24h", s)
+		return fmt.Errorf("%w, or how long ago it was, such as 24h", err)
 	}
-	return fmt.Errorf("%q is no time; want one such as 2026-12-24T18:00:00Z", s)
+	return err
 }

@@ -50,7 +50,7 @@ come as they are written, the oldest first, until it is interrupted.`,
 			return a.historyPages(cmd.Context(), c, q, all)
 		},
 	}
-	endingFilters(c, &q)
+	a.endingFilters(c, &q)
 	f := c.Flags()
 	f.StringVar(&q.Text, "text", "", "words of the body or of an answer; needs --since")
 	f.IntVar(&q.Limit, "limit", 0, "endings a page, 1 to 1000 (default 100)")
@@ -65,14 +65,14 @@ come as they are written, the oldest first, until it is interrupted.`,
 }
 
 // endingFilters adds the flags that say which endings are meant.
-func endingFilters(c *cobra.Command, q *client.HistoryQuery) {
+func (a *command) endingFilters(c *cobra.Command, q *client.HistoryQuery) {
 	f := c.Flags()
 	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
 	f.StringVar(&q.Host, "host", "", "the host that was called")
 	f.StringSliceVar(&q.Outcome, "outcome", nil, "delivered, dead, cancelled, replaced, or several (default: all)")
 	f.StringVar(&q.Reason, "reason", "", "why they died: status_5xx, timeout, connect, …")
-	agoVar(f, &q.Since, "since", "ended from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
-	agoVar(f, &q.Until, "until", "ended before this time, or this long ago")
+	a.agoVar(f, &q.Since, "since", "ended from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	a.agoVar(f, &q.Until, "until", "ended before this time, or this long ago")
 }
 
 // historyPages prints one page, or all.

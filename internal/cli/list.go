@@ -43,7 +43,7 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 			return a.listPages(cmd.Context(), c, q, all)
 		},
 	}
-	filters(c, &q)
+	a.filters(c, &q)
 	f := c.Flags()
 	f.StringVar(&q.Route, "route", "", "name of a route")
 	f.StringVar(&q.State, "state", "", "scheduled, claimed, delivered, cancelled or dead (default: all)")
@@ -126,10 +126,10 @@ func (a *command) listed(n *client.Notice) []cell {
 }
 
 // filters adds the flags that list and redrive share.
-func filters(c *cobra.Command, q *client.Query) {
+func (a *command) filters(c *cobra.Command, q *client.Query) {
 	f := c.Flags()
 	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
 	f.StringVar(&q.Reason, "reason", "", "why they are dead: status_5xx, timeout, connect, …")
-	agoVar(f, &q.Since, "since", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
-	agoVar(f, &q.Until, "until", "before this time, or this long ago")
+	a.agoVar(f, &q.Since, "since", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	a.agoVar(f, &q.Until, "until", "before this time, or this long ago")
 }

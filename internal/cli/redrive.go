@@ -39,7 +39,7 @@ with --route all of a route that fit the filters. --dry-run counts them only.`,
 			})
 		},
 	}
-	filters(c, &q)
+	a.filters(c, &q)
 	c.Flags().StringVar(&routeName, "route", "", "name of the route whose dead letters are redriven")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "count and change nothing")
 	return a.withJSON(c)

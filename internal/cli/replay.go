@@ -72,8 +72,8 @@ clients have given the same id, CLIENT:ID names one.`,
 		},
 	}
 	f := c.Flags()
-	agoVar(f, &r.Since, "since", "ended from this time on, or this long ago: 2026-11-21T00:00:00Z, 24h")
-	agoVar(f, &r.Until, "until", "ended before this time, or this long ago (default: now)")
+	a.agoVar(f, &r.Since, "since", "ended from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	a.agoVar(f, &r.Until, "until", "ended before this time, or this long ago (default: now)")
 	f.StringVar(&r.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
 	f.StringVar(&r.Host, "host", "", "the host that was called")
 	f.StringSliceVar(&r.Outcome, "outcome", nil, "delivered, dead or both: what it came to last (default: both)")

@@ -29,7 +29,7 @@ func (a *command) reschedule() *cobra.Command {
 		},
 	}
 	delayVar(c.Flags(), &delay, "delay", "time from now: 15s, 3m, 1h30m")
-	instantVar(c.Flags(), &due, "due", "time it is due: 2026-12-24T18:00:00Z")
+	a.instantVar(c.Flags(), &due, "due", "time it is due: 2026-12-24T18:00:00Z, 18:00 (the next, in the zone of TZ), tomorrow 09:30")
 	a.either(c, true, "delay", "due")
 	return a.withJSON(c)
 }

@@ -57,7 +57,7 @@ another content it fails, unless --on-duplicate says keep or replace.`,
 	}
 	f := c.Flags()
 	delayVar(f, &r.Delay, "delay", "time from now: 15s, 3m, 1h30m; a number without a unit is seconds")
-	instantVar(f, &r.Due, "due", "time it is due: 2026-12-24T18:00:00Z")
+	a.instantVar(f, &r.Due, "due", "time it is due: 2026-12-24T18:00:00Z, 18:00 (the next, in the zone of TZ), tomorrow 09:30")
 	f.StringVar(&body, "body", "", "the body, as JSON")
 	f.StringVar(&bodyText, "body-text", "", "the body, as text")
 	f.StringVar(&bodyFile, "body-file", "", "file that holds the body; - reads the standard input")

@@ -1,8 +1,12 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"time"
 
 	"notifier/internal/access"
 	"notifier/internal/keys"
@@ -24,6 +28,8 @@ type Visitor struct {
 	// CSRF is the token that each form of his carries as the field csrf, and each
 	// script's request as the header X-CSRF-Token.
 	CSRF string
+	// Zone is that of times he writes: see zoneCookie.
+	Zone *time.Location
 	// SignedIn: he has a session, which he can end.
 	SignedIn bool
 
@@ -90,3 +96,22 @@ func (v Visitor) scope() string {
 
 // All reports whether he sees everything.
 func (v Visitor) All() bool { return v.Prefix == "" && !v.Narrow() }
+
+// zoneCookie is set by the pages' script: the name of the zone in which times are shown and read,
+// if it is not UTC.
+const zoneCookie = "notifier_zone"
+
+// zoneOf is the zone in which a browser shows times; UTC unless it was switched.
+func zoneOf(r *http.Request) *time.Location {
+	if c, err := r.Cookie(zoneCookie); err == nil && c.Value != "" && c.Value != "Local" && len(c.Value) < 64 {
+		if name, err := url.QueryUnescape(c.Value); err == nil {
+			if zone, err := time.LoadLocation(name); err == nil {
+				return zone
+			}
+		}
+	}
+	return time.UTC
+}
+
+// zone is the visitor's zone.
+func (v Visitor) zone() *time.Location { return cmp.Or(v.Zone, time.UTC) }

@@ -89,13 +89,22 @@ func perSecond(f float64) string {
 }
 
 // stamp is what a page says of a time.
-type stamp struct{ Stamp, UTC, Ago string }
+type stamp struct {
+	Stamp, UTC, Ago string
+	// Clock is the time of day, and the day if that is not today.
+	Clock string
+}
 
 func (p *Pages) stamp(t time.Time) stamp {
 	if t.IsZero() {
 		return stamp{}
 	}
-	return stamp{notice.Stamp(t), t.UTC().Format("2006-01-02 15:04:05") + " UTC", ago(p.now(), t)}
+	t, now := t.UTC(), p.now().UTC()
+	clock := t.Format(time.TimeOnly)
+	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
+		clock = t.Format(time.DateTime)
+	}
+	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", ago(now, t), clock}
 }
 
 // plural counts things: "1 notice", "1,204 notices".

@@ -17,10 +17,18 @@ import (
 type matter struct {
 	Level  level
 	Title  string
+	Since  stamp // since when; told after the title
 	Why    string
+	Facts  []fact // told after Why
 	Links  []link
 	Resume string // the name of a route that can be resumed from here
 	CSRF   string
+}
+
+// fact is a short text, and a time that it tells of.
+type fact struct {
+	Text string
+	At   stamp
 }
 
 type link struct{ Path, Text string }

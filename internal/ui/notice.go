@@ -17,6 +17,7 @@ import (
 	"notifier/internal/route"
 	"notifier/internal/sign"
 	"notifier/internal/store"
+	"notifier/internal/timespec"
 )
 
 type noticePage struct {
@@ -236,9 +237,12 @@ func (p *Pages) changeNotices() {
 	p.change(access.Produce, "POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired", func(r *http.Request, key string) (store.Change, error) { return e.Fire(lasting(r), key) }))
 	p.change(access.Operate, "POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven", func(r *http.Request, key string) (store.Change, error) { return e.Redrive(lasting(r), key) }))
 	p.change(access.Produce, "POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled", func(r *http.Request, key string) (store.Change, error) {
-		due, ok := p.instant(strings.TrimSpace(r.FormValue("due")))
-		if !ok || due.IsZero() || due.After(p.now().Add(notice.MaxHorizon)) {
-			return store.Change{}, failure{http.StatusUnprocessableEntity, "That time is not understood; want 2026-11-22 09:30 (UTC), or +15m. Nothing was changed."}
+		due, err := p.instant(strings.TrimSpace(r.FormValue("due")), Visitor{Zone: zoneOf(r)}, timespec.Next)
+		if err != nil {
+			return store.Change{}, failure{http.StatusUnprocessableEntity, "That time is not understood: " + err.Error() + "; or +15m. Nothing was changed."}
+		}
+		if due.IsZero() || due.After(p.now().Add(notice.MaxHorizon)) {
+			return store.Change{}, failure{http.StatusUnprocessableEntity, "That time is not understood, or too far away; want " + timespec.Want + ", or +15m. Nothing was changed."}
 		}
 		return e.Reschedule(lasting(r), key, due.Truncate(time.Millisecond), 0)
 	}))

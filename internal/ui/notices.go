@@ -42,6 +42,9 @@ type noticeRow struct {
 // showNotices serves the search.
 func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	s := searchOf(r.URL.Query())
+	if full, changed := p.resolved(s, v); changed {
+		return back(w, Root+"notices?"+full.values().Encode(), nil)
+	}
 	page := noticesPage{search: s, States: notice.States, Reasons: deathReasons, Asked: len(r.URL.Query()) > 0, Narrow: v.Host}
 	for _, rt := range p.o.Routes.All() {
 		if v.Meets(rt.Prefix) {

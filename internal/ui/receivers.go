@@ -60,14 +60,6 @@ func answerText(status int, reason notice.Reason) string {
 	return strings.ReplaceAll(string(reason), "_", " ")
 }
 
-// clock is a time in a sentence: 15:10, or with the day if that is another one.
-func (p *Pages) clock(t time.Time) string {
-	if now := p.now().UTC(); t.UTC().Format(time.DateOnly) != now.Format(time.DateOnly) {
-		return t.UTC().Format("2 Jan 15:04")
-	}
-	return t.UTC().Format("15:04")
-}
-
 // receiverMatters adds the receivers that fail, and the hosts whose breaker is open.
 func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 	listed, more := 0, 0
@@ -105,25 +97,25 @@ func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 // row · 23 waiting · next attempt 15:41".
 func (p *Pages) failingMatter(h *hostRow) matter {
 	r := &h.Health
-	facts := []string{lastAnswer(r)}
+	facts := []fact{{Text: lastAnswer(r)}}
 	if r.Waiting > 0 {
-		facts = append(facts, number(r.Waiting)+" waiting", "next attempt "+p.clock(r.Next))
+		facts = append(facts, fact{Text: number(r.Waiting) + " waiting"}, fact{"next attempt", p.stamp(r.Next)})
 	}
 	if r.LastSuccess.IsZero() {
-		facts = append(facts, "no success known")
+		facts = append(facts, fact{Text: "no success known"})
 	} else {
-		facts = append(facts, "last success "+p.clock(r.LastSuccess))
+		facts = append(facts, fact{"last success", p.stamp(r.LastSuccess)})
 	}
 	if h.Breaker != "" {
-		facts = append(facts, "breaker open, next try "+h.Retry.Ago)
+		facts = append(facts, fact{Text: "breaker open, next try " + h.Retry.Ago})
 	}
-	facts = append(facts, "route "+h.Route)
+	facts = append(facts, fact{Text: "route " + h.Route})
 
 	view := noticesPath("route", h.Route, "host", h.Name, "state", string(notice.Scheduled))
 	if rt := p.o.Routes.Prefix(h.Prefix); rt != nil && rt.Target.Kind != route.KindNotice {
 		view = noticesPath("route", h.Route, "state", string(notice.Scheduled))
 	}
-	return matter{Level: h.Level, Title: health.Title(h.Host) + ": failing since " + p.clock(r.Since), Why: strings.Join(facts, " · "),
+	return matter{Level: h.Level, Title: health.Title(h.Host) + ": failing", Since: p.stamp(r.Since), Facts: facts,
 		Links: []link{{view, "View"}, {Root + "destinations#" + h.Anchor, "Receiver"}}}
 }
 

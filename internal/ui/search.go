@@ -13,6 +13,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/timespec"
 	"notifier/internal/wire"
 )
 
@@ -53,27 +54,46 @@ func (s search) values() url.Values {
 	return v
 }
 
-// instant reads a time of a search: RFC 3339, what a browser's field gives, now, or
-// so long before or after now.
-func (p *Pages) instant(s string) (time.Time, bool) {
+// instant reads a time of a search or a form: now, so long before or after now, or what package
+// timespec reads in the visitor's zone.
+func (p *Pages) instant(s string, v Visitor, side timespec.Side) (time.Time, error) {
 	switch {
 	case s == "":
-		return time.Time{}, true
+		return time.Time{}, nil
 	case s == "now":
-		return p.now(), true
-	case s[0] == '-' || s[0] == '+':
+		return p.now(), nil
+	case relative(s):
 		d, err := notice.ParseDuration(s[1:])
 		if s[0] == '-' {
 			d = -d
 		}
-		return p.now().Add(d), err == nil
+		return p.now().Add(d), err
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if t, err := time.Parse(layout, s); err == nil && t.Year() >= 1970 && t.Year() < 2200 {
-			return t.UTC(), true
+	return timespec.Parse(s, p.now().In(v.zone()), side)
+}
+
+// relative reports whether a time is told from now on.
+func relative(s string) bool {
+	return s == "now" || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+")
+}
+
+// resolved is the search with its times in full, so that its address stays the same search for
+// everybody; false if it is so already, or a time cannot be read.
+func (p *Pages) resolved(s search, v Visitor) (search, bool) {
+	changed := false
+	for _, text := range []*string{&s.Since, &s.Until} {
+		if *text == "" || relative(*text) {
+			continue
+		}
+		at, err := p.instant(*text, v, timespec.Last)
+		if err != nil {
+			return s, false
+		}
+		if full := at.Format(time.RFC3339Nano); full != *text {
+			*text, changed = full, true
 		}
 	}
-	return time.Time{}, false
+	return s, changed
 }
 
 // query makes of a search what the store is asked for. The text says what is wrong
@@ -96,9 +116,9 @@ func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, st
 		text string
 		to   *time.Time
 	}{{s.Since, &q.Since}, {s.Until, &q.Until}} {
-		at, ok := p.instant(t.text)
-		if !ok {
-			return q, "A time is not understood; want 2026-11-22 09:30 (UTC), now, -1h or +15m.", nil
+		at, err := p.instant(t.text, v, timespec.Last)
+		if err != nil {
+			return q, "A time is not understood: " + err.Error() + "; or now, -1h, +15m.", nil
 		}
 		*t.to = at
 	}

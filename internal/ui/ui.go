@@ -154,6 +154,7 @@ type handler func(w http.ResponseWriter, r *http.Request, v Visitor) error
 func (p *Pages) page(role access.Role, pattern string, h handler) {
 	p.mux.handle(role, pattern, func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.admit(w, r)
+		v.Zone = zoneOf(r)
 		if err == nil && !v.May(role) {
 			err = failure{http.StatusForbidden, "This needs the role " + role.String() + "; this sign-in has the role " + v.Role.String() + "."}
 		}

@@ -30,6 +30,7 @@ var layers = map[string]int{
 	"internal/remote":   10,
 	"internal/sentinel": 10,
 	"internal/spelling": 10,
+	"internal/timespec": 10,
 	"internal/access":   15,
 	"internal/retry":    15,
 	"internal/notice":   20,

@@ -1,15 +1,41 @@
-// Tells each time in the reader's own zone when it is pointed at. The page itself
-// says UTC, so that two people who read it speak of the same time.
+// Shows times in UTC, which is how pages come, or in the reader's own zone. The choice and the zone
+// are in a cookie, so that the server reads times in the same zone.
 "use strict";
 
 (() => {
-  const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  const name = "notifier_zone";
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  const button = document.getElementById("zone-switch");
+  const said = document.getElementById("zone");
+  const chosen = () => document.cookie.split("; ").some((c) => c.startsWith(name + "=") && c.length > name.length + 1);
+
+  const format = (at, timeZone) => {
+    const parts = {};
+    for (const p of new Intl.DateTimeFormat("en-GB", { timeZone, hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit",
+      hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "shortOffset" }).formatToParts(at)) parts[p.type] = p.value;
+    return { day: parts.year + "-" + parts.month + "-" + parts.day, clock: parts.hour + ":" + parts.minute + ":" + parts.second,
+      zone: /^(UTC|GMT(\+0)?)$/.test(parts.timeZoneName) ? "UTC" : parts.timeZoneName };
+  };
   const tell = () => {
+    const local = chosen(), today = format(new Date(), local ? zone : "UTC").day;
     for (const t of document.querySelectorAll("time[datetime]")) {
       const at = new Date(t.dateTime);
-      if (!isNaN(at)) t.title = local.format(at) + "\n" + t.dateTime;
+      if (isNaN(at)) continue;
+      const here = format(at, local ? zone : "UTC"), there = format(at, local ? "UTC" : zone);
+      const full = / (UTC|GMT\S*)$/.test(t.textContent);
+      const text = full ? here.day + " " + here.clock + " " + here.zone : here.day === today ? here.clock : here.day + " " + here.clock;
+      if (t.textContent !== text) t.textContent = text;
+      t.title = there.day + " " + there.clock + " " + there.zone;
     }
+    said.textContent = local ? "times are those of " + zone + ", charts are UTC" : "all times are UTC";
+    button.textContent = local ? "Show UTC" : "Show local times";
   };
+
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    document.cookie = name + "=" + (chosen() ? "; max-age=0" : encodeURIComponent(zone) + "; max-age=31536000") + "; path=/ui/; samesite=lax";
+    tell();
+  });
   tell();
   document.addEventListener("notifier:changed", tell);
 })();

@@ -1,0 +1,129 @@
+// Package timespec reads times as people write them, in a time zone: 14:00, today 14:00,
+// yesterday, 14:00+08:00, 2026-11-22 09:30, or RFC 3339.
+//
+// A clock time without a day is the last such time, or the next one, as the caller asks. A time
+// that the zone's clocks show twice or never, because they were set, is refused: its offset says
+// which one is meant.
+package timespec
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // where the machine has no zones, as in a container
+)
+
+// Side says which day a clock time without a day is of.
+type Side int
+
+const (
+	// Last is the last such time, now at the latest.
+	Last Side = iota
+	// Next is the next such time, later than now.
+	Next
+)
+
+// Want names the forms, for messages.
+const Want = "14:00, today 14:00, yesterday, 14:00+08:00, 2026-11-22 09:30 or 2026-11-22T09:30:00Z"
+
+var (
+	clocks = []string{"15:04", "15:04:05"}
+	dates  = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly}
+	days   = map[string]int{"yesterday": -1, "today": 0, "tomorrow": 1}
+)
+
+// Parse reads a time, in UTC. now says in which zone and on which day times without these are.
+func Parse(text string, now time.Time, side Side) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return plausible(t, text)
+	}
+	for _, layout := range dates {
+		if t, err := time.Parse(layout, text); err == nil {
+			if _, err := plausible(t, text); err != nil {
+				return t, err
+			}
+			return at(t, now.Location())
+		}
+	}
+
+	first, rest, _ := strings.Cut(text, " ")
+	if n, ok := days[first]; ok {
+		clock, _, ok := clockOf(strings.TrimSpace(rest))
+		if rest == "" {
+			clock, ok = time.Time{}, true // midnight
+		}
+		if ok {
+			return at(on(now.AddDate(0, 0, n), clock), now.Location())
+		}
+	}
+	if clock, zone, ok := clockOf(text); ok {
+		if zone != nil {
+			now = now.In(zone)
+		}
+		return nearest(clock, now, side)
+	}
+	return time.Time{}, unknown(text)
+}
+
+func unknown(text string) error { return fmt.Errorf("%q is no time; want %s", text, Want) }
+
+// plausible refuses years that nobody means.
+func plausible(t time.Time, text string) (time.Time, error) {
+	if t.Year() < 1970 || t.Year() >= 2200 {
+		return t, unknown(text)
+	}
+	return t.UTC(), nil
+}
+
+// clockOf reads a time of day. zone is that of its offset; nil = it has none.
+func clockOf(text string) (clock time.Time, zone *time.Location, ok bool) {
+	for _, layout := range clocks {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil, true
+		}
+		if t, err := time.Parse(layout+"Z07:00", text); err == nil {
+			_, offset := t.Zone()
+			return t, time.FixedZone("", offset), true
+		}
+	}
+	return clock, nil, false
+}
+
+// on is a time of day on a day, as the clocks show it.
+func on(day, clock time.Time) time.Time {
+	return time.Date(day.Year(), day.Month(), day.Day(), clock.Hour(), clock.Minute(), clock.Second(), 0, time.UTC)
+}
+
+// nearest is the last or the next time at which the clocks of now's zone show a time of day.
+func nearest(clock, now time.Time, side Side) (time.Time, error) {
+	t, err := at(on(now, clock), now.Location())
+	switch {
+	case err == nil && side == Last && t.After(now):
+		return at(on(now.AddDate(0, 0, -1), clock), now.Location())
+	case err == nil && side == Next && !t.After(now):
+		return at(on(now.AddDate(0, 0, 1), clock), now.Location())
+	}
+	return t, err
+}
+
+// at is when the clocks of a zone show what shown says in UTC.
+func at(shown time.Time, zone *time.Location) (time.Time, error) {
+	var found []time.Time
+	for _, around := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		_, offset := shown.Add(around).In(zone).Zone()
+		t := shown.Add(-time.Duration(offset) * time.Second)
+		_, has := t.In(zone).Zone()
+		if has == offset && (len(found) == 0 || !found[0].Equal(t)) {
+			found = append(found, t)
+		}
+	}
+	text := shown.Format("2006-01-02 15:04:05")
+	switch len(found) {
+	case 0:
+		return time.Time{}, fmt.Errorf("there is no %s in the zone %s: clocks were set forward", text, zone)
+	case 1:
+		return found[0], nil
+	}
+	return time.Time{}, fmt.Errorf("%s is twice in the zone %s, at %s and at %s: write one of these", text, zone, found[0].Format(time.RFC3339), found[1].Format(time.RFC3339))
+}

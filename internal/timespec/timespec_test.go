@@ -1,0 +1,74 @@
+package timespec
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 12:30 in Berlin
+	now := time.Date(2026, 11, 24, 11, 30, 0, 0, time.UTC).In(berlin)
+	for _, c := range []struct {
+		text string
+		side Side
+		want string
+	}{
+		{"12:00", Last, "2026-11-24T11:00:00Z"},
+		{"14:00", Last, "2026-11-23T13:00:00Z"},
+		{"12:30", Last, "2026-11-24T11:30:00Z"},
+		{"12:30", Next, "2026-11-25T11:30:00Z"},
+		{"14:00", Next, "2026-11-24T13:00:00Z"},
+		{"12:00:05", Next, "2026-11-25T11:00:05Z"},
+		{"14:00+08:00", Last, "2026-11-24T06:00:00Z"},
+		{"14:00+08:00", Next, "2026-11-25T06:00:00Z"},
+		{"11:00Z", Last, "2026-11-24T11:00:00Z"},
+		{"today 14:00", Last, "2026-11-24T13:00:00Z"},
+		{"today", Last, "2026-11-23T23:00:00Z"},
+		{"yesterday", Last, "2026-11-22T23:00:00Z"},
+		{"yesterday 09:30", Last, "2026-11-23T08:30:00Z"},
+		{"tomorrow 09:30", Next, "2026-11-25T08:30:00Z"},
+		{"2026-07-01 09:30", Last, "2026-07-01T07:30:00Z"},
+		{"2026-07-01", Last, "2026-06-30T22:00:00Z"},
+		{"2026-11-22T09:30:00.25+01:00", Last, "2026-11-22T08:30:00.25Z"},
+	} {
+		got, err := Parse(c.text, now, c.side)
+		if err != nil || got.Format(time.RFC3339Nano) != c.want || got.Location() != time.UTC {
+			t.Errorf("%s, side %d: %s, %v; want %s", c.text, c.side, got.Format(time.RFC3339Nano), err, c.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"2026-10-25 02:30": "is twice in the zone Europe/Berlin, at 2026-10-25T00:30:00Z and at 2026-10-25T01:30:00Z",
+		"2026-03-29 02:30": "there is no 2026-03-29 02:30:00 in the zone Europe/Berlin",
+		"":                 "is no time",
+		"25:00":            "is no time",
+		"monday":           "is no time",
+		"today noon":       "is no time",
+		"1801-01-01":       "is no time",
+	} {
+		if got, err := Parse(text, now, Last); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %s, %v; want an error that says %q", text, got, err, want)
+		}
+	}
+}
+
+// A clock time is refused on a day on which it is twice, whichever side is asked for.
+func TestParseRefusesAClockTimeOfTheDayThatIsTwice(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 10, 25, 12, 0, 0, 0, time.UTC).In(berlin)
+	if got, err := Parse("02:30", now, Last); err == nil {
+		t.Errorf("%s", got)
+	}
+	if got, err := Parse("02:30+01:00", now, Last); err != nil || !got.Equal(time.Date(2026, 10, 25, 1, 30, 0, 0, time.UTC)) {
+		t.Errorf("%s, %v", got, err)
+	}
+}

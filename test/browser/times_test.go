@@ -1,0 +1,50 @@
+package browser
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Lists show the time of day beside how long ago it was, in UTC or in the reader's zone; times that
+// are typed are of the same zone, and the address has them in full.
+func TestTimesInUTCAndLocal(t *testing.T) {
+	s := start(t)
+	b := browse(t, s)
+	if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}); err != nil { // UTC+5:30
+		t.Fatal(err)
+	}
+	due := time.Now().UTC().Add(3 * time.Minute).Truncate(time.Second)
+	var kept struct{}
+	s.call("POST", "/v1/notices", `{"key":"shop:paid:notice:1","url":"`+s.shop.URL+`/ok","due":"`+due.Format(time.RFC3339)+`"}`, &kept)
+	kolkata := time.FixedZone("", 5*60*60+30*60)
+
+	b.open("/ui/notices?q=shop:paid:")
+	b.sees(due.Format(time.TimeOnly) + " · in 2m")
+	b.sees("all times are UTC")
+	b.click("#zone-switch")
+	b.sees(due.In(kolkata).Format(time.TimeOnly) + " · in 2m")
+	b.sees("times are those of Asia/") // the browser may call it Calcutta
+
+	from := due.Add(-time.Hour).In(kolkata).Format("15:04")
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=since]`), from+kb.Enter))
+	eventually(t, "the address has the time in full", func() bool {
+		q, err := url.ParseQuery(strings.TrimPrefix(js[string](b, "location.search"), "?"))
+		return err == nil && q.Get("since") == due.Add(-time.Hour).Truncate(time.Minute).Format(time.RFC3339)
+	})
+	b.sees("shop:paid:notice:1")
+	b.open("/ui/")
+	b.sees("next " + due.In(kolkata).Format(time.TimeOnly)) // live blocks too
+	b.open("/ui/notices/shop:paid:notice:1")
+	b.sees(due.In(kolkata).Format(time.DateTime) + " GMT+5:30")
+
+	b.click("#zone-switch")
+	b.sees(due.Format(time.DateTime) + " UTC")
+	b.open("/ui/notices?since=25:00")
+	b.sees("A time is not understood")
+}
