@@ -26,7 +26,7 @@ PARALLEL   ?= 4
 RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts helm distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ verifiers: deps ## Checks signatures of real callbacks with libraries of others,
 
 alerts: deps ## Checks the alerts with promtool, and provokes some with running instances; promtool takes minutes to build once
 	cd test/alerts && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
+
+helm: ## Checks the Helm chart with Helm's engine and linter, and decodes what it renders
+	cd test/helm && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/scaling.md
 	@scripts/distributed.sh
