@@ -84,9 +84,9 @@ they are members of one group, and take over what a dead member left.`,
 			if !report && r.Target == "list" {
 				a.complain("notifier: route %s does not await reports: what this process has taken when it dies is lost; ACK=report keeps it", r.Name)
 			}
-			run := consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout, Stderr: a.Stderr}
+			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout, Stderr: a.Stderr}
 			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer, Idle: idle,
-				Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Run: run.Run, API: api, Logger: logger}).Run(ctx)
+				Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Worker: run, API: api, Logger: logger}).Run(ctx)
 		},
 	}
 	f := c.Flags()

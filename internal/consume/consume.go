@@ -25,6 +25,13 @@ type API interface {
 	Get(ctx context.Context, key string) (*client.Notice, error)
 }
 
+// Worker works on entries. *[Command] is one.
+type Worker interface {
+	// Run works on an entry. What it did is delivered, what failed is a retry, and what is
+	// to come again without having used an attempt is deferred.
+	Run(ctx context.Context, e *Entry) notice.Result
+}
+
 // Options of a Consumer.
 type Options struct {
 	Redis  redis.UniversalClient
@@ -45,10 +52,8 @@ type Options struct {
 	Drain time.Duration
 	// After is how long what is put off stays away; 0 = as the service
 	// likes.
-	After time.Duration
-	// Run works on an entry. What it did is delivered, what failed is a retry, and
-	// what is to come again without having used an attempt is deferred.
-	Run    func(ctx context.Context, e *Entry) notice.Result
+	After  time.Duration
+	Worker Worker
 	API    API
 	Logger *zap.Logger
 
@@ -137,7 +142,7 @@ func (c *Consumer) one(e *Entry) bool {
 		return true
 	}
 	began := time.Now()
-	res := c.o.Run(c.work, e)
+	res := c.o.Worker.Run(c.work, e)
 	c.o.Logger.Info("worked", zap.String("key", e.Key), zap.Int("attempt", e.Attempt), zap.String("outcome", string(res.Outcome)),
 		zap.Duration("took", time.Since(began)), zap.String("detail", res.Response))
 	if res.Outcome == notice.OutcomeDelivered && !c.o.Report {

@@ -47,12 +47,17 @@ func working(t *testing.T, srv *redistest.Server, r *route.Route) *work {
 	return &work{w, c, t}
 }
 
+// works is a consume.Worker that calls it.
+type works func(context.Context, *consume.Entry) notice.Result
+
+func (f works) Run(ctx context.Context, e *consume.Entry) notice.Result { return f(ctx, e) }
+
 // consumer runs one until the test ends, or stop is called.
 func (w *work) consumer(name string, run func(context.Context, *consume.Entry) notice.Result, change func(*consume.Options)) (stop func()) {
 	r := w.o.Routes.All()[0]
 	o := consume.Options{Redis: redis.NewClient(&redis.Options{Addr: w.srv.Addr(), DB: w.srv.DB(), MaxRetries: -1}), Stream: r.Target.Kind == route.KindStream,
 		Key: r.Target.Key, Group: "g", Consumer: name, Idle: 300 * time.Millisecond, Report: r.Ack.Kind == route.AckReport, Timeout: r.Timeout,
-		Drain: 5 * time.Second, After: time.Millisecond, Run: run, API: w.api, Block: 100 * time.Millisecond,
+		Drain: 5 * time.Second, After: time.Millisecond, Worker: works(run), API: w.api, Block: 100 * time.Millisecond,
 		Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel))}
 	if change != nil {
 		change(&o)
