@@ -48,7 +48,9 @@ type Options struct {
 type Process struct {
 	*engine.Engine
 	o       Options
+	table   *route.Table
 	conn    *wire.Conn
+	metrics *metrics.Metrics
 	history *history.DB // nil without NOTIFIER_HISTORY_URL
 	calls   *callback.Handler
 	server  *http.Server
@@ -66,103 +68,136 @@ var ErrConfig = engine.ErrConfig
 
 // New makes a process from its configuration and listens, so that an address
 // that is taken is told at once. It does not wait for Redis.
-func New(o Options) (*Process, error) {
-	c := o.Config
-	table, err := route.NewTable(c.Routes)
-	if err != nil {
+func New(o Options) (_ *Process, err error) {
+	p := &Process{o: o, listen: o.Listener}
+	if p.table, err = route.NewTable(o.Config.Routes); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	conn, err := wire.Open(wire.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername, SentinelPassword: string(c.Redis.SentinelPassword)})
-	if err != nil {
-		return nil, fmt.Errorf("%w: NOTIFIER_REDIS_URL: %w", ErrConfig, err)
-	}
-	p := &Process{o: o, conn: conn, listen: o.Listener}
-	if p.history, err = openHistory(c.History); err != nil {
-		_ = conn.Close()
+
+	defer func() {
+		if err != nil {
+			p.disconnect()
+		}
+	}()
+	if err = p.connect(); err != nil {
 		return nil, err
 	}
-	calls := callback.New(callback.Options{Logger: o.Logger, Concurrency: c.Concurrency, UserAgent: "notifier/" + o.Version,
-		Fleet: callback.Fleet{View: func() callback.View { return fleetView{p.Fleet().View()} }, Shared: c.Limits != config.LimitsInstance,
-			Tell: func(text string) { p.TellAll(text) }, Hand: func(h callback.Handed) { p.HandOver(h) }}})
-	p.calls = calls
+	if err = p.newCalls(); err != nil {
+		return nil, err
+	}
+	p.newEngine()
+	if err = p.takeAddresses(); err != nil {
+		return nil, err
+	}
+	p.server = api.Server(p.leave.handler(remote.Proxies(o.Config.TrustedProxies).Handler(p.newHandler())), o.Config.Listen)
+	return p, nil
+}
+
+// connect makes the ways to Redis and to the history's database, and speaks to neither.
+func (p *Process) connect() (err error) {
+	r := p.o.Config.Redis
+	p.conn, err = wire.Open(wire.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
+	if err != nil {
+		return fmt.Errorf("%w: NOTIFIER_REDIS_URL: %w", ErrConfig, err)
+	}
+	p.history, err = openHistory(p.o.Config.History)
+	return err
+}
+
+// newCalls makes what callbacks are made by.
+func (p *Process) newCalls() error {
+	c := p.o.Config
+	p.calls = callback.New(callback.Options{Logger: p.o.Logger, Concurrency: c.Concurrency, UserAgent: "notifier/" + p.o.Version,
+		Fleet: peers{p}, Shared: c.Limits != config.LimitsInstance})
 	for _, r := range c.Routes {
-		if k := r.Target.Kind; k == route.KindFixed || k == route.KindNotice {
-			if err := calls.Prepare(r); err != nil {
-				p.disconnect()
-				return nil, fmt.Errorf("%w: route %s: %w", ErrConfig, r.Name, err)
-			}
+		if r.Target.Kind != route.KindFixed && r.Target.Kind != route.KindNotice {
+			continue
+		}
+		if err := p.calls.Prepare(r); err != nil {
+			return fmt.Errorf("%w: route %s: %w", ErrConfig, r.Name, err)
 		}
 	}
-	var allowed func(context.Context) error
-	if !o.Throwaway {
-		allowed = func(ctx context.Context) error {
-			err := doctor.Allowed(ctx, c, conn)
-			if errors.Is(err, doctor.ErrRights) {
-				err = fmt.Errorf("%w: %w", ErrConfig, err)
-			}
-			return err
-		}
-	}
-	m := metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil})
-	if !o.Throwaway {
-		p.setup = newSetupWatch(setupWatch{metrics: m, logger: o.Logger,
-			examine: func(ctx context.Context) ([]doctor.Finding, error) { return doctor.Setup(ctx, c, conn) },
-			servers: func(ctx context.Context) (string, error) { return doctor.Servers(ctx, conn) }})
-	}
+	return nil
+}
+
+// newEngine makes the engine, and the metrics that observe it.
+func (p *Process) newEngine() {
+	o, c := p.o, p.o.Config
+	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil})
+
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
 	names := []string{}
 	for _, x := range c.Clients {
 		names = append(names, x.Name)
 	}
-	p.Engine = engine.New(engine.Options{Conn: conn, Space: space, Routes: table,
-		Handler: engine.Handlers(conn, space, calls, o.Logger), Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits, Hosts: hosts{calls}, Messages: calls,
-		Concurrency: c.Concurrency, Grace: c.Grace, Retention: c.Retention,
-		Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes, MaxBody: c.MaxBody, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0, Allowed: allowed, Clients: names,
+	e := engine.Options{
+		Conn: p.conn, Space: space, Routes: p.table, Clients: names, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0,
+		Handler: engine.Handlers(p.conn, space, p.calls, o.Logger), Hosts: hosts{p.calls}, Messages: p.calls,
+		Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits,
+		Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, MaxBody: c.MaxBody,
+		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
-		Drain:         c.ShutdownTimeout, OnSubscribed: p.setup.subscribed,
-		History: engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog}, Metrics: m, Logger: o.Logger, LogAttempts: c.LogAttempts})
-	m.Observe(p.Gauges)
-	m.ObserveRedis(conn)
-	m.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
+		History:       engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog},
+		Metrics:       p.metrics, Logger: o.Logger, LogAttempts: c.LogAttempts}
+	if !o.Throwaway {
+		setup := redisSetup{c, p.conn}
+		p.setup = newSetupWatch(setupWatch{redis: setup, metrics: p.metrics, logger: o.Logger})
+		e.Rights, e.Subscriptions = setup, p.setup
+	}
+	p.Engine = engine.New(e)
+
+	p.metrics.Observe(p.Gauges)
+	p.metrics.ObserveRedis(p.conn)
+	p.metrics.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
+}
+
+// takeAddresses listens.
+func (p *Process) takeAddresses() (err error) {
 	if p.listen == nil {
-		if p.listen, err = net.Listen("tcp", c.Listen); err != nil {
-			p.disconnect()
-			return nil, fmt.Errorf("NOTIFIER_LISTEN: %w", err)
+		if p.listen, err = net.Listen("tcp", p.o.Config.Listen); err != nil {
+			return fmt.Errorf("NOTIFIER_LISTEN: %w", err)
 		}
 	}
-	if err = p.listenBeside(m.Page(), api.NewKeySet(table)); err != nil {
+	if err = p.listenBeside(p.metrics.Page(), api.NewKeySet(p.table)); err != nil {
 		_ = p.listen.Close()
 		p.page.close()
-		p.disconnect()
-		return nil, err
 	}
+	return err
+}
+
+// newHandler makes the API, and the pages beside it.
+func (p *Process) newHandler() http.Handler {
+	o, c := p.o, p.o.Config
 	clients := make([]access.Client, 0, len(c.Clients))
 	for _, x := range c.Clients {
 		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role, Rate: x.Rate})
 	}
-	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: m.AuthenticationFailed})
+	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: p.metrics.AuthenticationFailed})
 	ring := keyring.New(p.Engine.Key)
 	if len(c.Key) > 0 {
 		ring = keyring.Fixed(c.Key)
 	}
-	calling := api.New(api.Options{Engine: p.Engine, Routes: table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory, Observer: m, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: m.Page(),
+
+	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory,
+		Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: p.metrics.Page(),
 		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: loopback(p.listen.Addr())})
-	if c.UI {
-		host, _, _ := net.SplitHostPort(c.Listen)
-		pages := ui.Options{Engine: p.Engine, Routes: table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
-			Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}), Probe: calls.Probe, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
-		if p.history != nil {
-			pages.History = p.history
-		}
-		if !o.Throwaway {
-			pages.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
-		}
-		p.pages = ui.New(pages)
-		calling = p.pages.Beside(calling)
+	if !c.UI {
+		return calling
 	}
-	p.server = api.Server(p.leave.handler(remote.Proxies(c.TrustedProxies).Handler(calling)), c.Listen)
-	return p, nil
+
+	host, _, _ := net.SplitHostPort(c.Listen)
+	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
+		Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}),
+		Probe:    p.calls.Probe, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
+	if p.history != nil {
+		pages.History = p.history
+	}
+	if !o.Throwaway {
+		pages.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
+	}
+	p.pages = ui.New(pages)
+	return p.pages.Beside(calling)
 }
 
 // listenBeside takes the addresses of the metrics and of the profiles.
@@ -173,6 +208,18 @@ func (p *Process) listenBeside(metrics, keySet http.Handler) (err error) {
 	p.pprof, err = listenBeside("NOTIFIER_PPROF_LISTEN", p.o.Config.PprofListen, "profiles", profiles())
 	return err
 }
+
+// peers are the other instances, as callbacks reach them.
+type peers struct{ p *Process }
+
+// View implements callback.Fleet.
+func (f peers) View() callback.View { return fleetView{f.p.Fleet().View()} }
+
+// Tell implements callback.Fleet.
+func (f peers) Tell(text string) { f.p.TellAll(text) }
+
+// Hand implements callback.Fleet.
+func (f peers) Hand(h callback.Handed) { f.p.HandOver(h) }
 
 // fleetView is the fleet as callbacks see it.
 type fleetView struct{ *fleet.View }
@@ -189,7 +236,9 @@ func loopback(a net.Addr) bool {
 
 // disconnect closes the connections to Redis and to the history's database.
 func (p *Process) disconnect() {
-	_ = p.conn.Close()
+	if p.conn != nil {
+		_ = p.conn.Close()
+	}
 	if p.history != nil {
 		_ = p.history.Close()
 	}

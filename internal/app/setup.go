@@ -3,12 +3,16 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
+	"notifier/internal/config"
 	"notifier/internal/doctor"
 	"notifier/internal/metrics"
+	"notifier/internal/wire"
 )
 
 // How often the setup of Redis is examined: every setupEvery, since it can be
@@ -23,8 +27,7 @@ const (
 // setupWatch tells, in the log and as a metric, what doctor calls an error of
 // how Redis is set up. It runs beside the work and holds nothing up.
 type setupWatch struct {
-	examine func(context.Context) ([]doctor.Finding, error)
-	servers func(context.Context) (string, error)
+	redis   redisExaminer
 	metrics *metrics.Metrics
 	logger  *zap.Logger
 	// again is signalled when other servers may answer.
@@ -33,6 +36,36 @@ type setupWatch struct {
 
 	seen     string // the servers that were examined; "" = not known
 	reported map[problem]doctor.Finding
+}
+
+// redisExaminer examines how Redis is set up.
+type redisExaminer interface {
+	Examine(ctx context.Context) ([]doctor.Finding, error)
+	// Servers names the servers that answer; empty = not known.
+	Servers(ctx context.Context) (string, error)
+}
+
+// redisSetup is the setup of the Redis that is configured.
+type redisSetup struct {
+	config *config.Config
+	conn   *wire.Conn
+}
+
+// Examine implements redisExaminer.
+func (s redisSetup) Examine(ctx context.Context) ([]doctor.Finding, error) {
+	return doctor.Setup(ctx, s.config, s.conn)
+}
+
+// Servers implements redisExaminer.
+func (s redisSetup) Servers(ctx context.Context) (string, error) { return doctor.Servers(ctx, s.conn) }
+
+// Check implements engine.Rights.
+func (s redisSetup) Check(ctx context.Context) error {
+	err := doctor.Allowed(ctx, s.config, s.conn)
+	if errors.Is(err, doctor.ErrRights) {
+		err = fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return err
 }
 
 // problem is what an error is known by from one examination to the next: the
@@ -45,9 +78,9 @@ func newSetupWatch(w setupWatch) *setupWatch {
 	return &w
 }
 
-// subscribed hears that a subscription has begun: what was set may have gone
+// Subscribed implements engine.Subscriptions: a subscription has begun: what was set may have gone
 // with another server.
-func (w *setupWatch) subscribed() {
+func (w *setupWatch) Subscribed() {
 	if w == nil {
 		return
 	}
@@ -84,7 +117,7 @@ func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 			return
 		case <-w.again:
 		}
-		if now, err := w.servers(ctx); err == nil && now != "" && now == w.seen {
+		if now, err := w.redis.Servers(ctx); err == nil && now != "" && now == w.seen {
 			continue // the same ones: a subscription was lost, and no setting
 		}
 		select { // subscriptions that come and go bring no examination each
@@ -99,11 +132,11 @@ func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 // once makes one examination. What is wrong is told once, and again when other servers
 // answer.
 func (w *setupWatch) once(ctx context.Context) error {
-	servers, err := w.servers(ctx)
+	servers, err := w.redis.Servers(ctx)
 	if err != nil {
 		return err
 	}
-	found, err := w.examine(ctx)
+	found, err := w.redis.Examine(ctx)
 	if err != nil {
 		return err
 	}

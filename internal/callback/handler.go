@@ -33,8 +33,10 @@ type Options struct {
 	ConnectTimeout, TLSTimeout time.Duration
 	// Resolver looks up names. Default the system's.
 	Resolver *net.Resolver
-	// Fleet is how limits reach the other instances.
+	// Fleet is how limits reach the other instances; nil = there are none.
 	Fleet Fleet
+	// Shared: rates and slots are of all instances together; otherwise of each.
+	Shared bool
 	// Now is the clock that signatures, limits and Retry-After go by. Default
 	// time.Now.
 	Now func() time.Time
@@ -59,7 +61,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.Fleet = o.Fleet.withDefaults()
+	if o.Fleet == nil {
+		o.Fleet = alone{}
+	}
 	return o
 }
 
@@ -152,7 +156,7 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 	}
 	s.secrets = routeSecrets(r)
 	log := s.log
-	s.limits = newLimits(r, h.Few(r), h.opts.Fleet, h.opts.Now, func(host string, from, to gobreaker.State, told bool) {
+	s.limits = newLimits(r, h.Few(r), peers{h.opts.Fleet, h.opts.Shared}, h.opts.Now, func(host string, from, to gobreaker.State, told bool) {
 		// The tries between are left out: a dead host makes one every half a minute.
 		switch {
 		case from == gobreaker.StateClosed && told:

@@ -43,7 +43,7 @@ type limits struct {
 	// there for hosts that answer, however many others hang.
 	doubtful int
 	pacer    *pacer
-	fleet    Fleet
+	fleet    peers
 	now      func() time.Time
 	changed  func(host string, from, to gobreaker.State, told bool)
 
@@ -68,8 +68,8 @@ const (
 // instance said so.
 type onBreaker func(host string, from, to gobreaker.State, told bool)
 
-func newLimits(r *route.Route, few int, fleet Fleet, now func() time.Time, changed onBreaker) *limits {
-	l := &limits{prefix: r.Prefix, few: few, max: r.HostConcurrency, fleet: fleet.withDefaults(), now: now, changed: changed, hosts: newTable(), swept: now(),
+func newLimits(r *route.Route, few int, fleet peers, now func() time.Time, changed onBreaker) *limits {
+	l := &limits{prefix: r.Prefix, few: few, max: r.HostConcurrency, fleet: fleet, now: now, changed: changed, hosts: newTable(), swept: now(),
 		pacer: newPacer(r)}
 	// A fixed target is one host: there is nobody to keep slots for.
 	if r.Target.Kind == route.KindNotice && r.Concurrency > 1 {

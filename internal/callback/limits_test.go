@@ -15,9 +15,9 @@ import (
 	"notifier/internal/route"
 )
 
-func testLimits(slots int, rate float64) *limits { return limitsOf(slots, rate, Fleet{}) }
+func testLimits(slots int, rate float64) *limits { return limitsOf(slots, rate, peers{Fleet: alone{}}) }
 
-func limitsOf(slots int, rate float64, f Fleet) *limits {
+func limitsOf(slots int, rate float64, f peers) *limits {
 	r := &route.Route{Name: "orders", Prefix: "app1", HostConcurrency: slots, Rate: rate}
 	return newLimits(r, max(0, int(rate)), f, time.Now, func(string, gobreaker.State, gobreaker.State, bool) {})
 }

@@ -45,18 +45,31 @@ func (alone) Among(string, int) View                   { return alone{} }
 func (alone) Takes() bool                              { return true }
 func (alone) Lives(string) bool                        { return false }
 
-// Fleet is how limits reach the other instances. Its zero value reaches none.
-// Its functions must not block.
-type Fleet struct {
+// Fleet is how limits reach the other instances. Its methods must not block.
+type Fleet interface {
 	// View is the fleet as it is known now.
-	View func() View
+	View() View
+	// Tell sends a message to all others, who give it to [Handler.Heard].
+	Tell(text string)
+	// Hand takes a notice that this instance has postponed because another one holds the
+	// limit.
+	Hand(Handed)
+}
+
+// View implements Fleet.
+func (alone) View() View { return alone{} }
+
+// Tell implements Fleet.
+func (alone) Tell(string) {}
+
+// Hand implements Fleet.
+func (alone) Hand(Handed) {}
+
+// peers are the other instances.
+type peers struct {
+	Fleet
 	// Shared: rates and slots are of all instances together; otherwise of each.
 	Shared bool
-	// Tell sends a message to all others, who give it to [Handler.Heard].
-	Tell func(text string)
-	// Hand is told of a notice that this instance has put off because another one
-	// holds the limit.
-	Hand func(Handed)
 }
 
 // Handed is a notice for another instance.
@@ -64,19 +77,6 @@ type Handed struct {
 	Key   string
 	To    string        // the other's id
 	After time.Duration // when it is due again
-}
-
-func (f Fleet) withDefaults() Fleet {
-	if f.View == nil {
-		f.View = func() View { return alone{} }
-	}
-	if f.Tell == nil {
-		f.Tell = func(string) {}
-	}
-	if f.Hand == nil {
-		f.Hand = func(Handed) {}
-	}
-	return f
 }
 
 // deferral defers a notice.
@@ -158,7 +158,7 @@ func (l *limits) slotHolders(host string) View {
 // since its limits have no parts for more; 0 = all. They are those that
 // View.Among has of the route's prefix.
 func (h *Handler) Few(r *route.Route) int {
-	if k := r.Target.Kind; !h.opts.Fleet.Shared || k != route.KindFixed && k != route.KindNotice {
+	if k := r.Target.Kind; !h.opts.Shared || k != route.KindFixed && k != route.KindNotice {
 		return 0
 	}
 	few := 0

@@ -43,8 +43,29 @@ func (p *part) Among(name string, n int) View {
 	return p
 }
 func (p *part) set(f func(p *part)) { f(p); p.number++ }
-func (p *part) fleet(tell func(text string)) Fleet {
-	return Fleet{View: func() View { return p }, Shared: true, Tell: tell}
+func (p *part) fleet(tell func(text string)) peers {
+	return peers{&fakeFleet{p: p, tell: tell}, true}
+}
+
+// fakeFleet is a Fleet as p has it. Tell and hand may be nil.
+type fakeFleet struct {
+	p    *part
+	tell func(text string)
+	hand func(h Handed)
+}
+
+func (f *fakeFleet) View() View { return f.p }
+
+func (f *fakeFleet) Tell(text string) {
+	if f.tell != nil {
+		f.tell(text)
+	}
+}
+
+func (f *fakeFleet) Hand(h Handed) {
+	if f.hand != nil {
+		f.hand(h)
+	}
 }
 
 // TestSlotsOfAHostAreSharedOut: an instance has its part of a host's slots, less
@@ -82,7 +103,7 @@ func TestSlotsOfAHostAreSharedOut(t *testing.T) {
 		for range 100 {
 			must(t, none, "a:443")
 		}
-		each := limitsOf(3, 0, Fleet{View: func() View { return &part{share: 1} }}) // NOTIFIER_LIMITS=instance
+		each := limitsOf(3, 0, peers{Fleet: &fakeFleet{p: &part{share: 1}}}) // NOTIFIER_LIMITS=instance
 		for range 3 {
 			must(t, each, "a:443")
 		}
@@ -112,8 +133,8 @@ func TestNoSlotsWithoutAPartOfTheLimits(t *testing.T) {
 		{one(route.KindFixed, 4, 5), 4, 2, 0},
 	} {
 		v := &part{}
-		h := New(Options{Fleet: v.fleet(nil)})
-		each := New(Options{Fleet: Fleet{View: func() View { return v }}}) // NOTIFIER_LIMITS=instance
+		h := New(Options{Fleet: v.fleet(nil).Fleet, Shared: true})
+		each := New(Options{Fleet: &fakeFleet{p: v}}) // NOTIFIER_LIMITS=instance
 		v.share = 2
 		with := h.Slots(c.route)
 		v.share = 0
@@ -475,9 +496,8 @@ func TestPeersThatAreGoneGetNothing(t *testing.T) {
 func TestTrialThatCannotConnectUsesNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handed []Handed
-		fleet := (&part{share: 16, prefers: true}).fleet(func(string) {})
-		fleet.Hand = func(h Handed) { handed = append(handed, h) }
-		h := New(Options{Fleet: fleet})
+		fleet := &fakeFleet{p: &part{share: 16, prefers: true}, hand: func(h Handed) { handed = append(handed, h) }}
+		h := New(Options{Fleet: fleet, Shared: true})
 		defer h.Close()
 		h.dial = func(context.Context, string, string) (net.Conn, error) {
 			time.Sleep(2 * slowFailure)

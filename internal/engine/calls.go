@@ -324,7 +324,7 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 
 // Stats says what this instance did since it began.
 func (e *Engine) Stats() []api.RouteStats {
-	if !e.begun.Load() {
+	if !e.isOpen() {
 		return nil
 	}
 	var out []api.RouteStats

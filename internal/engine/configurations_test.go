@@ -354,7 +354,7 @@ func TestTheCountInRedisHoldsWhereNoneIsSet(t *testing.T) {
 	for _, count := range []int{0, 1, 3} {
 		s := newSink(10)
 		w := start(t, srv, s, func(o *Options) { o.Space.Shards = count; o.Logger = zap.NewNop() }, testRoute("r", "app1"))
-		if n := w.Store().Space().Shards; n != 3 {
+		if n := w.Store().Space().Now().Shards; n != 3 {
 			t.Errorf("NOTIFIER_SHARDS=%d: %d shards", count, n)
 		}
 		k := key(100 + count)

@@ -72,9 +72,8 @@ type Options struct {
 	Confirm, ConfirmSettle wire.Confirm
 	// Clients are the names of the clients of the configuration.
 	Clients []string
-	// Allowed, if not nil, checks the rights of the service's user before anything
-	// is written. An error that wraps ErrConfig ends Begin.
-	Allowed func(context.Context) error
+	// Rights, if not nil, are checked before anything is written.
+	Rights Rights
 	// History is where what ends is kept; its DB is nil where there is none.
 	History History
 	// Drain is how long a stop waits for running handlers.
@@ -83,9 +82,8 @@ type Options struct {
 	OutageEvery time.Duration
 	// Alarm is what sweepers sleep with. A synctest bubble can only wake alarm.Portable.
 	Alarm alarm.Kind
-	// OnSubscribed, if not nil, hears of each subscription that begins. It must
-	// not block.
-	OnSubscribed func()
+	// Subscriptions may be nil.
+	Subscriptions Subscriptions
 	// LogAttempts chooses the attempts that are logged.
 	LogAttempts notice.LogAttempts
 	// Metrics may be nil.
@@ -102,6 +100,15 @@ type Hosts interface {
 	Figures() []fleet.HostFigures
 }
 
+// Rights checks the rights of the service's user of Redis. An error that wraps ErrConfig ends
+// Begin.
+type Rights interface {
+	Check(ctx context.Context) error
+}
+
+// Subscriptions is told of each subscription that begins. It must not block.
+type Subscriptions interface{ Subscribed() }
+
 // Messages takes what the limits of other instances tell.
 type Messages interface{ Heard(from, text string) }
 
@@ -109,10 +116,6 @@ type Messages interface{ Heard(from, text string) }
 type Engine struct {
 	o Options
 
-	// What follows is there when begun is true, and not before: it depends on
-	// how many shards Redis has.
-	begun     atomic.Bool
-	open      chan struct{} // closed with it
 	since     time.Time
 	store     *store.Store
 	schedule  *schedule.Scheduler
@@ -124,7 +127,7 @@ type Engine struct {
 	unadopted *unadopted
 	shipper   *history.Shipper // nil without a history
 	replays   *replay.Driver   // nil without a history
-	fleet     atomic.Pointer[fleet.Fleet]
+	fleet     *fleet.Fleet
 	// assignment decides which of the work is this instance's.
 	assignment *fleet.Assignment
 	ledger     *ledger
@@ -132,45 +135,123 @@ type Engine struct {
 	mail       chan message
 	away       away
 	coming     atomic.Int64
-	sweepers   sweepers
+	sweepers   *sweepers
 	places     chan struct{} // asks tendPlaces to look
 	looks      *reconcile.Looks
 
 	receivers   *receivers
 	unconfirmed *unconfirmed
 
-	events   atomic.Bool           // expired events are known to come
-	keyspace atomic.Bool           // and those of routes that adopt, or no route does
-	trouble  atomic.Pointer[error] // why the layout is not known yet
-	failed   chan struct{}         // an operation on Redis has failed
+	events   atomic.Bool   // expired events are known to come
+	keyspace atomic.Bool   // and those of routes that adopt, or no route does
+	failed   chan struct{} // an operation on Redis has failed
 	ready    chan struct{}
 	once     sync.Once
+
+	wrong error // the Options are
+	// open is closed once the layout of the data is known. Until then the space has the
+	// shards of the configuration only, so no call may name a key.
+	open    chan struct{}
+	trouble atomic.Pointer[error] // why it is not known yet
 }
 
-// New makes an Engine. Until Run, or Begin, has learnt the layout of what
-// stands in Redis, each call is refused with store.ErrUnavailable.
+// New makes an Engine with all its parts. Until Run, or Begin, has learnt the layout of the
+// data in Redis, each call is refused with wire.ErrUnavailable. Wrong Options are an error of
+// Begin.
 func New(o Options) *Engine {
 	if o.MaxBody == 0 {
 		o.MaxBody = 256 << 10
 	}
-	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), places: make(chan struct{}, 1), since: time.Now(), mail: make(chan message, mailRoom)}
-	e.receivers = newReceivers(e)
-	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
+	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), places: make(chan struct{}, 1),
+		since: time.Now(), mail: make(chan message, mailRoom), sweepers: newSweepers()}
 	e.events.Store(true)
 	e.keyspace.Store(true)
+	e.receivers = newReceivers(e)
+	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
+	e.unadopted = newUnadopted(e, o.Logger)
+	e.store = e.newStore()
+
+	e.ledger = newLedger(o.Routes, o.Metrics)
+	e.fleet, e.wrong = e.newFleet()
+	e.assignment = fleet.NewAssignment(fleet.AssignmentOptions{Fleet: e.fleet, Routes: o.Routes, Space: e.store.Space(), Limits: o.Hosts,
+		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeps: e.sweepers, Logger: o.Logger})
+
+	e.newParts()
 	if o.History.DB != nil {
 		o.History.DB.Serve(e.historyOwner)
 	}
 	return e
 }
 
+func (e *Engine) newStore() *store.Store {
+	o := e.o
+	var mine []string
+	for _, r := range o.Routes.All() {
+		mine = append(mine, r.Prefix)
+	}
+	return store.New(store.Options{Client: o.Conn.UniversalClient, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
+		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
+		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes,
+		OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow, OnSide: e.setSide,
+		History: o.History.most(), Host: e.host, OnEnded: e.ended, Adopts: e.adopts})
+}
+
+// adopts reports whether keys under a prefix may be plain timers. The prefix may be another
+// configuration's: then its keys may be those of a route that adopts.
+func (e *Engine) adopts(prefix string) bool {
+	if r := e.o.Routes.Prefix(prefix); r != nil {
+		return r.Adopt
+	}
+	return slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool {
+		return r.Adopt && (keys.HasPrefix(prefix, r.Prefix) || keys.HasPrefix(r.Prefix, prefix))
+	})
+}
+
+// newParts makes the parts that work on notices.
+func (e *Engine) newParts() {
+	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
+	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
+	e.looks = reconcile.NewLooks(e.store, cluster)
+	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Cluster: e.cluster(), MaxBody: o.MaxBody,
+		Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
+
+	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
+		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e},
+		Logger: o.Logger, LogAttempts: o.LogAttempts})
+	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
+		LogAttempts: o.LogAttempts, Ahead: cluster}
+
+	limit := time.Duration(0)
+	if o.Conn.Nodes != nil {
+		limit = answerLimit
+	}
+	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
+		Hints: e.dispatch, Observer: o.Metrics})
+
+	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
+		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
+		Observer: o.Metrics, Logger: o.Logger})
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e},
+		Assignment: e.assignment, Logger: o.Logger})
+}
+
 // startWait is how long calls wait for an Engine that has just been made: no
 // call need fail because it came a millisecond before Redis had answered.
 const startWait = 500 * time.Millisecond
 
-// known is nil when calls can be made.
+// isOpen reports whether the layout of the data is known.
+func (e *Engine) isOpen() bool {
+	select {
+	case <-e.open:
+		return true
+	default:
+		return false
+	}
+}
+
+// known is nil once calls can be made. A call that comes just after the start waits for that.
 func (e *Engine) known(ctx context.Context) error {
-	if e.begun.Load() {
+	if e.isOpen() {
 		return nil
 	}
 	if left := startWait - time.Since(e.since); left > 0 {
@@ -187,65 +268,13 @@ func (e *Engine) known(ctx context.Context) error {
 	return wire.ErrNotBegun
 }
 
-// build makes all parts for a number of shards.
-func (e *Engine) build(space keys.Space) error {
-	o := e.o
-	var mine []string
-	for _, r := range o.Routes.All() {
-		mine = append(mine, r.Prefix)
-	}
-	e.store = store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
-		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
-		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes, OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow, OnSide: e.setSide,
-		History: o.History.most(), Host: e.host, OnEnded: e.ended,
-		Adopts: func(prefix string) bool {
-			if r := o.Routes.Prefix(prefix); r != nil {
-				return r.Adopt
-			}
-			// Another configuration's: its keys may be those of a route that adopts.
-			return slices.ContainsFunc(o.Routes.All(), func(r *route.Route) bool {
-				return r.Adopt && (keys.HasPrefix(prefix, r.Prefix) || keys.HasPrefix(r.Prefix, prefix))
-			})
-		}})
-	e.sweepers.clear()
-	space = e.store.Space() // which grows
-	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
-	if err := e.newFleet(); err != nil {
-		return err
-	}
-	e.assignment = fleet.NewAssignment(fleet.AssignmentOptions{Fleet: e.Fleet(), Routes: o.Routes, Space: space, Limits: o.Hosts,
-		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeps: &e.sweepers, Logger: o.Logger})
-	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
-		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.Fleet(), Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Logger: o.Logger, LogAttempts: o.LogAttempts})
-	e.unadopted = newUnadopted(e, o.Logger)
-	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger, LogAttempts: o.LogAttempts,
-		Ahead: o.Conn.Masters != nil}
-	limit := time.Duration(0)
-	if o.Conn.Nodes != nil {
-		limit = answerLimit
-	}
-	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
-		OnDue:       func(r *route.Route, key string) { e.dispatch.Hint(r, key) },
-		OnScheduled: o.Metrics.Scheduled})
-	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Cluster: e.cluster(), MaxBody: o.MaxBody,
-		Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
-	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
-		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
-		Observer: o.Metrics, Logger: o.Logger})
-	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e},
-		Assignment: e.assignment, Logger: o.Logger})
-	e.looks = reconcile.NewLooks(e.store, o.Conn.Masters != nil)
-	e.sweepMore()
-	return nil
-}
-
 // setLayout hears how the layout stands in the Redis that answers now.
 func (e *Engine) setLayout(err error) {
 	if err == nil {
 		e.o.Logger.Info("the layout of the data in Redis is right again")
 		return
 	}
-	if e.begun.Load() {
+	if e.isOpen() {
 		e.o.Logger.Error("another Redis answers, with data of another layout; nothing is written there", zap.Error(err))
 	}
 }
@@ -288,18 +317,17 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.receivers.scan(loops) })
 	g.Go(func() error { return e.driveReplays(loops) })
 	g.Go(func() error { return e.tendPlaces(loops) })
-	noMore := e.sweepers.run(func(s *reconcile.Sweeper) { g.Go(func() error { return s.Run(loops) }) })
+	g.Go(func() error { return e.sweepers.Run(loops) })
 	select {
 	case <-ctx.Done():
 	case <-loops.Done(): // a loop failed
 	}
-	e.Fleet().Retire()
+	e.fleet.Retire()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.o.Drain)
 	defer cancel()
 	if left := e.dispatch.Drain(drain, 3*time.Second); left > 0 {
 		e.o.Logger.Error("stopped with attempts unsettled; they are made again when their lease has lapsed", zap.Int("attempts", left))
 	}
-	noMore()
 	stop()
 	return g.Wait()
 }
@@ -308,7 +336,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // way: all who call must be done before the connection is closed. They may come
 // after Run has ended, as those of an API that answers its last calls.
 func (e *Engine) Close(ctx context.Context) {
-	if e.begun.Load() {
+	if e.isOpen() {
 		e.schedule.Close(ctx)
 		e.store.Flush()
 	}
@@ -318,11 +346,15 @@ func (e *Engine) Close(ctx context.Context) {
 // written with other settings are refused with layout.ErrLayout. Run does it
 // first.
 func (e *Engine) Begin(ctx context.Context) error {
+	if e.wrong != nil {
+		return e.wrong
+	}
+
 	again, o := retry.Loop{Min: 50 * time.Millisecond, Max: 2 * time.Second}, e.outage()
-	for !e.begun.Load() {
+	for !e.isOpen() {
 		err := e.learn(ctx)
 		if err == nil {
-			e.begun.Store(true)
+			e.populate()
 			close(e.open)
 			o.over()
 			break
@@ -339,6 +371,17 @@ func (e *Engine) Begin(ctx context.Context) error {
 	return nil
 }
 
+// populate makes room for all shards that are known now.
+func (e *Engine) populate() {
+	places := e.store.Space().Places()
+	e.dispatch.Grow(places)
+	if e.shipper != nil {
+		e.shipper.Grow(places)
+	}
+	e.sweepMore()
+	e.dispatch.SetParts(e.assignment.Parts())
+}
+
 // trouble says in a few words why Redis is of no use: what it refuses has a
 // remedy of its own.
 func trouble(err error) string {
@@ -353,10 +396,10 @@ func trouble(err error) string {
 	return "redis does not answer"
 }
 
-// learn makes the parts and their layout known to Redis.
+// learn learns the layout of the data, and makes this instance known to Redis.
 func (e *Engine) learn(ctx context.Context) error {
-	if e.o.Allowed != nil {
-		if err := e.o.Allowed(ctx); err != nil {
+	if e.o.Rights != nil {
+		if err := e.o.Rights.Check(ctx); err != nil {
 			return err
 		}
 	}
@@ -364,11 +407,7 @@ func (e *Engine) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.store == nil || !e.store.Space().Same(space) {
-		if err := e.build(space); err != nil {
-			return err
-		}
-	}
+	e.store.Enter(space)
 	if err := e.store.Wire().Detect(ctx); err != nil {
 		return err
 	}
@@ -425,7 +464,7 @@ func (e *Engine) Key(ctx context.Context) ([]byte, error) {
 	return e.store.Key(ctx)
 }
 
-// Store is the engine's Redis; nil before it has begun.
+// Store is the engine's Redis.
 func (e *Engine) Store() *store.Store { return e.store }
 
 // Ready asks Redis and the subscription.
@@ -438,7 +477,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		r.Reasons = append(r.Reasons, reason)
 		return r
 	}
-	if !e.begun.Load() {
+	if !e.isOpen() {
 		if err := e.o.Conn.Ping(ctx).Err(); err != nil {
 			return not(trouble(wire.Wrap("ping", err)))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
+	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -16,14 +17,27 @@ import (
 // ledger is what this instance tells of its work: of the running minute beside its
 // sign of life, and of each minute when it is over.
 type ledger struct {
-	work  func() map[string]metrics.Work // since the process began, by prefix
+	routes  *route.Table
+	metrics *metrics.Metrics
+
 	mu    sync.Mutex
 	since time.Time
 	base  map[string]metrics.Work // at since
 }
 
-func newLedger(work func() map[string]metrics.Work) *ledger {
-	return &ledger{work: work, since: time.Now(), base: work()}
+func newLedger(routes *route.Table, m *metrics.Metrics) *ledger {
+	l := &ledger{routes: routes, metrics: m, since: time.Now()}
+	l.base = l.work()
+	return l
+}
+
+// work is all that this instance has done since the process began, by prefix.
+func (l *ledger) work() map[string]metrics.Work {
+	out := map[string]metrics.Work{}
+	for _, r := range l.routes.All() {
+		out[r.Prefix] = l.metrics.Work(r.Name)
+	}
+	return out
 }
 
 // running is what was done in the running minute, and since when.
@@ -51,21 +65,12 @@ func (l *ledger) turn() map[string]metrics.Work {
 	return done
 }
 
-// work is all that this instance has done, by prefix.
-func (e *Engine) work() map[string]metrics.Work {
-	out := map[string]metrics.Work{}
-	for _, r := range e.o.Routes.All() {
-		out[r.Prefix] = e.o.Metrics.Work(r.Name)
-	}
-	return out
-}
-
 // figures are what stands beside this instance's sign of life.
 func (e *Engine) figures() []byte {
 	since, running := e.ledger.running()
 	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true, Routes: map[string]fleet.RouteFigures{}}
 	// Roughly: what has not changed is not told again.
-	f.ClockMS = e.Fleet().ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()
+	f.ClockMS = e.fleet.ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()
 	hosts := map[string]map[string]int{}
 	for prefix, w := range running {
 		waiting := e.dispatch.Waiting(prefix)
@@ -150,7 +155,7 @@ func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store
 
 // Shards is how many parts Redis holds each route in; 1 while that is not known.
 func (e *Engine) Shards() int {
-	if !e.begun.Load() {
+	if !e.isOpen() {
 		return 1
 	}
 	return e.store.Space().Places()

@@ -14,22 +14,39 @@ import (
 	"notifier/internal/route"
 )
 
-// newFleet makes this instance's part in the fleet.
-func (e *Engine) newFleet() error {
+// newFleet makes this instance's part in the fleet. With an error it is one that reclaims no
+// claims, and the error wraps ErrConfig.
+func (e *Engine) newFleet() (*fleet.Fleet, error) {
 	about := fleet.About{Label: e.o.Instance, Version: e.o.Version, Started: e.since.UTC(), Limits: e.o.Limits, Routes: map[string]string{}}
 	for _, r := range e.o.Routes.All() {
 		about.Routes[r.Name] = r.Digest()
 	}
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()
-	e.ledger = newLedger(e.work)
-	f, err := fleet.New(fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Changed: e.fleetChanged, Figures: e.figures,
-		Heard: e.heard, Gone: e.takeOver, Logger: e.o.Logger})
-	if err != nil {
-		return fmt.Errorf("%w: NOTIFIER_TAKEOVER: %w", ErrConfig, err)
+	o := fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Host: member{e}, Logger: e.o.Logger}
+	f, err := fleet.New(o)
+	if err == nil {
+		return f, nil
 	}
-	e.fleet.Store(f)
-	return nil
+
+	o.Takeover = 0
+	f, _ = fleet.New(o) // a takeover of 0 is never wrong
+	return f, fmt.Errorf("%w: NOTIFIER_TAKEOVER: %w", ErrConfig, err)
 }
+
+// member is this process as an instance of the fleet.
+type member struct{ *Engine }
+
+// Figures implements [fleet.Host].
+func (m member) Figures() []byte { return m.figures() }
+
+// Changed implements [fleet.Host].
+func (m member) Changed(v *fleet.View) { m.fleetChanged(v) }
+
+// Gone implements [fleet.Host].
+func (m member) Gone(id string) { m.takeOver(id) }
+
+// Heard implements [fleet.Host].
+func (m member) Heard(from, text string) { m.heard(from, text) }
 
 // joinWait is how long claims wait for the first sign of life. Without the
 // others' signs this instance would take limits whole and work on everything.
@@ -38,7 +55,7 @@ const joinWait = time.Second
 // join gives signs of life until the function that it returns is called. They
 // outlive ctx: this instance lives until its last handler has ended.
 func (e *Engine) join(ctx context.Context) (leave func()) {
-	f := e.Fleet()
+	f := e.fleet
 	signs, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
 	done.Go(func() { _ = f.Run(signs) }) // nil, always
@@ -60,7 +77,7 @@ func (e *Engine) join(ctx context.Context) (leave func()) {
 
 // sayLimits tells what limits come to now that the others are known.
 func (e *Engine) sayLimits() {
-	n := e.Fleet().View().Living()
+	n := e.fleet.View().Living()
 	for _, r := range e.o.Routes.All() {
 		if k := r.Target.Kind; k != route.KindFixed && k != route.KindNotice {
 			continue
@@ -124,8 +141,8 @@ func (e *Engine) takeOver(id string) {
 	})
 }
 
-// Fleet is this instance's part in the fleet; nil before the engine has begun.
-func (e *Engine) Fleet() *fleet.Fleet { return e.fleet.Load() }
+// Fleet is this instance's part in the fleet.
+func (e *Engine) Fleet() *fleet.Fleet { return e.fleet }
 
 // Instances lists who lives.
 func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
@@ -135,8 +152,8 @@ func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	return fleet.List(ctx, e.heartbeats())
 }
 
-// Self is this instance's id; empty before the engine has begun.
-func (e *Engine) Self() string { return e.Fleet().ID() }
+// Self is this instance's id.
+func (e *Engine) Self() string { return e.fleet.ID() }
 
 // waiting is how many hosts of a route wait for slots.
 func (e *Engine) waiting(r *route.Route) int {

@@ -53,7 +53,7 @@ func (e *Engine) deliverMessages(ctx context.Context) {
 			return
 		case m := <-e.mail:
 			sctx, cancel := context.WithTimeout(ctx, sendTimeout)
-			if err := e.Fleet().Tell(sctx, m.to, m.text); err != nil && ctx.Err() == nil {
+			if err := e.fleet.Tell(sctx, m.to, m.text); err != nil && ctx.Err() == nil {
 				e.o.Logger.Debug("a message to other instances was not sent", zap.Error(err))
 			}
 			cancel()

@@ -31,14 +31,14 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-back:
-				if e.begun.Load() {
+				if e.isOpen() {
 					e.dispatch.Awake()
 					e.listener.Again()
 				}
 				left = looksAfterBack
 			case <-again:
 			}
-			if e.begun.Load() {
+			if e.isOpen() {
 				e.sweepers.Now()
 			}
 			if again = nil; len(left) > 0 {

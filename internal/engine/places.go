@@ -17,13 +17,14 @@ import (
 	"notifier/internal/wire"
 )
 
-// sweepers are by prefix, then by shard, former ones included. There may come more at any
-// time.
+// sweepers are by prefix, then by shard, old ones included. There may come more at any time.
 type sweepers struct {
-	by    atomic.Pointer[map[string][]*reconcile.Sweeper]
-	mu    sync.Mutex
-	start func(*reconcile.Sweeper) // nil while none runs
+	by   atomic.Pointer[map[string][]*reconcile.Sweeper]
+	mu   sync.Mutex    // of grow
+	more chan struct{} // has one entry when some are not started yet
 }
+
+func newSweepers() *sweepers { return &sweepers{more: make(chan struct{}, 1)} }
 
 func (s *sweepers) all() map[string][]*reconcile.Sweeper {
 	if by := s.by.Load(); by != nil {
@@ -41,42 +42,46 @@ func (s *sweepers) Now() {
 	}
 }
 
-func (s *sweepers) clear() { s.by.Store(nil) }
-
-// grow adds, for each prefix, those that it makes of the shards from the first without
-// one on.
-func (s *sweepers) grow(prefixes []string, shards int, make func(p keys.Partition) *reconcile.Sweeper) {
+// grow adds, for each prefix, the sweepers that part makes of the shards without one.
+func (s *sweepers) grow(prefixes []string, shards int, part func(p keys.Partition) *reconcile.Sweeper) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	by := map[string][]*reconcile.Sweeper{}
 	for _, prefix := range prefixes {
 		list := append([]*reconcile.Sweeper(nil), s.all()[prefix]...)
 		for shard := len(list); shard < shards; shard++ {
-			one := make(keys.Partition{Prefix: prefix, Shard: shard})
-			list = append(list, one)
-			if s.start != nil {
-				s.start(one)
-			}
+			list = append(list, part(keys.Partition{Prefix: prefix, Shard: shard}))
 		}
 		by[prefix] = list
 	}
 	s.by.Store(&by)
+
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
 }
 
-// run starts those there are, and those that come until stop is called.
-func (s *sweepers) run(start func(*reconcile.Sweeper)) (stop func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.start = start
-	for _, shards := range s.all() {
-		for _, one := range shards {
-			start(one)
+// Run runs all sweepers, and those that come, until ctx ends, and returns nil.
+func (s *sweepers) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	started := map[*reconcile.Sweeper]bool{}
+	for {
+		for _, shards := range s.all() {
+			for _, one := range shards {
+				if !started[one] {
+					started[one] = true
+					running.Go(func() { _ = one.Run(ctx) }) // nil, always
+				}
+			}
 		}
-	}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.start = nil
+
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.more:
+		}
 	}
 }
 

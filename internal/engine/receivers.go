@@ -93,7 +93,7 @@ func (r *receivers) scan(ctx context.Context) error {
 
 // mine are the routes whose waiting notices this instance counts.
 func (r *receivers) mine(list []health.Route) []health.Route {
-	id := r.e.Fleet().View().Preferred("health of receivers")
+	id := r.e.fleet.View().Preferred("health of receivers")
 	if id == "" || id == r.e.Self() {
 		return list
 	}

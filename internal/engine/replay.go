@@ -90,7 +90,7 @@ func (e *Engine) ResumeReplay(ctx context.Context, id string) (ok bool, err erro
 	if err := e.replayable(ctx, false); err != nil {
 		return false, err
 	}
-	if ok, err = e.o.History.DB.ResumeReplay(ctx, id); ok && e.begun.Load() {
+	if ok, err = e.o.History.DB.ResumeReplay(ctx, id); ok && e.isOpen() {
 		e.replays.Wake()
 	}
 	return ok, err

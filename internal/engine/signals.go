@@ -44,8 +44,8 @@ func (s signals) Places() { s.lookForPlaces() }
 func (s signals) Subscribed() {
 	s.adopter.Scan()
 	s.sweepers.Now()
-	if s.o.OnSubscribed != nil {
-		s.o.OnSubscribed()
+	if s.o.Subscriptions != nil {
+		s.o.Subscriptions.Subscribed()
 	}
 	s.once.Do(func() { close(s.ready) })
 }
@@ -61,7 +61,7 @@ func (s signals) Events(ok bool) {
 		g = 0 // no event comes that it is for
 	}
 	s.dispatch.SetGrace(g)
-	s.Fleet().SetEvents(ok)
+	s.fleet.SetEvents(ok)
 	s.adopter.Scan()
 	s.sweepers.Now()
 }

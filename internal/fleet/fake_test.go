@@ -285,6 +285,34 @@ type player struct {
 	renamed []string
 	heard   []string
 	past    []string // ids it had before
+	id      string   // its id now
+}
+
+// host notes what a player hears.
+type host struct {
+	silent
+	p *player
+}
+
+func (h host) Gone(id string) { h.p.note(&h.p.gone, id) }
+
+func (h host) Heard(from, text string) { h.p.note(&h.p.heard, from+" "+text) }
+
+func (h host) Changed(v *View) {
+	h.p.mu.Lock()
+	before := h.p.id
+	h.p.id = v.ID()
+	h.p.mu.Unlock()
+	if v.ID() != before {
+		h.p.note(&h.p.renamed, v.ID())
+		h.p.note(&h.p.past, before)
+	}
+}
+
+func (p *player) note(in *[]string, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*in = append(*in, what)
 }
 
 func (p *player) seen(of *[]string) []string {
@@ -305,14 +333,7 @@ func play(t *testing.T, n *node, change ...func(*Options)) *player {
 	t.Helper()
 	p := &player{seat: &seat{node: n}, done: make(chan struct{})}
 	o := Options{
-		Redis: p.seat, Takeover: 3 * time.Second, Logger: zap.NewNop(),
-		Gone: func(id string) { p.mu.Lock(); defer p.mu.Unlock(); p.gone = append(p.gone, id) },
-		Renamed: func(before, after string) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.renamed, p.past = append(p.renamed, after), append(p.past, before)
-		},
-		Heard: func(from, text string) { p.mu.Lock(); defer p.mu.Unlock(); p.heard = append(p.heard, from+" "+text) },
+		Redis: p.seat, Takeover: 3 * time.Second, Host: host{p: p}, Logger: zap.NewNop(),
 	}
 	for _, f := range change {
 		f(&o)
@@ -321,7 +342,7 @@ func play(t *testing.T, n *node, change ...func(*Options)) *player {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Fleet = f
+	p.Fleet, p.id = f, f.ID()
 	ctx, cancel := context.WithCancel(context.Background())
 	p.end = cancel
 	go func() {

@@ -33,8 +33,32 @@ type Redis interface {
 	Listen(ctx context.Context, id string) (Line, error)
 }
 
-// Options of a Fleet. The functions must not block. All but Heard are called by
-// the goroutine of Run, one at a time.
+// Host is the process that is an instance of the fleet. Its methods must not block. All but
+// Heard are called by the goroutine of Run, one at a time.
+type Host interface {
+	// Figures makes the figures that stand beside the sign of life, as JSON of at most
+	// MaxAbout bytes.
+	Figures() []byte
+	// Changed takes each new view. Its id is another one after this instance was counted
+	// out.
+	Changed(*View)
+	// Gone is called once for each instance that is gone: its claims may be reclaimed. Their
+	// tokens begin with its id and a '-'.
+	Gone(id string)
+	// Heard takes what others tell: see Tell. Anyone who may publish to this Redis can send
+	// it.
+	Heard(from, text string)
+}
+
+// silent is a Host that does nothing.
+type silent struct{}
+
+func (silent) Figures() []byte      { return nil }
+func (silent) Changed(*View)        {}
+func (silent) Gone(string)          {}
+func (silent) Heard(string, string) {}
+
+// Options of a Fleet.
 type Options struct {
 	Redis Redis
 	// About is what is told to the others. Takeover is set from the field below.
@@ -43,20 +67,8 @@ type Options struct {
 	// gone; zero = its claims are never taken over before their lease, and it
 	// counts nobody out.
 	Takeover time.Duration
-	// Figures, if not nil, makes the figures that stand beside the sign of life,
-	// as JSON of at most MaxAbout bytes.
-	Figures func() []byte
-	// Changed, if not nil, hears of each new view.
-	Changed func(*View)
-	// Gone, if not nil, hears once of each instance that is gone: its claims may
-	// be taken over. Their tokens begin with its id and a '-'.
-	Gone func(id string)
-	// Renamed, if not nil, hears that this instance has been counted out and has
-	// a new id.
-	Renamed func(before, after string)
-	// Heard, if not nil, hears what others tell: see Tell. Anyone who may
-	// publish to this Redis can send it.
-	Heard  func(from, text string)
+	// Host may be nil.
+	Host   Host
 	Logger *zap.Logger
 }
 
@@ -118,6 +130,9 @@ const (
 func New(o Options) (*Fleet, error) {
 	if o.Takeover != 0 && (o.Takeover < MinTakeover || o.Takeover > MaxTakeover) {
 		return nil, fmt.Errorf("a takeover of %s; want %s to %s, or none", o.Takeover, MinTakeover, MaxTakeover)
+	}
+	if o.Host == nil {
+		o.Host = silent{}
 	}
 	o.About.Takeover = o.Takeover.Milliseconds()
 	about, err := json.Marshal(o.About)
@@ -364,11 +379,9 @@ func (f *Fleet) pass(ctx context.Context) time.Duration {
 
 // tell adds to a beat what is told, if it is new or has not been told for long.
 func (f *Fleet) tell(b *Beat) {
-	var figures []byte
-	if f.o.Figures != nil {
-		if figures = f.o.Figures(); len(figures) > MaxAbout {
-			figures = nil
-		}
+	figures := f.o.Host.Figures()
+	if len(figures) > MaxAbout {
+		figures = nil
 	}
 	if f.sent >= tellEvery {
 		b.About, b.Figures = f.about, string(figures)
@@ -432,9 +445,6 @@ func (f *Fleet) rename(ctx context.Context, before string, lost bool) {
 	f.o.Logger.Warn(why+"; it goes on under a new id, and starts no handler for what it claimed before",
 		zap.String("before", before), zap.String("after", after))
 	f.subscription.renew()
-	if f.o.Renamed != nil {
-		f.o.Renamed(before, after)
-	}
 }
 
 // introduce learns what members tell of themselves that are not known yet.
@@ -479,8 +489,8 @@ func (f *Fleet) announce(d Departure, now int64) {
 		return
 	}
 	f.gone.Add(1)
-	if f.o.Gone != nil && f.o.Takeover > 0 {
-		f.o.Gone(d.ID)
+	if f.o.Takeover > 0 {
+		f.o.Host.Gone(d.ID)
 	}
 }
 
@@ -520,9 +530,7 @@ func (f *Fleet) publish(id string) {
 func (f *Fleet) put(v *View) {
 	v.number = f.view.Load().number + 1
 	f.view.Store(v)
-	if f.o.Changed != nil {
-		f.o.Changed(v)
-	}
+	f.o.Host.Changed(v)
 }
 
 // heard takes a message of the fleet's channels: a reason to look, never a
@@ -536,8 +544,8 @@ func (f *Fleet) heard(text string) {
 		}
 	case "tell":
 		from, said, ok := strings.Cut(rest, " ")
-		if ok && f.o.Heard != nil && validID(from) && from != f.ID() && len(said) <= longestText {
-			f.o.Heard(from, said)
+		if ok && validID(from) && from != f.ID() && len(said) <= longestText {
+			f.o.Host.Heard(from, said)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func helper() bool {
 	}()
 	err := run(ctx, place{f[0], f[1], f[2]}, func(o *Options) {
 		o.About.Label = "a process"
-		o.Renamed = func(before, after string) { fmt.Println("renamed", before, after) }
+		o.Host = &sayer{}
 	}, func(f *Fleet) {
 		fmt.Println("id", f.ID())
 	})
@@ -50,6 +50,19 @@ func helper() bool {
 		fmt.Println("error", err)
 	}
 	return true
+}
+
+// sayer prints each new id of an instance.
+type sayer struct {
+	silent
+	id string
+}
+
+func (s *sayer) Changed(v *View) {
+	if s.id != "" && s.id != v.ID() {
+		fmt.Println("renamed", s.id, v.ID())
+	}
+	s.id = v.ID()
 }
 
 const testTakeover = MinTakeover
@@ -147,8 +160,7 @@ func observe(t *testing.T, p place, change ...func(*Options)) *observer {
 	began, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- run(ctx, p, func(c *Options) {
-			c.Gone = func(id string) { o.mu.Lock(); defer o.mu.Unlock(); o.gone[id] = time.Now() }
-			c.Renamed = func(_, id string) { o.mu.Lock(); defer o.mu.Unlock(); o.named = append(o.named, id) }
+			c.Host = &watcher{o: o}
 			for _, f := range change {
 				f(c)
 			}
@@ -163,6 +175,28 @@ func observe(t *testing.T, p place, change ...func(*Options)) *observer {
 	})
 	t.Cleanup(o.leave)
 	return o
+}
+
+// watcher notes what an observer hears.
+type watcher struct {
+	silent
+	o  *observer
+	id string
+}
+
+func (w *watcher) Gone(id string) {
+	w.o.mu.Lock()
+	defer w.o.mu.Unlock()
+	w.o.gone[id] = time.Now()
+}
+
+func (w *watcher) Changed(v *View) {
+	if w.id != "" && w.id != v.ID() {
+		w.o.mu.Lock()
+		w.o.named = append(w.o.named, v.ID())
+		w.o.mu.Unlock()
+	}
+	w.id = v.ID()
 }
 
 func (o *observer) goneAt(id string) (time.Time, bool) {

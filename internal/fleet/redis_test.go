@@ -218,6 +218,14 @@ func TestWithoutTheRightsNobodyIsGone(t *testing.T) {
 	}
 }
 
+// figures are what an instance publishes.
+type figures []byte
+
+func (f figures) Figures() []byte    { return f }
+func (figures) Changed(*View)        {}
+func (figures) Gone(string)          {}
+func (figures) Heard(string, string) {}
+
 func TestList(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -225,11 +233,11 @@ func TestList(t *testing.T) {
 	started := time.Now().UTC().Truncate(time.Second)
 	a := observe(t, p, func(o *Options) {
 		o.About = About{Label: "a", Version: "v1", Started: started, Routes: map[string]string{"pay": "1234"}}
-		o.Figures = func() []byte { return []byte(`{"scheduled":7}`) }
+		o.Host = figures(`{"scheduled":7}`)
 	})
 	b := observe(t, p, func(o *Options) {
 		o.Takeover = 0
-		o.Figures = func() []byte { return make([]byte, MaxAbout+1) }
+		o.Host = figures(make([]byte, MaxAbout+1))
 	})
 	x := spawn(t, p)
 	wait(t, "all live", func() bool { return a.Stats().Living == 3 && b.Stats().Living == 3 })

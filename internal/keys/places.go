@@ -55,6 +55,12 @@ func (s Space) Grow(next Space) bool {
 	return true
 }
 
+// Set makes a live s, and all copies of it, what next is, whatever places s had.
+func (s Space) Set(next Space) {
+	l := next.at()
+	s.live.Store(&l)
+}
+
 // Grows reports whether next has all places of s, and others that have replaced them.
 func (s Space) Grows(next Space) bool {
 	l, n := s.at(), next.at()

@@ -67,6 +67,17 @@ func (s *Layout) Wire() *wire.Client { return s.w }
 // Space names the Redis keys.
 func (s *Layout) Space() keys.Space { return s.space }
 
+// Enter makes space, which Discover has found, the Space of w. It is called before other
+// methods that speak to Redis, and may be called again until Learn has succeeded.
+func (s *Layout) Enter(space keys.Space) {
+	if s.space.Same(space) {
+		return
+	}
+	s.view.Store(nil) // of another Redis
+	s.places.reset(space.First())
+	s.space.Set(space)
+}
+
 // View is what is known now; nil until the layout is.
 func (s *Layout) View() *View { return s.view.Load() }
 

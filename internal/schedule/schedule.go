@@ -45,10 +45,21 @@ type Options struct {
 	// Timeout of one call to Redis; zero = 5 s. Wait is how much longer one may take
 	// because it waits until it is confirmed.
 	Timeout, Wait time.Duration
-	// OnDue hears of notices that are due at once: nobody need wait for a sweep.
-	OnDue func(r *route.Route, key string)
-	// OnScheduled hears how many notices of a route are new.
-	OnScheduled func(route string, n int)
+	// Hints, if not nil, takes notices that are due at once, so that they do not wait for a
+	// sweep.
+	Hints Hints
+	// Observer, if not nil, counts the notices of a route that are new.
+	Observer Observer
+}
+
+// Hints takes the key of a notice that is due; false if there was no room.
+type Hints interface {
+	Hint(r *route.Route, key string) bool
+}
+
+// Observer counts new notices.
+type Observer interface {
+	Scheduled(route string, n int)
 }
 
 // Scheduler is safe for concurrent use.
@@ -330,11 +341,11 @@ func (s *Scheduler) count(prefix string, reqs []store.Request, replies []store.R
 			continue
 		}
 		n++
-		if s.o.OnDue != nil && !replies[i].Due.After(replies[i].Made.Time()) {
-			s.o.OnDue(r, reqs[i].Key)
+		if s.o.Hints != nil && !replies[i].Due.After(replies[i].Made.Time()) {
+			s.o.Hints.Hint(r, reqs[i].Key)
 		}
 	}
-	if n > 0 && s.o.OnScheduled != nil {
-		s.o.OnScheduled(r.Name, n)
+	if n > 0 && s.o.Observer != nil {
+		s.o.Observer.Scheduled(r.Name, n)
 	}
 }

@@ -149,16 +149,29 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// counted is an Observer that calls it.
+type counted func(n int)
+
+func (f counted) Scheduled(_ string, n int) { f(n) }
+
+// hinted is Hints that calls it.
+type hinted func(key string)
+
+func (f hinted) Hint(_ *route.Route, key string) bool {
+	f(key)
+	return true
+}
+
 func TestASingleCallGoesOutAloneAndOthersGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
 		scheduled := 0
 		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1},
-			OnScheduled: func(name string, n int) {
+			Observer: counted(func(n int) {
 				st.mu.Lock()
 				scheduled += n
 				st.mu.Unlock()
-			}})
+			})})
 		var wg sync.WaitGroup
 		put := func(i int) {
 			wg.Go(func() {
@@ -492,11 +505,11 @@ func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
 	space := keys.Space{Namespace: "n", Shards: 3}
 	var mu sync.Mutex
 	var due []string
-	s := New(Options{Store: st, Routes: table(t), Space: space, OnDue: func(_ *route.Route, key string) {
+	s := New(Options{Store: st, Routes: table(t), Space: space, Hints: hinted(func(key string) {
 		mu.Lock()
 		due = append(due, key)
 		mu.Unlock()
-	}})
+	})})
 	var reqs []store.Request
 	for i := range 1000 {
 		r := store.Request{Key: fmt.Sprintf("app1:m:t:%d", i/2), Delay: time.Hour}
