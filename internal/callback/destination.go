@@ -21,6 +21,8 @@ type destination struct {
 	at   route.Origin
 	host string // in the form of notice.Host
 	port string // host:port, by which limits are kept
+	// token is the Authorization of this call, if the route has access tokens for it.
+	token string
 
 	origin     origin
 	hostHeader string

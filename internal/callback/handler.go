@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -96,6 +97,12 @@ func (h *Handler) Close() {
 	for _, t := range h.transports {
 		t.close()
 	}
+	h.states.Range(func(_, s any) bool {
+		if t := s.(*routeState).tokens; t != nil {
+			t.client.CloseIdleConnections()
+		}
+		return true
+	})
 }
 
 // routeState is what is made of a route once.
@@ -106,6 +113,7 @@ type routeState struct {
 	transport *transportPool
 	signing   *sign.Settings
 	chain     *sign.Chain
+	tokens    *tokens // nil = calls carry no token
 	limits    *limits
 	secrets   scrubber
 	userAgent string
@@ -153,6 +161,13 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 		s.guard = &guard{r}
 	default:
 		return nil, fmt.Errorf("its target %q is none that is called by HTTP", r.Target.Kind)
+	}
+	if r.OAuth2 != nil {
+		client, err := h.tokenClient(r)
+		if err != nil {
+			return nil, err
+		}
+		s.tokens = newTokens(r, client, h.opts.Now)
 	}
 	s.secrets = routeSecrets(r)
 	log := s.log
@@ -206,9 +221,17 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 		res = notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for its turn at the route's rate")
 		return res
 	}
+	if without := s.authorize(ctx, n, &to, began); without != nil {
+		res = *without
+		return res
+	}
 	waited := time.Since(began)
-	f := s.exchange(ctx, n, to, &tracker{began: began, first: pass.first}, nil)
+	tr := &tracker{began: began, first: pass.first}
+	f := s.exchange(ctx, n, to, tr, nil)
 	res = s.finish(n, to, resultOf(&r.Ack, f))
+	if f.status == http.StatusUnauthorized && to.token != "" {
+		res = s.callAgain(ctx, &attempt{n, to, pass, tr}, res)
+	}
 	res.Waited, res.Host = waited, to.port
 	s.logBlocked(n.Key, f.err)
 	timedOut = res.Reason == notice.ReasonTimeout
@@ -273,6 +296,7 @@ func (s *routeState) finish(n *notice.Notice, to destination, res notice.Result)
 		secrets.addURL(to.url)
 	}
 	secrets.addHeaders(n.Headers)
+	s.tokens.secrets(&secrets)
 	res.Response = notice.Kept(secrets.scrub(res.Response))
 	return res
 }

@@ -352,7 +352,7 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 // far as the breaker is concerned.
 func saysNothing(r notice.Reason) bool {
 	switch r {
-	case notice.ReasonShutdown, notice.ReasonBlocked, notice.ReasonInvalid, notice.ReasonInterrupted:
+	case notice.ReasonShutdown, notice.ReasonBlocked, notice.ReasonInvalid, notice.ReasonInterrupted, notice.ReasonToken:
 		return true
 	}
 	return false

@@ -117,6 +117,11 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		return x
 	}
 	tr := &tracker{began: time.Now()}
+	if without := s.authorize(ctx, n, &to, tr.began); without != nil {
+		x.Result = *without
+		x.Method, x.URL = methodOf(r, n), redact(to.url)
+		return x
+	}
 	f := s.exchange(ctx, n, to, tr, &x)
 	x.Duration = time.Since(tr.began)
 	x.Result = s.finish(n, to, resultOf(&r.Ack, f))
@@ -156,6 +161,7 @@ func (x *Exchange) answer(resp *http.Response) {
 func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 	secrets := slices.Clip(s.secrets)
 	secrets.addHeaders(n.Headers)
+	s.tokens.secrets(&secrets)
 	var out []notice.Header
 	for name, vs := range h {
 		for _, v := range vs {

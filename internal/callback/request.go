@@ -81,9 +81,12 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 
 	c.fields = make([]field, 0, 12+len(s.route.Headers)+len(n.Headers))
 	if s.guard == nil || s.route.HeadersTo.Match(to.at) {
-		c.setHeaders(s.route.Headers, s.signing)
+		c.setHeaders(s.route.Headers, s.route)
 	}
-	c.setHeaders(n.Headers, s.signing)
+	c.setHeaders(n.Headers, s.route)
+	if to.token != "" {
+		c.set("Authorization", to.token)
+	}
 	if to.call.User != nil && !c.has("Authorization") {
 		c.set("Authorization", basicAuth(to.call.User))
 	}
@@ -121,10 +124,10 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 // setHeaders adds the headers of a route or notice. Reserved names are refused when a notice
 // is scheduled. Here they are dropped: a notice may have been stored without that check, or
 // before the route's signature had the name.
-func (c *call) setHeaders(hs []notice.Header, signing *sign.Settings) {
+func (c *call) setHeaders(hs []notice.Header, r *route.Route) {
 	for _, x := range hs {
 		switch name := textproto.CanonicalMIMEHeaderKey(x.Name); {
-		case notice.Reserved(x.Name), signing.Reserves(x.Name):
+		case notice.Reserved(x.Name), r.Reserves(x.Name):
 		case name == "Idempotency-Key" || name == "X-Idempotency-Key":
 			// By their usual spelling net/http knows a request that it may repeat by
 			// itself, even one that the receiver has read whole.

@@ -393,6 +393,9 @@ func describe(rt *route.Route, whose string) string {
 		fmt.Fprintf(&b, ", acknowledged by %s within %s, %d at a time here and %d to a host%s", rt.Ack, notice.Short(rt.Timeout),
 			rt.Concurrency, rt.HostConcurrency, whose)
 		b.WriteString(", " + rt.SignedText())
+		if rt.OAuth2 != nil {
+			fmt.Fprintf(&b, ", with tokens of %s", rt.OAuth2.TokenURL.Hostname())
+		}
 		if !rt.HeadersTo.Empty() {
 			fmt.Fprintf(&b, ", headers to %s", rt.HeadersTo)
 		}

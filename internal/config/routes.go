@@ -252,6 +252,8 @@ func (rr *routeReader) calls() {
 	if rt.Target.Kind != "" && !http(rt.Target.Kind) {
 		for name, set := range map[string]bool{"RATE": raw.Rate != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
 			"SIGN": raw.Sign != "", "SIGN_KEY": raw.SignKey != "", "SIGN_KEY_ID": raw.SignKeyID != "", "SIGN_HEADER": raw.SignHeader != "",
+			"OAUTH2_TOKEN_URL": raw.OAuth2TokenURL != "", "OAUTH2_CLIENT_ID": raw.OAuth2ClientID != "", "OAUTH2_CLIENT_SECRET": raw.OAuth2ClientSecret != "",
+			"OAUTH2_SCOPES": raw.OAuth2Scopes != "", "OAUTH2_AUDIENCE": raw.OAuth2Audience != "",
 			"SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
 			"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
 			"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": rt.Method != "POST",
@@ -265,6 +267,7 @@ func (rr *routeReader) calls() {
 	var err error
 	rr.signing()
 	rr.headers()
+	rr.oauth2()
 	if raw.Allow != "" {
 		if rt.Allow, err = route.ParseAllow(raw.Allow); err != nil {
 			rr.bad("ALLOW", raw.Allow, err.Error())
@@ -308,10 +311,14 @@ func (rr *routeReader) headers() {
 	switch {
 	case raw.HeadersTo != "" && rt.Target.Kind == route.KindFixed:
 		rr.bad("HEADERS_TO", raw.HeadersTo, "is for the target notice: a route with one address sends its headers there. Remove it")
-	case raw.HeadersTo != "" && raw.Headers == "" && !rr.errs.of(rr.prefix+"HEADERS") && !rr.errs.of(rr.prefix+"HEADERS_FILE"):
+	case raw.HeadersTo != "" && raw.Headers == "" && !rr.hasOAuth2() && !rr.errs.of(rr.prefix+"HEADERS") && !rr.errs.of(rr.prefix+"HEADERS_FILE"):
 		rr.bad("HEADERS_TO", raw.HeadersTo, "there are no "+rr.prefix+"HEADERS that these hosts could get; give some, or remove it")
-	case each && raw.Headers != "" && raw.HeadersTo == "":
-		rr.bad("HEADERS_TO", "", "is missing: each notice of this route brings its url, so "+rr.prefix+"HEADERS would go to whatever host a "+
+	case each && (raw.Headers != "" || rr.hasOAuth2()) && raw.HeadersTo == "":
+		given := "HEADERS"
+		if raw.Headers == "" {
+			given = "OAUTH2_TOKEN_URL's tokens"
+		}
+		rr.bad("HEADERS_TO", "", "is missing: each notice of this route brings its url, so "+rr.prefix+given+" would go to whatever host a "+
 			"producer names. Want the hosts that get them, such as shop.example,*.shop.example; an entry is "+route.OriginGrammar)
 	}
 }

@@ -149,3 +149,55 @@ func TestSigningRefusesNotices(t *testing.T) {
 		t.Error("the digest does not show how a route signs")
 	}
 }
+
+func TestOAuth2(t *testing.T) {
+	t.Parallel()
+	issuer := map[string]string{"OAUTH2_TOKEN_URL": "https://issuer.example/token", "OAUTH2_CLIENT_ID": "notifier", "OAUTH2_CLIENT_SECRET": hidden}
+	with := func(more map[string]string) map[string]string {
+		out := map[string]string{}
+		for _, m := range []map[string]string{issuer, more} {
+			for k, v := range m {
+				out[k] = v
+			}
+		}
+		return out
+	}
+	c, err := signing(with(map[string]string{"OAUTH2_SCOPES": "pay, read write", "OAUTH2_AUDIENCE": "shops"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := c.Routes[0].OAuth2
+	if o.TokenURL.Host != "issuer.example" || o.ClientID != "notifier" || string(o.ClientSecret) != hidden || len(o.Scopes) != 3 || o.Audience != "shops" {
+		t.Errorf("%+v", o)
+	}
+	if text := strings.Join(Describe(c), "\n"); !strings.Contains(text, "with tokens of issuer.example") || strings.Contains(text, hidden) {
+		t.Error(text)
+	}
+	wrong := c.Routes[0].Misfits(&notice.Content{Headers: []notice.Header{{Name: "authorization", Value: "x"}}})
+	if len(wrong) != 1 || wrong[0].Field != "headers" {
+		t.Errorf("%v", wrong)
+	}
+	if _, err := signing(with(map[string]string{"TARGET": "notice", "HEADERS_TO": "*.shop.example"})); err != nil {
+		t.Error(err)
+	}
+	for variable, c := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"OAUTH2_TOKEN_URL":     {map[string]string{"OAUTH2_TOKEN_URL": "ftp://u:" + hidden + "@issuer"}, "https://host/path"},
+		"OAUTH2_CLIENT_ID":     {map[string]string{"OAUTH2_CLIENT_ID": ""}, "is missing"},
+		"OAUTH2_CLIENT_SECRET": {map[string]string{"OAUTH2_CLIENT_SECRET": ""}, "OAUTH2_CLIENT_SECRET_FILE"},
+		"HEADERS_TO":           {map[string]string{"TARGET": "notice"}, "OAUTH2_TOKEN_URL's tokens would go"},
+		"HEADERS":              {map[string]string{"HEADERS": "Authorization=" + hidden}, "remove one of them"},
+		"TARGET":               {map[string]string{"TARGET": "https://u:" + hidden + "@m.example/"}, "remove one of them"},
+	} {
+		_, err := signing(with(c.env))
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Variable != "NOTIFIER_ROUTE_ORDERS_"+variable || !strings.Contains(errs[0].Want, c.want) || strings.Contains(err.Error(), hidden) {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+	if _, err := signing(with(map[string]string{"TARGET": "list:x"})); err == nil || !strings.Contains(err.Error(), "OAUTH2_TOKEN_URL: is for HTTP targets") {
+		t.Error(err)
+	}
+}

@@ -65,32 +65,37 @@ type clientVars struct {
 }
 
 type routeVars struct {
-	Prefix          string `env:"PREFIX"`
-	Target          string `env:"TARGET"`
-	Retry           string `env:"RETRY" shown:"15s,3m,10m,30m,30m,1h,2h,6h,15h"`
-	Jitter          string `env:"JITTER, default=0"`
-	Timeout         string `env:"TIMEOUT" shown:"10s"`
-	Ack             string `env:"ACK" shown:"2xx"`
-	Concurrency     string `env:"CONCURRENCY, default=64"`
-	HostConcurrency string `env:"HOST_CONCURRENCY" shown:"16, or CONCURRENCY if that is less"`
-	Rate            string `env:"RATE"`
-	Secret          string `env:"SECRET" secret:"file"`
-	Sign            string `env:"SIGN" shown:"standard, if SECRET is set"`
-	SignKey         string `env:"SIGN_KEY" secret:"file"`
-	SignKeyID       string `env:"SIGN_KEY_ID"`
-	SignHeader      string `env:"SIGN_HEADER"`
-	SignPer         string `env:"SIGN_PER" shown:"route"`
-	Headers         string `env:"HEADERS" secret:"file"`
-	HeadersTo       string `env:"HEADERS_TO"`
-	Allow           string `env:"ALLOW"`
-	HTTPSOnly       string `env:"HTTPS_ONLY, default=false"`
-	CAFile          string `env:"CA_FILE"`
-	CertFile        string `env:"CERT_FILE"`
-	KeyFile         string `env:"KEY_FILE"`
-	Proxy           string `env:"PROXY" secret:"file"`
-	Method          string `env:"METHOD, default=POST"`
-	MaxLen          string `env:"MAXLEN, default=0"`
-	Adopt           string `env:"ADOPT, default=false"`
+	Prefix             string `env:"PREFIX"`
+	Target             string `env:"TARGET"`
+	Retry              string `env:"RETRY" shown:"15s,3m,10m,30m,30m,1h,2h,6h,15h"`
+	Jitter             string `env:"JITTER, default=0"`
+	Timeout            string `env:"TIMEOUT" shown:"10s"`
+	Ack                string `env:"ACK" shown:"2xx"`
+	Concurrency        string `env:"CONCURRENCY, default=64"`
+	HostConcurrency    string `env:"HOST_CONCURRENCY" shown:"16, or CONCURRENCY if that is less"`
+	Rate               string `env:"RATE"`
+	Secret             string `env:"SECRET" secret:"file"`
+	Sign               string `env:"SIGN" shown:"standard, if SECRET is set"`
+	SignKey            string `env:"SIGN_KEY" secret:"file"`
+	SignKeyID          string `env:"SIGN_KEY_ID"`
+	SignHeader         string `env:"SIGN_HEADER"`
+	SignPer            string `env:"SIGN_PER" shown:"route"`
+	OAuth2TokenURL     string `env:"OAUTH2_TOKEN_URL"`
+	OAuth2ClientID     string `env:"OAUTH2_CLIENT_ID"`
+	OAuth2ClientSecret string `env:"OAUTH2_CLIENT_SECRET" secret:"file"`
+	OAuth2Scopes       string `env:"OAUTH2_SCOPES"`
+	OAuth2Audience     string `env:"OAUTH2_AUDIENCE"`
+	Headers            string `env:"HEADERS" secret:"file"`
+	HeadersTo          string `env:"HEADERS_TO"`
+	Allow              string `env:"ALLOW"`
+	HTTPSOnly          string `env:"HTTPS_ONLY, default=false"`
+	CAFile             string `env:"CA_FILE"`
+	CertFile           string `env:"CERT_FILE"`
+	KeyFile            string `env:"KEY_FILE"`
+	Proxy              string `env:"PROXY" secret:"file"`
+	Method             string `env:"METHOD, default=POST"`
+	MaxLen             string `env:"MAXLEN, default=0"`
+	Adopt              string `env:"ADOPT, default=false"`
 }
 
 // texts explains each variable of the table, for docs/configuration.md.
@@ -194,9 +199,15 @@ var texts = map[string]string{
 		"`-Serial`. Neither HEADERS nor notices may have headers of these names; `-` and `_` are the same.",
 	"ROUTE_<NAME>_SIGN_PER": "Which keys sign with `standard`, `stripe` and `github`: `route` (the secrets themselves), `host` (a key derived from them for each host that is called), `audience` (a key derived for each audience that notices " +
 		"name), or `host,route` (both signatures, for changing over from `route`). `notifier secret` prints the derived keys to give to a receiver. Default for the target `notice`: `host`.",
-	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS, comma-separated: `[http://|https://]host[:port|:*]`, where host is a name, `*.shop.example` (all names " +
+	"ROUTE_<NAME>_OAUTH2_TOKEN_URL": "The issuer's token endpoint: `https://issuer.example/oauth/token`. Callbacks then carry an access token (`Authorization: Bearer …`) that the service gets there " +
+		"by the client credentials grant. On the target `notice`, HEADERS_TO says who gets it. See [callbacks.md](callbacks.md#access-tokens).",
+	"ROUTE_<NAME>_OAUTH2_CLIENT_ID":     "The client's id at the issuer. Required with OAUTH2_TOKEN_URL.",
+	"ROUTE_<NAME>_OAUTH2_CLIENT_SECRET": "The client's secret at the issuer. Required with OAUTH2_TOKEN_URL.",
+	"ROUTE_<NAME>_OAUTH2_SCOPES":        "The scopes to ask for, separated by commas or spaces.",
+	"ROUTE_<NAME>_OAUTH2_AUDIENCE":      "The audience to ask for, sent as the parameter `audience`.",
+	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS and access tokens, comma-separated: `[http://|https://]host[:port|:*]`, where host is a name, `*.shop.example` (all names " +
 		"below it), an address or `*` (all hosts). Without scheme and port: https on port 443. A notice for such a host by another scheme or port is refused with 422. " +
-		"Only for the target `notice`, and required there if HEADERS is set.",
+		"Only for the target `notice`, and required there if HEADERS or OAUTH2_TOKEN_URL is set.",
 	"ROUTE_<NAME>_ALLOW":      "Private addresses that notices' urls may name all the same: networks (CIDR), addresses, hosts and `*.domain`, comma-separated. For the target `notice`.",
 	"ROUTE_<NAME>_HTTPS_ONLY": "Whether a plain `http://` address is refused.",
 	"ROUTE_<NAME>_CA_FILE":    "A file of certificates (PEM) to trust in addition to the system's.",

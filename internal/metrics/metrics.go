@@ -174,6 +174,9 @@ func (m *Metrics) register(routes []*route.Route) {
 		if !r.HeadersTo.Empty() { // NotifierHeld reads it
 			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDeferred), string(notice.ReasonHeaders))
 		}
+		if r.OAuth2 != nil {
+			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDeferred), string(notice.ReasonToken))
+		}
 		if r.Adopt {
 			m.bodies.WithLabelValues(r.Name)
 		}

@@ -50,6 +50,8 @@ func HeldBy(r Reason) Held {
 		return HeldBreaker
 	case ReasonHeaders:
 		return HeldHeaders
+	case ReasonToken:
+		return HeldToken
 	case ReasonQueue:
 		return HeldRedis
 	}

@@ -91,6 +91,7 @@ const (
 	ReasonRate        Reason = "rate"         // deferred: the route's rate is used up
 	ReasonBreaker     Reason = "breaker"      // deferred: the host's breaker is open
 	ReasonHeaders     Reason = "headers"      // deferred: the url's scheme or port is not one that gets the route's headers
+	ReasonToken       Reason = "token"        // the issuer gave no access token: deferred, or refused by the issuer
 	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
 	ReasonLease       Reason = "lease"        // deferred: too little was left of the lease to begin, or others may have taken the claim over
 )
@@ -101,7 +102,7 @@ var Reasons = []Reason{
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
 	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonQueue,
 	ReasonUnreadable, ReasonMissing,
-	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonShutdown, ReasonLease,
+	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonShutdown, ReasonLease,
 }
 
 // Source says who brought an attempt or a claim about.

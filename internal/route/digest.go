@@ -64,6 +64,15 @@ func (r *Route) Digest() string {
 			d.add("value", h.Value)
 		}
 	}
+	if o := r.OAuth2; o != nil {
+		d.add("token url", shown(o.TokenURL))
+		d.add("oauth2 client", o.ClientID)
+		d.add("oauth2 scopes", strings.Join(o.Scopes, " "))
+		d.add("oauth2 audience", o.Audience)
+		if len(r.Secrets) > 0 {
+			d.add("oauth2 secret", string(o.ClientSecret))
+		}
+	}
 	if len(r.Secrets) > 0 {
 		d.add("whole url", whole(r.Target.URL))
 		d.add("whole proxy", whole(r.Proxy.URL()))

@@ -27,8 +27,8 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 	}
 	signing := r.Signing()
 	for _, h := range c.Headers {
-		if signing.Reserves(h.Name) {
-			out = append(out, Misfit{"headers", fmt.Sprintf("%.80s is reserved: route %s signs with it", h.Name, r.Name)})
+		if r.reserves(signing, h.Name) {
+			out = append(out, Misfit{"headers", fmt.Sprintf("%.80s is reserved: route %s writes it", h.Name, r.Name)})
 		}
 	}
 	if m := r.formMisfit(c); m != nil {

@@ -160,8 +160,9 @@ type Route struct {
 	SignPer     sign.Per // empty = what Signs says
 	SignKeys    []*sign.Key
 	SignHeaders sign.Headers
+	OAuth2      *OAuth2 // nil = calls carry no access token
 	Headers     []notice.Header
-	HeadersTo   Origins // of KindNotice: the origins that get Headers
+	HeadersTo   Origins // of KindNotice: the origins that get Headers and access tokens
 	Allow       Allow   // what a notice target may reach although private
 	HTTPSOnly   bool
 	Adopt       bool

@@ -1,0 +1,321 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+const (
+	// refreshEarly is how long before its end a token is replaced, and refreshPart the most
+	// of its life that this may be. One call fetches; the others use the old token.
+	refreshEarly = time.Minute
+	refreshPart  = 5
+	// youngToken is how old a token must be before a 401 counts against it: the issuer would
+	// give out a token that is as good.
+	youngToken = 30 * time.Second
+	// tokenRetry is how long after a failed fetch the calls that wait get the same error.
+	tokenRetry = time.Second
+	// Bounds of a deferral because there is no token.
+	minTokenDelay, maxTokenDelay = time.Second, time.Minute
+)
+
+// tokens holds the access token of a route. One call fetches at a time. It is safe for
+// concurrent use.
+type tokens struct {
+	secret string                    // the client's
+	config *clientcredentials.Config // used by the call that fetches
+	client *http.Client
+	now    func() time.Time
+	lock   chan struct{} // has one entry while a call fetches
+
+	mu      sync.Mutex // guards all below
+	token   string     // with its type, as it is sent; empty = none
+	got     time.Time
+	refresh time.Time // zero = the token has no known end
+	expires time.Time
+	before  string // the token before this one
+	failed  error  // of the last fetch
+	until   time.Time
+}
+
+func newTokens(r *route.Route, client *http.Client, now func() time.Time) *tokens {
+	o := r.OAuth2
+	c := &clientcredentials.Config{ClientID: o.ClientID, ClientSecret: string(o.ClientSecret), TokenURL: o.TokenURL.String(), Scopes: o.Scopes}
+	if o.Audience != "" {
+		c.EndpointParams = url.Values{"audience": {o.Audience}}
+	}
+	return &tokens{secret: c.ClientSecret, config: c, client: client, now: now, lock: make(chan struct{}, 1)}
+}
+
+// tokenClient calls the issuer as the route calls receivers: with its certificates and by its
+// proxy. A redirect is not followed, because the request has the client's secret.
+func (h *Handler) tokenClient(r *route.Route) (*http.Client, error) {
+	conf, err := tlsConfig(r)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout, ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: idleTimeout,
+		MaxResponseHeaderBytes: maxResponseHeads}
+	if proxy := r.Proxy.URL(); proxy != nil {
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
+// get returns a token. It fetches one if there is none, or if its end is near and no other
+// call fetches. ctx bounds the fetch and the wait for another call's.
+func (t *tokens) get(ctx context.Context) (string, error) {
+	token, fresh := t.kept()
+	if fresh {
+		return token, nil
+	}
+	select {
+	case t.lock <- struct{}{}:
+	default:
+		if token != "" {
+			return token, nil // another call fetches
+		}
+		select {
+		case t.lock <- struct{}{}:
+		case <-ctx.Done():
+			return "", fmt.Errorf("another call fetches the token: %w", ctx.Err())
+		}
+	}
+	defer func() { <-t.lock }()
+
+	if token, fresh = t.kept(); fresh {
+		return token, nil
+	}
+	err := t.lately()
+	if err == nil {
+		err = t.fetch(ctx)
+	}
+	if token, _ = t.kept(); token != "" { // the new one, or the old one until its end
+		return token, nil
+	}
+	if err == nil {
+		err = errExpired
+	}
+	return "", err
+}
+
+var errExpired = errors.New("the issuer gave a token that has expired")
+
+// kept returns the token, empty if there is none that is valid. fresh: it need not be
+// replaced.
+func (t *tokens) kept() (token string, fresh bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if t.token == "" || !t.expires.IsZero() && !now.Before(t.expires) {
+		return "", false
+	}
+	return t.token, t.refresh.IsZero() || now.Before(t.refresh)
+}
+
+// lately returns the error of the last fetch if that was just now.
+func (t *tokens) lately() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now().Before(t.until) {
+		return t.failed
+	}
+	return nil
+}
+
+func (t *tokens) fetch(ctx context.Context) error {
+	got, err := t.request(context.WithValue(ctx, oauth2.HTTPClient, t.client))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if err != nil {
+		t.failed, t.until = err, now.Add(tokenRetry)
+		return err
+	}
+	t.before, t.token, t.got = t.token, got.Type()+" "+got.AccessToken, now
+	t.refresh, t.expires = time.Time{}, time.Time{}
+	if !got.Expiry.IsZero() {
+		life := time.Until(got.Expiry) // by the clock that x/oauth2 has
+		t.refresh, t.expires = now.Add(life-min(refreshEarly, life/refreshPart)), now.Add(life)
+	}
+	return nil
+}
+
+// request asks the issuer for a token. Until one has come, an issuer that refuses the client's
+// secret in the Authorization header is asked once more with the secret in the form: RFC 6749
+// allows both. x/oauth2 would also do so when the issuer is down. Only the call that has the
+// lock may call it.
+func (t *tokens) request(ctx context.Context) (*oauth2.Token, error) {
+	if t.config.AuthStyle != oauth2.AuthStyleAutoDetect {
+		return t.config.Token(ctx)
+	}
+	var first error
+	for _, style := range [...]oauth2.AuthStyle{oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams} {
+		c := &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL, Scopes: t.config.Scopes,
+			EndpointParams: t.config.EndpointParams, AuthStyle: style}
+		got, err := c.Token(ctx)
+		if err == nil {
+			t.config = c
+			return got, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !refusedByIssuer(err) {
+			break
+		}
+	}
+	return nil, first
+}
+
+// refusedByIssuer reports whether the issuer answered that it gives this client no token.
+func refusedByIssuer(err error) bool {
+	var e *oauth2.RetrieveError
+	if !errors.As(err, &e) || e.Response == nil {
+		return false
+	}
+	status := e.Response.StatusCode
+	return status >= 400 && status <= 499 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
+}
+
+// renew reports whether a call that was answered 401 with the token sent may be made once more
+// with another one. It drops the token if it is still that one and not young.
+func (t *tokens) renew(sent string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.token != sent {
+		return true // another call has dropped or replaced it
+	}
+	if t.now().Sub(t.got) < youngToken {
+		return false
+	}
+	t.before, t.token = t.token, ""
+	return true
+}
+
+// secrets are what must not be shown of answers.
+func (t *tokens) secrets(s *scrubber) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, token := range []string{t.token, t.before} {
+		_, bare, _ := strings.Cut(token, " ")
+		s.add(token, bare)
+	}
+	s.add(t.secret)
+}
+
+// wantsToken reports whether calls to that destination carry a token.
+func (s *routeState) wantsToken(to destination) bool {
+	return s.tokens != nil && (s.guard == nil || s.route.HeadersTo.Match(to.at))
+}
+
+// authorize gives the call a token, within the route's timeout from began on. The result is
+// nil, or that of an attempt that ends without a call.
+func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destination, began time.Time) *notice.Result {
+	if !s.wantsToken(*to) {
+		return nil
+	}
+	outer := ctx
+	if end := s.deadline(ctx, began); !end.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end)
+		defer cancel()
+	}
+	token, err := s.tokens.get(ctx)
+	if err == nil {
+		to.token = token
+		return nil
+	}
+	res := s.withoutToken(n, err)
+	if errors.Is(outer.Err(), context.Canceled) {
+		res = notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for an access token")
+	}
+	return &res
+}
+
+// errorCode is an error code of RFC 6749, section 5.2. The rest of an issuer's answer is not
+// shown.
+var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// withoutToken is the result of an attempt that got no token. If the issuer refused, the
+// attempt counts: somebody must look at it. Otherwise it may give one soon.
+func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
+	var refused *oauth2.RetrieveError
+	if !errors.As(err, &refused) || refused.Response == nil {
+		text := "no access token: the issuer " + s.route.OAuth2.TokenURL.Hostname() + " was not reached"
+		if isTimeout(err) {
+			text += " in time"
+		}
+		return notice.DeferredResult(notice.ReasonToken, s.tokenDelay(n, nil), text)
+	}
+	status := refused.Response.StatusCode
+	text := fmt.Sprintf("no access token: the issuer %s answered %d", s.route.OAuth2.TokenURL.Hostname(), status)
+	if errorCode.MatchString(refused.ErrorCode) {
+		text += " " + refused.ErrorCode
+	}
+	if refusedByIssuer(err) {
+		res := notice.RetryResult(notice.ReasonToken, text)
+		res.Unsent = true
+		return res
+	}
+	return notice.DeferredResult(notice.ReasonToken, s.tokenDelay(n, refused.Response.Header), text)
+}
+
+// tokenDelay grows with the time that the notice has waited, so that an outage of the issuer
+// does not make all notices due at once again and again.
+func (s *routeState) tokenDelay(n *notice.Notice, h http.Header) time.Duration {
+	now := s.now()
+	after := min(max(now.Sub(n.Due)/4, minTokenDelay), maxTokenDelay)
+	return spread(max(after, min(retryAfter(h, now), maxHeadersDelay)))
+}
+
+// callAgain makes the one further call after a 401 if another token may help, within the same
+// attempt. Otherwise the first result stands.
+func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Result) notice.Result {
+	if !s.tokens.renew(a.to.token) || !a.pass.again(ctx) {
+		return first
+	}
+	if refused := s.authorize(ctx, a.n, &a.to, a.tracker.began); refused != nil {
+		first.Response = notice.Kept(join("401; the token was not renewed, "+refused.Response, first.Response))
+		return first
+	}
+	a.tracker = &tracker{began: a.tracker.began}
+	f := s.exchange(ctx, a.n, a.to, a.tracker, nil)
+	res := s.finish(a.n, a.to, resultOf(&s.route.Ack, f))
+	s.logBlocked(a.n.Key, f.err)
+	res.Response = notice.Kept(join("called again with a new token after 401", res.Response))
+	return res
+}
+
+// attempt is one attempt in progress.
+type attempt struct {
+	n       *notice.Notice
+	to      destination
+	pass    *pass
+	tracker *tracker
+}
+
+// again takes one more turn at the route's rate, and reports whether it came.
+func (p *pass) again(ctx context.Context) bool {
+	p.l.mu.Lock()
+	wait, _, ok := p.l.pacer.take(p.l.now(), p.l.holders(), p.l.fleet.Shared)
+	p.l.mu.Unlock()
+	p.wait = wait
+	return ok && p.await(ctx)
+}
