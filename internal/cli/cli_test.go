@@ -139,7 +139,7 @@ func TestNoticeCommands(t *testing.T) {
 	out, _ = d.run(0, "list", "--state", "dead", "--since", "1h")
 	contains(t, out, key, "rejected")
 	out, _ = d.run(0, "redrive", "--route", "jobs", "--dry-run")
-	contains(t, out, "1 dead letters of route jobs fit")
+	contains(t, out, "Dry run: 1 dead letters of route jobs would be redriven")
 	out, _ = d.run(0, "redrive", "--route", "jobs", "--json")
 	contains(t, out, `"redriven": 1`)
 	d.engine.Move(key, notice.Dead, notice.ReasonDNS)

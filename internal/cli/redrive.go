@@ -88,7 +88,7 @@ func (a *command) redriveRoute(ctx context.Context, name string, q client.Query,
 		return a.sayValue(said)
 	}
 	if dryRun {
-		a.say("%d dead letters of route %s fit; without --dry-run they are redriven\n", matched, name)
+		a.say("Dry run: %d dead letters of route %s would be redriven\n", matched, name)
 		return nil
 	}
 	a.say("%d of %d dead letters of route %s redriven\n", redriven, matched, name)

@@ -66,7 +66,7 @@ const (
 // heatMap draws how late attempts were in each of the last minutes; the last one
 // is that of end.
 func heatMap(minutes []metrics.Work, end time.Time) chart {
-	c := chart{W: chartWidth, H: float64(len(bands))*cellHeight + chartBottom + 4, Title: "How late attempts began in the last hour"}
+	c := chart{W: chartWidth, H: float64(len(bands))*cellHeight + chartBottom + 4, Title: "Start delay, last hour"}
 	var cells [spans][]int64
 	most, total, late := int64(0), int64(0), int64(0)
 	worst := metrics.Spread{}
@@ -150,7 +150,7 @@ func hours(at time.Time, y float64, direction int) []label {
 // comingHour draws how many fall due in each of the next minutes.
 func comingHour(counts []int64, from time.Time) chart {
 	const height = 104.0
-	c := chart{W: chartWidth, H: height + chartBottom + 4, Title: "What falls due in the next hour, by minute"}
+	c := chart{W: chartWidth, H: height + chartBottom + 4, Title: "Due in the next hour"}
 	most, total, peak := int64(0), int64(0), 0
 	for i, n := range counts {
 		total += n

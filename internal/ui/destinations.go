@@ -174,7 +174,7 @@ func (h *hostRow) judge() {
 	case h.Waiting > 0 && h.Slots > 0 && h.InFlight >= h.Slots:
 		h.Level, h.Says = mind, "all slots taken"
 	case h.Slowed:
-		h.Level, h.Says = mind, "asked to be called less"
+		h.Level, h.Says = mind, "rate limited by receiver"
 	case h.Calls > 0 && h.Failed == h.Calls:
 		h.Level, h.Says = mind, "all calls fail"
 	case h.Calls >= failingLeast && float64(h.Failed) >= failingShare*float64(h.Calls):

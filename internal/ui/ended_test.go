@@ -55,18 +55,18 @@ func TestWhatOnlyTheHistoryHasIsShown(t *testing.T) {
 	a.put(both, "replaced", nil)
 	a.put(one, notice.EndCancelled, func(r *history.Row) { r.BodyKept, r.Body, r.BodyHash = false, nil, []byte{0xab, 0xcd} })
 	page := s.get("/ui/notices/" + old).is(200)
-	page.says("This is from the history", "Redis keeps it no more", "Delivered 1m3", "<b>thanks</b> 4111", `"a": 1`, "What ended under this key", "(ending 2)", "dead", "410").
-		saysNot("What can be done", "Cancel it", "What is kept now")
+	page.says("From the history", "It is no longer in Redis", "Delivered 1m3", "<b>thanks</b> 4111", `"a": 1`, "Finalized notices of this key", "(ending 2)", "dead", "410").
+		saysNot("Actions", "Cancel it", "Current notice")
 	if location := s.get("/ui/notices?q=" + old).is(303).Header.Get("Location"); location != "/ui/notices/"+old {
 		t.Error(location)
 	}
 	s.get("/ui/notices/"+one).is(200).says("Cancelled", "not kept but its SHA-256: abcd", "8 bytes")
 	s.keep(both, notice.Content{URL: "https://shop.example/x"}, time.Hour)
-	s.get("/ui/notices/"+both).is(200).says("Due in", "What ended under this key, in the history").saysNot("This is from the history")
-	s.get("/ui/notices/"+both+"?ended").is(200).says("This is from the history", "Replaced", "another notice took its key", "What is kept now")
+	s.get("/ui/notices/"+both).is(200).says("Due in", "Finalized notices of this key, in the history").saysNot("From the history")
+	s.get("/ui/notices/"+both+"?ended").is(200).says("From the history", "Replaced", "another notice took its key", "Current notice")
 	s.get("/ui/notices/app1:orders:paid:none").is(404).says("No notice is kept under this key")
 	s.get("/ui/notices/app1:orders:paid:none?ended").is(404).says("The history has nothing")
-	s.get("/ui/notices?q=app1:orders:paid:none").is(200).says("Nothing is kept that fits")
+	s.get("/ui/notices?q=app1:orders:paid:none").is(200).says("No notice matches")
 	a.err = fmt.Errorf("%w: x", history.ErrUnavailable)
 	s.get("/ui/notices/" + old).is(503).says("the history's database does not answer")
 	s.get("/ui/notices/" + both).is(200) // Redis has it

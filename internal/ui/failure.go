@@ -58,5 +58,5 @@ func (p *Pages) failure(ctx context.Context, err error) failure {
 	if ctx.Err() == nil {
 		p.log.Error("a page failed", zap.Error(err))
 	}
-	return failure{http.StatusInternalServerError, "This is a defect of the service, not of the request; its log has the cause."}
+	return failure{http.StatusInternalServerError, "Internal error; the log of the service has the cause."}
 }

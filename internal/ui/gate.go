@@ -147,7 +147,7 @@ func (p *Pages) unchecked(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		p.log.Warn("who may see the pages could not be checked", zap.Error(err))
 	}
-	return failure{http.StatusServiceUnavailable, "It cannot be checked at the moment who you are, because Redis does not answer. Try again."}
+	return failure{http.StatusServiceUnavailable, "Your sign-in cannot be checked because Redis is unavailable. Try again."}
 }
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
@@ -275,7 +275,7 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Retry-After", wait)
 		return p.renderSignIn(w, r, http.StatusTooManyRequests, signInForm{to, "Too many attempts from this address. Try again in " + wait + " s."})
 	case errors.Is(err, session.ErrToken):
-		return p.renderSignIn(w, r, http.StatusUnauthorized, signInForm{to, "No client has this token."})
+		return p.renderSignIn(w, r, http.StatusUnauthorized, signInForm{to, "Invalid token."})
 	case err != nil:
 		return p.unchecked(err)
 	}

@@ -141,7 +141,7 @@ func TestANoticesPageIsLive(t *testing.T) {
 	me := s.as(ui.Visitor{Prefix: "app1"})
 	address, stop := me.serve()
 	defer stop()
-	a := me.get("/ui/notices/" + key).is(200).says("Load it again")
+	a := me.get("/ui/notices/" + key).is(200).says("Reload")
 	if !strings.Contains(a.body, `data-live="/ui/live/notices/`+key+`"`) {
 		t.Errorf("the page names no stream: %s", a.body)
 	}

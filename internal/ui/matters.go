@@ -81,12 +81,12 @@ func (p *Pages) serviceMatters(b *board, add func(matter)) {
 	if b.Err == nil && !b.Ready.Ready {
 		add(matter{Level: wrong, Title: "This instance is not ready", Why: sentence(b.Ready.Reasons)})
 	} else if b.Err == nil && b.Ready.Degraded {
-		add(matter{Level: mind, Title: "This instance works with less than it should have", Why: sentence(b.Ready.Reasons), Links: []link{{Root + "doctor", "Doctor"}}})
+		add(matter{Level: mind, Title: "This instance is degraded", Why: sentence(b.Ready.Reasons), Links: []link{{Root + "doctor", "Doctor"}}})
 	}
 	for _, i := range b.Instances {
 		if i.State == fleet.Silent {
-			add(matter{Level: mind, Title: fmt.Sprintf("Instance %s is silent", i.Label),
-				Why: fmt.Sprintf("Its last sign of life was %s. Others take its notices over once its connections are gone.", ago(b.At, i.Seen))})
+			add(matter{Level: mind, Title: fmt.Sprintf("Instance %s is unresponsive", i.Label),
+				Why: fmt.Sprintf("Its last heartbeat was %s. Other instances reclaim its claims once its connections are closed.", ago(b.At, i.Seen))})
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (p *Pages) setupMatter(add func(matter)) {
 		return
 	}
 	worst := slices.MaxFunc(found, func(a, b findingRow) int { return rank(a.Level) - rank(b.Level) })
-	add(matter{Level: worst.Level, Title: "Redis is not set up as it should be", Why: worst.Message, Links: []link{{Root + "doctor", "What doctor says"}}})
+	add(matter{Level: worst.Level, Title: "Redis is misconfigured", Why: worst.Message, Links: []link{{Root + "doctor", "Doctor's findings"}}})
 }
 
 func sentence(list []string) string {
@@ -114,14 +114,14 @@ func sentence(list []string) string {
 
 func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matter)) {
 	name := p.routeName(c.Prefix)
-	overdue := link{noticesPath("route", name, "state", "scheduled", "until", "now"), "What is overdue"}
+	overdue := link{noticesPath("route", name, "state", "scheduled", "until", "now"), "Overdue notices"}
 	late := p.lateBy(b, c)
 	rt := p.o.Routes.Prefix(c.Prefix)
 	switch {
 	case rt == nil:
 		if c.Pending > 0 {
 			add(matter{Level: wrong, Title: fmt.Sprintf("%s under %s, which no route covers", plural(c.Pending, "notice"), c.Prefix),
-				Why: "Nobody delivers them. Give the prefix a route again, or cancel them.", Links: []link{{noticesPath("route", c.Prefix), "Those notices"}}})
+				Why: "Nobody delivers them. Give the prefix a route again, or cancel them.", Links: []link{{noticesPath("route", c.Prefix), "Notices"}}})
 		}
 		return
 	case c.Paused:
@@ -138,7 +138,7 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 		if n, slots := b.inFlight(c.Prefix), rt.Slots()*max(1, b.living()); slots > 0 && n >= slots {
 			why = fmt.Sprintf("All %d slots of the route are taken: its destinations are slow, or there is more to do than it may do at a time.", slots)
 		} else if b.living() == 0 {
-			why = "No instance gives signs of life."
+			why = "No instance publishes heartbeats."
 		}
 		add(matter{Level: wrong, Title: fmt.Sprintf("%s is late: %s, the first for %s", name, wait(c.Overdue), rough(late)), Why: why,
 			Links: []link{overdue, {Root + "destinations", "Destinations"}}})
@@ -154,7 +154,7 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 	}
 	if died > 0 && c.Dead > 0 {
 		add(matter{Level: mind, Title: fmt.Sprintf("%s of %s in the last hour", plural(died, "notice")+" died", name), Why: fmt.Sprintf("%s altogether.", plural(c.Dead, "dead letter")),
-			Links: []link{{deadPath(name), "Dead letters by cause"}}})
+			Links: []link{{deadPath(name), "Dead letters by reason"}}})
 	}
 }
 

@@ -16,16 +16,16 @@ func (v Visitor) away(lost []wire.Lost) string {
 		return ""
 	}
 	if !v.All() {
-		return "A part of Redis does not answer: what lies there is missing here."
+		return "A part of Redis is unavailable: its notices are not shown here."
 	}
 	names := make([]string, len(lost))
 	for i, l := range lost {
 		names[i] = cmp.Or(l.Node, "whose address is not known")
 	}
 	if len(names) == 1 {
-		return "Redis node " + names[0] + " does not answer: what lies there is missing here."
+		return "Redis node " + names[0] + " is unavailable: its notices are not shown here."
 	}
-	return "Redis nodes " + strings.Join(names, ", ") + " do not answer: what lies there is missing here."
+	return "Redis nodes " + strings.Join(names, ", ") + " are unavailable: their notices are not shown here."
 }
 
 // stale says why figures are not of this moment; empty if they are.
@@ -35,9 +35,9 @@ func (p *Pages) stale(b *board, v Visitor) string {
 	}
 	if at := wire.NodeOf(b.Err); at != "" {
 		if !v.All() {
-			return "What the instances do, and have done, is old: the part of Redis where it lies does not answer."
+			return "Figures of instances are outdated: the part of Redis that stores them is unavailable."
 		}
-		return "What the instances do, and have done, is old: it lies at Redis node " + at + ", which does not answer."
+		return "Figures of instances are outdated: they are stored at Redis node " + at + ", which is unavailable."
 	}
 	why := p.failure(context.Background(), b.Err).text
 	if b.Fresh.IsZero() {

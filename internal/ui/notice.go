@@ -124,14 +124,14 @@ func (p *Pages) headline(f *store.Found) (level, string) {
 	case notice.Cancelled:
 		return mind, fmt.Sprintf("Cancelled %s, after %s.", ago(now, f.SettledAt), tried)
 	case notice.Dead:
-		return wrong, fmt.Sprintf("Dead since %s (%s), after %s. Nothing is tried again unless it is redriven.", rough(now.Sub(f.SettledAt)), cmp.Or(string(f.Reason), "no reason is known"), tried)
+		return wrong, fmt.Sprintf("Dead since %s (%s), after %s. Redrive to retry.", rough(now.Sub(f.SettledAt)), cmp.Or(string(f.Reason), "no reason is known"), tried)
 	case notice.State(notice.EndReplaced):
 		return mind, fmt.Sprintf("Replaced %s, after %s: another notice took its key.", ago(now, f.SettledAt), tried)
 	case notice.Claimed:
 		if f.AwaitsReport {
-			return mind, "Handed to its consumer, whose report is awaited."
+			return mind, "Handed to its consumer. Waiting for the report."
 		}
-		return mind, fmt.Sprintf("Attempt %d is under way.", f.NextAttempt())
+		return mind, fmt.Sprintf("Attempt %d is in flight.", f.NextAttempt())
 	}
 	late := now.Sub(f.Due)
 	next := f.NextAttemptAt()
@@ -157,7 +157,7 @@ func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View) []ste
 			s.Level = mind
 		}
 		if f.Redriven > 0 && a.Number == f.Redriven+1 {
-			out = append(out, step{Title: "Redriven, its ladder from the start", Level: fine})
+			out = append(out, step{Title: "Redriven, ladder restarted", Level: fine})
 		}
 		out = append(out, s)
 	}
@@ -197,7 +197,7 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 			return append(out, step{Coming: true, Title: "Dead letter, unless one of them is acknowledged"})
 		}
 		at, n = at.Add(wait), n+1
-		out = append(out, step{Coming: true, Title: fmt.Sprintf("Attempt %d, if need be", n), At: p.stamp(at), Attempt: n, Detail: notice.Short(wait) + " after the one before"})
+		out = append(out, step{Coming: true, Title: fmt.Sprintf("Attempt %d, if attempt %d fails", n, n-1), At: p.stamp(at), Attempt: n, Detail: notice.Short(wait) + " after the one before"})
 	}
 	return append(out, step{Coming: true, Title: "and so on, to the end of the ladder"})
 }

@@ -123,7 +123,7 @@ func (p *Pages) noticeRow(f *store.Found) noticeRow {
 	case !f.SettledAt.IsZero():
 		row.When, row.Event = p.stamp(f.SettledAt), map[notice.State]string{notice.Delivered: "delivered", notice.Cancelled: "cancelled", notice.Dead: "died"}[f.State]
 	case f.State == notice.Claimed:
-		row.Event = "under way, was due"
+		row.Event = "in flight, was due"
 	case f.Due.Before(p.now().Add(-lateFrom)):
 		row.Event = "was due"
 	}
@@ -136,19 +136,19 @@ func (p *Pages) noticeRow(f *store.Found) noticeRow {
 	return row
 }
 
-// lastWord is what an attempt came to, in a few words.
+// lastWord is the result of an attempt, in a few words: "timed out after 5s", "500 status_5xx in 12ms".
 func lastWord(a notice.Attempt) string {
+	took := rough(a.Duration.Round(100 * time.Microsecond))
+	if a.Reason == notice.ReasonTimeout && a.Status == 0 && a.Duration > 0 {
+		return "timed out after " + took
+	}
 	var words []string
 	if a.Status > 0 {
 		words = append(words, number(a.Status))
 	}
-	if a.Reason != "" {
-		words = append(words, string(a.Reason))
-	} else {
-		words = append(words, "delivered")
-	}
+	words = append(words, cmp.Or(string(a.Reason), "delivered"))
 	if a.Duration > 0 {
-		words = append(words, "in "+rough(a.Duration.Round(100*time.Microsecond)))
+		words = append(words, "in "+took)
 	}
 	return strings.Join(words, " ")
 }

@@ -35,7 +35,7 @@ func TestNowAddsUpAllInstances(t *testing.T) {
 		fleet.Instance{ID: "c", State: fleet.Silent, About: fleet.About{Label: "web-3"}})
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, 10*time.Minute+30*time.Second)
 	a := s.get("/ui/").is(200)
-	a.says("orders", "1 pending", "in flight 7", "waiting 44", "Figures of 1 of the instances are missing or incomplete: web-3", "Instance web-3 is silent",
+	a.says("orders", "1 pending", "in flight 7", "waiting 44", "Figures of 1 of the instances are missing or incomplete: web-3", "Instance web-3 is unresponsive",
 		"shop.example:443 does not answer", "20 of the last 40 calls failed", "30 attempts; none began more than 1 s late", "1 notice in the next hour")
 	s.get("/ui/destinations").is(200).says("shop.example:443 orders does not answer", "3 / 16 39 40 50 %")
 }
@@ -75,7 +75,7 @@ func TestFiguresThatAreOldSaySo(t *testing.T) {
 	s.get("/ui/notices").is(503).says("Redis cannot be reached")
 	s.get("/ui/notices/app1:orders:paid:1").is(503)
 	s.engine.Fail(errors.New("secret of the house"))
-	s.get("/ui/dead").is(500).says("defect of the service").saysNot("secret of the house")
+	s.get("/ui/dead").is(500).says("Internal error").saysNot("secret of the house")
 }
 
 func TestSearch(t *testing.T) {
@@ -130,7 +130,7 @@ func TestSearch(t *testing.T) {
 func TestANoticeTellsItsWay(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"b":1.50,"a":[1,2]}`), Ladder: notice.Ladder{time.Minute, time.Hour}}, time.Hour)
-	s.get("/ui/notices/app1:orders:paid:1").is(200).says("Due in", "Attempt 1", "Attempt 2, if need be", "1m after the one before", "Attempt 3, if need be", "Dead letter, unless",
+	s.get("/ui/notices/app1:orders:paid:1").is(200).says("Due in", "Attempt 1", "Attempt 2, if attempt 1 fails", "1m after the one before", "Attempt 3, if attempt 2 fails", "Dead letter, unless",
 		`"b": 1.50`, "0 made of 3", "msg_", "key of the host", "Cancel it", "Fire it now", "Reschedule it", "Send the test").saysNot("Redrive it")
 	s.engine.Move("app1:orders:paid:1", notice.Delivered, "")
 	s.get("/ui/notices/app1:orders:paid:1").says("Delivered", "by attempt 1", "200 delivered in 12ms").saysNot("Cancel it", "Fire it now", "Redrive it")

@@ -17,13 +17,13 @@ type said struct {
 // sayings are what an address may have a page say; %s is a count of notices.
 var sayings = map[string]said{
 	"cancelled":   {"The notice is cancelled.", fine},
-	"in-flight":   {"The notice is cancelled. An attempt was under way: it may arrive all the same, and its end changes nothing any more.", mind},
+	"in-flight":   {"The notice is cancelled. An attempt was in flight: it may still arrive, and its result changes nothing.", mind},
 	"fired":       {"The notice is due now.", fine},
 	"rescheduled": {"The notice is rescheduled.", fine},
-	"redriven":    {"The notice is scheduled again, its ladder from the start.", fine},
+	"redriven":    {"The notice is scheduled again. Its ladder starts again.", fine},
 	"unchanged":   {"Nothing was changed: the notice is in another state by now.", mind},
 	"paused":      {"The route is paused. Its notices are kept, and wait.", mind},
-	"resumed":     {"The route is resumed. What fell due meanwhile is worked off as its limits allow.", fine},
+	"resumed":     {"The route is resumed. Its due notices are attempted within its limits.", fine},
 	"group":       {"%s scheduled again.", fine},
 	"purged":      {"%s purged. They stay readable as cancelled ones for the retention.", fine},
 	"signed-out":  {"You are signed out.", fine},
@@ -38,7 +38,7 @@ func saidOf(r *http.Request) said {
 	if n, err := strconv.Atoi(q.Get("n")); err == nil && s.Text != "" && (q.Get("said") == "group" || q.Get("said") == "purged") {
 		s.Text = fmt.Sprintf(s.Text, plural(n, "notice"))
 		if q.Get("left") == "1" {
-			s.Text, s.Level = s.Text+" Left out is what lies in the part of Redis that does not answer: do it again when it does.", mind
+			s.Text, s.Level = s.Text+" Notices in the unavailable part of Redis were skipped: repeat this when it is available.", mind
 		}
 	}
 	return s

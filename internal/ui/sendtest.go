@@ -84,9 +84,9 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	}
 	switch {
 	case x.Final:
-		page.Next = "A notice so answered would be dead; nothing would be tried again."
+		page.Next = "A notice with this answer would become a dead letter; it would not be retried."
 	case x.Next > 0:
-		page.Next = "A notice so answered would be tried again in " + notice.Short(x.Next) + "."
+		page.Next = "A notice with this answer would be retried in " + notice.Short(x.Next) + "."
 	}
 	return p.render(w, r, http.StatusOK, view{Template: "test", Title: "Test", Section: "Notices", Visitor: v, Data: page})
 }

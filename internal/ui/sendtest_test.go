@@ -17,9 +17,9 @@ func TestSendTestShowsHostAndStatusWithinAPrefix(t *testing.T) {
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/secret-path?q=secret-query"}, time.Hour)
 	const test = "/ui/notices/app1:orders:paid:1/test"
 	s.as(ui.Visitor{Prefix: "app1", Role: access.Operate}).post(test).is(200).says("acknowledged the test", "shop.example", "200").
-		saysNot("secret-path", "secret-query", "thanks", "What was sent", "What was answered", "test&#34;:true")
+		saysNot("secret-path", "secret-query", "thanks", "Request", "Response", "test&#34;:true")
 	// A client that sees all keys sees the exchange.
-	s.as(ui.Visitor{Role: access.Operate}).post(test).is(200).says("shop.example", "What was sent", "<b>thanks</b>")
+	s.as(ui.Visitor{Role: access.Operate}).post(test).is(200).says("shop.example", "Request", "<b>thanks</b>")
 }
 
 func TestSendTestIsLimitedByClientAndRoute(t *testing.T) {

@@ -141,7 +141,7 @@ func live(b *tab) {
 		b.t.Errorf("who stood on a link stands there no more, or it was so before: %s", before)
 	}
 	b.click(`#live-hold`)
-	b.sees("Standing still")
+	b.sees("Updates paused")
 	b.s.keep("shop:mail:welcome:9", "", 40*time.Minute, "scheduled")
 	eventually(b.t, "another page shows 4", func() bool { // while this one stands still
 		res, err := http.Get(b.s.address + "/ui/")
@@ -301,7 +301,7 @@ func plain(b *tab) {
 		b.t.Error("a button is shown that does nothing without a script")
 	}
 	b.sees("payments")
-	b.sees("What falls due in the next hour")
+	b.sees("Due in the next hour")
 	b.open("/ui/notices?q=plain")
 	b.click(`a[href="/ui/notices/shop:paid:notice:plain"]`)
 	b.sees("Due in")

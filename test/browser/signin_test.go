@@ -22,9 +22,9 @@ func TestSignInAndLinks(t *testing.T) {
 	b.refused = true // a token that no client has is a 401, which the browser reports
 
 	b.open("/ui/notices?q=notice")
-	b.sees("Token of a client")
+	b.sees("Client token")
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-nobody"+kb.Enter))
-	b.sees("No client has this token.")
+	b.sees("Invalid token.")
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-the-desk-0123456789abcdef"+kb.Enter))
 	b.sees("shop:paid:notice:1") // he goes on to where he wanted to be
 	b.sees("desk")
@@ -37,9 +37,9 @@ func TestSignInAndLinks(t *testing.T) {
 		t.Error("a client that may only look is offered to cancel")
 	}
 	b.click(`form[action="/ui/sign-out"] button`)
-	b.sees("Token of a client")
+	b.sees("Client token")
 	b.open("/ui/notices/shop:paid:notice:1")
-	b.sees("Token of a client")
+	b.sees("Client token")
 
 	var link struct{ URL string }
 	s.call(http.MethodPost, "/v1/portal-links", `{"prefix":"shop:paid","host":"127.0.0.1"}`, &link)

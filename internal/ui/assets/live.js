@@ -59,7 +59,7 @@
     held = !held;
     hold.setAttribute("aria-pressed", String(held));
     if (held) {
-      say("still", "Standing still since " + clock() + " UTC");
+      say("still", "Updates paused at " + clock() + " UTC");
       return;
     }
     waiting.forEach(show);
