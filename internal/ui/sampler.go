@@ -29,10 +29,10 @@ const (
 	countLeast, countMost            = sampleEvery, 30 * time.Second
 	forecastLeast, forecastMost      = 30 * time.Second, 5 * time.Minute
 	minutesEvery                     = 5 * time.Second
-	// The health of a route is one command, of up to 100 KB: it is read less often where many
-	// receivers are known.
-	healthBudget            = 200 // receivers a second
-	healthLeast, healthMost = sampleEvery, 30 * time.Second
+	// The health of a route is one command, of up to 100 KB: so many commands and receivers a
+	// second are read at most.
+	healthBudget, receiverBudget = 3, 200
+	healthLeast, healthMost      = sampleEvery, 30 * time.Second
 	// sampleTimeout is how long a page waits for figures that are new.
 	sampleTimeout = 2 * time.Second
 )
@@ -214,11 +214,12 @@ func (s *sampler) instances(ctx context.Context, b *board) error {
 
 // receivers reads the health of receivers.
 func (s *sampler) receivers(ctx context.Context, b *board, now time.Time) {
-	known := s.prefixes
+	known := 0
 	for i := range b.Health {
 		known += len(b.Health[i].Receivers)
 	}
-	if s.health == nil || b.HealthErr == nil && !b.HealthAt.IsZero() && now.Sub(b.HealthAt) < pace(known, healthBudget, healthLeast, healthMost)-sampleEvery/2 {
+	every := max(pace(s.prefixes, healthBudget, healthLeast, healthMost), pace(known, receiverBudget, healthLeast, healthMost))
+	if s.health == nil || b.HealthErr == nil && !b.HealthAt.IsZero() && now.Sub(b.HealthAt) < every-sampleEvery/2 {
 		return
 	}
 	list, err := s.health.Health(ctx)
