@@ -274,7 +274,7 @@ inline bring(i) {
 	if :: h[i].used > ATTEMPTS -> h[i].used = ATTEMPTS :: else fi
 }
 
-/* What claim.lua does with a key that it wins; counted: lapses so far. */
+/* What win.lua does with a key that it wins; counted: lapses so far. */
 inline win(i, was) {
 	if :: r.gdue > 0 -> early = 1 :: else fi;
 	if :: r.glease > 0 && !r.gdead -> doubled = 1 :: else fi;
@@ -305,7 +305,7 @@ inline renew(i) {
 	promise()
 }
 
-/* claim.lua by key ("k") or in a sweep ("o", "n"). */
+/* claim.lua by key, or sweep.lua. */
 inline scriptClaim(i) {
 	if
 	:: r.where == SHADOW && (r.left == 0 || MUTANT == CLAIM_WITHOUT_DUE) && (r.token == NOBODY || MUTANT == CLAIM_WITHOUT_NX) ->
@@ -316,7 +316,7 @@ inline scriptClaim(i) {
 	fi
 }
 
-/* claim.lua finds what a lost reply had won ("t"). */
+/* recover.lua finds what a lost reply had won. */
 inline scriptRecover(i) {
 	if
 	:: r.where == SHADOW && r.lapses > 0 && (r.token == h[i].token || MUTANT == RECOVER_WITHOUT_TOKEN && r.token != NOBODY) ->
@@ -325,7 +325,7 @@ inline scriptRecover(i) {
 	fi
 }
 
-/* claim.lua takes over what a dead instance held ("d"). */
+/* takeover.lua takes over what a dead instance held. */
 inline scriptTakeOver(i) {
 	if
 	:: r.where == SHADOW && r.token != NOBODY && r.token != CONSUMER && (r.dead || MUTANT == TAKEOVER_OF_THE_LIVING) ->

@@ -13,10 +13,26 @@ import (
 	"notifier/internal/wire"
 )
 
-//go:embed lua/claim.lua
-var claimSource string
+var (
+	//go:embed lua/win.lua
+	winSource string
+	//go:embed lua/claim.lua
+	claimSource string
+	//go:embed lua/sweep.lua
+	sweepSource string
+	//go:embed lua/recover.lua
+	recoverSource string
+	//go:embed lua/takeover.lua
+	takeOverSource string
 
-var claimScript = wire.NewScript("claim", claimSource, false)
+	winCode = wire.Prelude(winSource)
+
+	// All are one operation in metrics.
+	claimScript    = wire.NewScript("claim", winCode+claimSource, false)
+	sweepScript    = wire.NewScript("claim", winCode+sweepSource, false)
+	recoverScript  = wire.NewScript("claim", winCode+recoverSource, false)
+	takeOverScript = wire.NewScript("claim", winCode+takeOverSource, false)
+)
 
 // maxClaimBytes bounds the records one claim call brings.
 const maxClaimBytes = 4 << 20
@@ -71,7 +87,12 @@ type Lease struct {
 // same call may be made again when its reply was lost: what its token has won
 // is won again, and the lease begins anew.
 func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks []string) (Claimed, error) {
-	return s.claim(ctx, p, lease.Token, s.claimArgs(p, lease, ks, "k"))
+	args := make([]any, 0, 5+len(ks))
+	args = append(args, "")
+	for i := range ks {
+		args = append(args, &ks[i])
+	}
+	return s.claim(ctx, claimScript, p, lease, args)
 }
 
 // Postponed is a notice with the score that its postponement wrote: see [Settled].
@@ -81,11 +102,11 @@ type Postponed struct{ Key, Score string }
 // their scores are still exactly those: nobody has claimed, rescheduled or cancelled
 // them since. Their timers are deleted. A call may be made again as that of ClaimKeys.
 func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Lease, list []Postponed) (Claimed, error) {
-	args := s.claimArgs(p, lease, nil, "p", s.timing(p.Prefix))
+	args := []any{s.timing(p.Prefix)}
 	for i := range list {
 		args = append(args, list[i].Key, list[i].Score)
 	}
-	c, err := s.claim(ctx, p, lease.Token, args)
+	c, err := s.claim(ctx, claimScript, p, lease, args)
 	if err != nil || !s.o.Cluster || s.adopts(p.Prefix) {
 		return c, err
 	}
@@ -95,16 +116,6 @@ func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Leas
 	}
 	s.arm(ctx, p.Prefix, timers, c.Now)
 	return c, nil
-}
-
-func (s *Store) claimArgs(p keys.Partition, lease Lease, ks []string, mode ...any) []any {
-	args := make([]any, 0, 8+len(ks))
-	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0)
-	args = append(args, mode...)
-	for i := range ks {
-		args = append(args, &ks[i])
-	}
-	return args
 }
 
 // SweepOptions say what a sweep claims.
@@ -124,8 +135,7 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 	if o.Newest {
 		mode = "n"
 	}
-	args := []any{s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, o.Grace.Milliseconds(), mode, o.Limit}
-	return s.claim(ctx, p, lease.Token, args)
+	return s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode})
 }
 
 // Recover finds what a claim call with this token has won although its reply
@@ -133,8 +143,7 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 // lease ends first, and ago is how long ago that call began. So calls for a few, one
 // after another, find all.
 func (s *Store) Recover(ctx context.Context, p keys.Partition, lease Lease, n int, ago time.Duration) (Claimed, error) {
-	args := []any{s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0, "t", n, ago.Milliseconds() + 1000}
-	return s.claim(ctx, p, lease.Token, args)
+	return s.claim(ctx, recoverScript, p, lease, []any{n, ago.Milliseconds() + 1000})
 }
 
 // TakeOverOptions say what a take-over claims.
@@ -155,13 +164,15 @@ type TakeOverOptions struct {
 // leases had lapsed: each counts as one more lapse, and a settle by the old
 // claim is refused.
 func (s *Store) TakeOver(ctx context.Context, p keys.Partition, lease Lease, o TakeOverOptions) (Claimed, error) {
-	args := []any{s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes, 0, "d",
-		o.Limit, o.Holder + "-", o.Longest.Milliseconds(), o.From}
-	return s.claim(ctx, p, lease.Token, args)
+	return s.claim(ctx, takeOverScript, p, lease, []any{o.Limit, o.Holder + "-", o.Longest.Milliseconds(), o.From})
 }
 
-func (s *Store) claim(ctx context.Context, p keys.Partition, token string, args []any) (Claimed, error) {
-	v, err := s.w.Parts(ctx, claimScript, 2, []string{s.space.Shadow(p), s.space.Records(p)}, args)
+// claim makes a call of one of the scripts, which takes own behind what all of them take.
+func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, lease Lease, own []any) (Claimed, error) {
+	args := make([]any, 0, 4+len(own))
+	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes)
+	args = append(args, own...)
+	v, err := s.w.Parts(ctx, sc, 2, []string{s.space.Shadow(p), s.space.Records(p)}, args)
 	if err != nil {
 		return Claimed{}, err
 	}
@@ -193,7 +204,7 @@ func (s *Store) claim(ctx context.Context, p keys.Partition, token string, args 
 				before, held = strconv.FormatInt(n.Due.UnixMilli(), 10), notice.HeldRedis
 			}
 			count, _ := strconv.Atoi(lapses)
-			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, Attention: attention(before), Held: held, token: token, score: score, before: before})
+			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, Attention: attention(before), Held: held, token: lease.Token, score: score, before: before})
 		case int64:
 			switch a {
 			case 0:

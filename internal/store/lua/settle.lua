@@ -11,7 +11,7 @@
 --                      "report:<made ms>:<number of the attempt>", which only a report on this notice and attempt gives
 --                    and after it, if there is something to push, "<n> L" or "<n> S <maxlen>": to KEYS[4+n], with the entry in
 --                    the arguments that follow the four, counted by the first of them
---         facts      "<score now> <score before> <made> <ms> <number of the coming attempt> <cause>", the scores as claim.lua gave
+--         facts      "<score now> <score before> <made> <ms> <number of the coming attempt> <cause>", the scores as win.lua gave
 --                    them; most claims end without a look at them. Cause is the index of what a postponed notice waits for, else 0
 -- Reply {now us, answer…}: due ms of what is scheduled again, 0 for what is settled, -1 = the claim is no longer ours and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still ours

@@ -1,0 +1,35 @@
+-- Claims overdue notices. win.lua stands in front of it.
+-- KEYS  as in win.lua
+-- ARGV  1 to 4 as in win.lua
+--       5 grace ms  6 how many  7 "o": from the oldest, "n": from the newest of the overdue
+-- Reply as in win.lua; left is 1 if the sweep was cut off by its bound, else 0.
+-- Bound ARGV[6] notices; 4 times as many entries are looked at within the grace.
+local names, scores, want = {}, {}, tonumber(ARGV[6])
+local ripe = format('%.0f', now - tonumber(ARGV[5])) .. '.99'
+local due
+if ARGV[7] == 'o' then
+  due = call('ZRANGEBYSCORE', KEYS[1], '-inf', ripe, 'WITHSCORES', 'LIMIT', 0, want)
+else
+  due = call('ZREVRANGEBYSCORE', KEYS[1], ripe, '-inf', 'WITHSCORES', 'LIMIT', 0, want)
+end
+local count = 0
+for i = 1, #due, 2 do
+  count = count + 1
+  names[count], scores[count] = due[i], due[i + 1]
+end
+if count >= want then
+  left = 1
+else
+  -- Within the grace only what has no timer.
+  local young = call('ZRANGEBYSCORE', KEYS[1], '(' .. ripe, format('%.0f', now) .. '.99',
+    'WITHSCORES', 'LIMIT', 0, 4 * want)
+  for i = 1, #young, 2 do
+    local part = tonumber(young[i + 1]) % 1 * 1024
+    if count < want and part > 0 and (part < 500 or part >= 512) then
+      count = count + 1
+      names[count], scores[count] = young[i], young[i + 1]
+    end
+  end
+end
+try(names, scores, {})
+return done()
