@@ -72,7 +72,7 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, do call) {
 		return
 	}
 	status, answer, p := do(r, body)
-	// Written while nobody changes what it shows.
+	// The answer is written under the lock: it refers to notices.
 	defer s.mu.Unlock()
 	if p != nil {
 		write(w, p.Status, p)
@@ -89,7 +89,7 @@ func (s *Service) schedule(_ *http.Request, body []byte) (int, any, *problem) {
 	return status, n.view(true, withDelay(body, map[string]any{"created": status == http.StatusCreated, "replaced": replaced})), nil
 }
 
-// withDelay adds what a delay without a unit was read as.
+// withDelay adds the delay in words if it was given without a unit.
 func withDelay(request []byte, answer map[string]any) map[string]any {
 	var given struct{ Delay json.RawMessage }
 	_ = json.Unmarshal(request, &given) // it was read before
@@ -242,7 +242,7 @@ func (s *Service) revive(n *notice) {
 	n.ended++
 }
 
-// report is what a consumer says of an attempt.
+// report serves the reports of consumers.
 func (s *Service) report(verb string, known ...string) call {
 	return func(r *http.Request, body []byte) (int, any, *problem) {
 		m, p := fields(body, "body.", append([]string{"attempt", "id", "response"}, known...)...)
@@ -311,7 +311,7 @@ func (s *Service) take(r *http.Request, id string, number int, res result) (int,
 	return 0, nil, p
 }
 
-// repeats reports whether what a report says is known already.
+// repeats reports whether the same report was made before.
 func (n *notice) repeats(number int, res result) bool {
 	for _, a := range n.attempts {
 		if a.N == number && !(n.handed && a.N == n.used) {

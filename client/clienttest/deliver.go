@@ -18,7 +18,7 @@ import (
 	"notifier/client/webhook"
 )
 
-// notice is one that is kept.
+// notice is a notice in the service.
 type notice struct {
 	content
 	key, id   string
@@ -37,7 +37,7 @@ type notice struct {
 	locked    int  // how often it was put off
 }
 
-// attempt is one as the API shows it.
+// attempt is an attempt in the form of the API.
 type attempt struct {
 	N          int     `json:"n"`
 	At         string  `json:"at"`
@@ -56,7 +56,7 @@ func (n *notice) ladder() []time.Duration {
 
 func (n *notice) last() *attempt { return &n.attempts[len(n.attempts)-1] }
 
-// result is what an attempt came to.
+// result is the result of an attempt.
 type result struct {
 	status   int
 	reason   string // empty = delivered
@@ -73,8 +73,8 @@ const (
 	maxPutOff    = 100
 )
 
-// attempt makes one. The lock is let go of while the receiver works: it may call
-// the API, and cancel the very notice.
+// attempt makes an attempt. The receiver is called without the lock: it may call
+// the API, and cancel this notice.
 func (s *Service) attempt(n *notice) {
 	switch kind := targetKind(n.route.Target); kind {
 	case "list", "stream":
@@ -94,7 +94,7 @@ func (s *Service) attempt(n *notice) {
 		s.mu.Unlock()
 		r := s.call(req, n.locked)
 		s.mu.Lock()
-		// Whatever was changed meanwhile, this end changes nothing any more.
+		// A notice that was changed during the attempt stays as it is.
 		if s.kept[n.key] == n && n.state == client.Claimed {
 			s.end(n, r)
 		}
@@ -111,7 +111,7 @@ func (s *Service) unreported(n *notice) {
 	s.end(n, result{reason: "unreported"})
 }
 
-// count writes an attempt down.
+// count records an attempt.
 func (s *Service) count(n *notice, r result) {
 	n.used++
 	n.attempts = append(n.attempts, attempt{N: n.used, At: stamp(s.now), Status: r.status, Reason: r.reason, Response: r.response})
@@ -148,7 +148,7 @@ func (s *Service) end(n *notice, r result) {
 	}
 }
 
-// request is that of an attempt, as the service makes it.
+// request makes the request of an attempt.
 func (s *Service) request(n *notice) (*http.Request, context.CancelFunc) {
 	address := n.url
 	if address == "" {
@@ -263,8 +263,8 @@ func judge(res *http.Response, text string, locked int) result {
 	return r
 }
 
-// retryAfter is what the receiver asks for, at most 24 h. A date is read by the
-// true clock, since the receiver has no other.
+// retryAfter is the delay that the receiver asks for, at most 24 h. A date counts
+// from the true time: the receiver has no other clock.
 func retryAfter(h http.Header) time.Duration {
 	const most = 24 * time.Hour
 	v := h.Get("Retry-After")
@@ -277,7 +277,7 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// cut is what is kept of an answer, as text.
+// cut is the beginning of an answer, as text.
 func cut(b []byte) string {
 	s := strings.ToValidUTF8(string(b), "\uFFFD")
 	for len(s) > keptResponse {

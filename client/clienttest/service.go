@@ -13,14 +13,14 @@ import (
 	"notifier/client/webhook"
 )
 
-// Options is what New takes. The zero value has one route, named all, that takes
-// every key and wants a url of each notice.
+// Options configures a Service. The zero value has one route, named all, that covers
+// every key; each of its notices needs a url.
 type Options struct {
 	Routes []Route
-	// Receiver gets every callback, whatever its address. Nil means that they go
-	// over the network to the notice's address, as that of an [httptest.Server].
+	// Receiver gets every callback, to any address. If it is nil, callbacks go over
+	// the network to the notice's address, such as that of an [httptest.Server].
 	Receiver http.Handler
-	// Start is what the clock shows at first. Zero means now.
+	// Start is the first time of the clock; the present if it is zero.
 	Start time.Time
 }
 
@@ -34,8 +34,8 @@ type Route struct {
 	// Retry is the delays between attempts. Nil means 15s 3m 10m 30m 30m 1h 2h 6h
 	// 15h; empty and not nil means one attempt.
 	Retry []time.Duration
-	// Report: what was taken from a list or stream is delivered when it is acked,
-	// not when it is pushed (_ACK=report).
+	// Report: a notice is delivered when a consumer acknowledges its entry, not when
+	// the entry is pushed to the list or stream (_ACK=report).
 	Report bool
 	// Timeout of an attempt, and of the wait for a report. 0 means 10 s.
 	Timeout time.Duration
@@ -44,7 +44,7 @@ type Route struct {
 	Secret string
 }
 
-// Entry is what a consumer of a list or stream gets.
+// Entry is an element of a list or stream.
 type Entry struct {
 	ID          string
 	Key         string
@@ -154,23 +154,23 @@ func (s *Service) Client() *client.Client {
 	return c
 }
 
-// Now is what the service's clock shows.
+// Now is the time of the service's clock.
 func (s *Service) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
 }
 
-// Fail has the next calls, so many of them, answered with a status such as 503
-// and without effect: what a producer sees of an outage.
+// Fail simulates an outage: the next calls, as many as given, are answered with a
+// status such as 503 and have no effect.
 func (s *Service) Fail(calls, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing, s.status = calls, status
 }
 
-// Take returns and forgets the entries that were pushed to a route's list or
-// stream, oldest first.
+// Take removes the entries of a route's list or stream and returns them, oldest
+// first. It panics if no route has this name.
 func (s *Service) Take(route string) []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,9 +188,10 @@ func (s *Service) Take(route string) []Entry {
 // once, each time it is called, would never let it end.
 const maxAttempts = 100_000
 
-// Advance moves the clock on and makes every attempt that falls due on the way,
-// one after the other in the order of their times; it returns how many. 0 makes
-// those that are due now. Receivers may call the API meanwhile, but not Advance.
+// Advance moves the clock forward by d and returns the number of attempts made. It
+// makes each attempt that falls due on the way, one at a time, in the order of their
+// times; with 0, the attempts that are due now. Receivers may call the API during an
+// attempt, but not Advance. It panics after 100,000 attempts.
 func (s *Service) Advance(d time.Duration) (attempts int) {
 	s.turn.Lock()
 	defer s.turn.Unlock()

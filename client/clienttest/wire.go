@@ -20,7 +20,7 @@ import (
 	"notifier/client"
 )
 
-// content is what decides whether two notices under one key are the same.
+// content is the part of a notice in which two notices under one key may differ.
 type content struct {
 	url, audience, contentType, method string
 	body                               []byte
@@ -127,8 +127,8 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	return v
 }
 
-// shownHeaders are the headers of its own, and the names of those whose values are
-// secrets, which the service does not show.
+// shownHeaders returns the notice's headers, and the names of headers whose values are
+// secrets.
 func (n *notice) shownHeaders() (shown map[string]string, withheld []string) {
 	shown = map[string]string{}
 	names := slices.SortedFunc(maps.Keys(n.headers), func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
@@ -226,7 +226,7 @@ var (
 	}
 )
 
-// read reads a notice to schedule. key is told even of one that is wrong.
+// read reads a notice to schedule. The key is set with an error, too.
 func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	m, p := fields(data, at, "key", "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "audience", "headers",
 		"method", "retry", "on_duplicate")
@@ -373,7 +373,7 @@ func (s *Service) time(m map[string]json.RawMessage, at string) (time.Time, *pro
 	return s.now, nil
 }
 
-// place checks what key and route ask for.
+// place checks the key and the rules of its route.
 func (s *Service) place(r *request, at string) *problem {
 	if !segments.MatchString(r.key) {
 		return wrongField(at+"key", "want app:module:type:id")

@@ -87,7 +87,7 @@ func TestSnapshotReadsEachForm(t *testing.T) {
 	}
 }
 
-// Parse skips what a newer version may write; Read reports it.
+// Parse skips members that a newer version may write; Read reports them.
 func TestReadReportsUnknownMembersAndParseSkipsThem(t *testing.T) {
 	const line = `{"key":"a:b:c:d","state":"paused","new":{"a":1},"body":null}`
 	var s Snapshot

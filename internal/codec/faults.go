@@ -9,7 +9,7 @@ import (
 
 // Wrong is one field that is wrong.
 type Wrong struct {
-	Location string `json:"location" doc:"Where it stands: body.key, query.limit, path.key, header.accept."`
+	Location string `json:"location" doc:"The place of the field: body.key, query.limit, path.key, header.accept."`
 	Message  string `json:"message" doc:"The rule it breaks."`
 	Value    any    `json:"value,omitempty" doc:"What was given, cut short."`
 }

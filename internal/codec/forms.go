@@ -108,13 +108,13 @@ type Snapshot struct {
 	State        notice.State `json:"state,omitempty" enum:"scheduled,claimed,dead" doc:"Or outcome: one of the two."`
 	Outcome      notice.State `json:"outcome,omitempty" enum:"dead"`
 	Reason       Reason       `json:"reason,omitempty"`
-	Due          Stamp        `json:"due,omitzero" doc:"Required of what was pending: when it is due again, or now if that has passed."`
+	Due          Stamp        `json:"due,omitzero" doc:"Required of a pending notice: when it is due again, or now if that has passed."`
 	CreatedAt    Stamp        `json:"created_at"`
 	SettledAt    Stamp        `json:"settled_at,omitzero" doc:"Required of a dead letter: when it died; or ended_at: one of the two."`
 	EndedAt      Stamp        `json:"ended_at,omitzero"`
 	Attempt      int          `json:"attempt,omitempty" minimum:"1" doc:"One more than the attempts made; or attempts_made."`
 	AttemptsMade int          `json:"attempts_made" required:"false"`
-	MaxAttempts  int          `json:"max_attempts,omitempty" minimum:"1" doc:"Read of what had been dead before: it has as many."`
+	MaxAttempts  int          `json:"max_attempts,omitempty" minimum:"1" doc:"The attempts it may have in all. Read of a notice that was dead before."`
 	EndedBefore  int          `json:"ended_before,omitempty" doc:"How often it had ended before; or ending, which is one more."`
 	Ending       int          `json:"ending,omitempty" minimum:"1"`
 	Replay       string       `json:"replay,omitempty" maxLength:"64" doc:"The id of the replay that sent it again."`

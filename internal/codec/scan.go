@@ -12,7 +12,7 @@ import (
 // The functions of this file take apart JSON that was found valid before, and
 // keep its bytes as they are.
 
-// CheckJSON says what is wrong with the syntax of data.
+// CheckJSON returns an error for data that is not JSON.
 func CheckJSON(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errors.New("it is empty; want a JSON object")
@@ -29,7 +29,7 @@ func CheckJSON(data []byte) error {
 	if errors.As(err, &syntax) {
 		return fmt.Errorf("at byte %d: %s", syntax.Offset, syntax.Error())
 	}
-	return errors.New("it is no JSON text")
+	return errors.New("not valid JSON")
 }
 
 // Kind is the first byte of a value: one of { [ " t f n - 0-9.

@@ -133,7 +133,7 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 	return list, e.lost(missing), err
 }
 
-// Forecast counts what falls due.
+// Forecast counts the notices that fall due.
 func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error) {
 	counts, err = attempt(e, func() (counts []int64, err error) {
 		counts, missing, err = e.Engine.Forecast(ctx, prefix, span, n)
@@ -152,7 +152,7 @@ func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) (l
 	return list, last, err
 }
 
-// Instances lists the instance, with the figures of Tell, and those that Tell adds.
+// Instances lists the instance, with the figures of Tell, and the instances of Tell.
 func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	list, err := attempt(e, func() ([]fleet.Instance, error) { return e.Engine.Instances(ctx) }, nil)
 	e.mu.Lock()
