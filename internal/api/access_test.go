@@ -159,6 +159,7 @@ func TestNegotiation(t *testing.T) {
 	} {
 		b.do("GET", "/v1/notices", "", "Accept", accept).is(want)
 	}
+	b.engine.Clear()
 	b.do("POST", "/v1/notices/batch", one, "Accept", "application/x-ndjson").is(201)
 }
 
