@@ -2,7 +2,6 @@
 SHELL      := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 GO         ?= go
-COUNT      := $(GO) run ./internal/tools/testcount
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # How long each benchmark runs; 1x is once.
 BENCHTIME  ?= 1s
@@ -22,11 +21,9 @@ LOAD_PENDING ?= 1000000
 TIMEOUT    ?= 10m
 # How many tests of a package run at once: half of their time is waiting.
 PARALLEL   ?= 4
-# How many failed tests may run once more, without the others; see internal/tools/testcount.
-RERUN      ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts helm distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test check race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts helm distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,11 +41,11 @@ release: ## With VERSION=v1.2.3: builds static programs, checksums and an image 
 deps: ## Installs what the tests need: redis-server, PostgreSQL, Chromium, and an image of Redis where Docker runs
 	@scripts/deps.sh
 
-# With pipefail, a failed test would fail the pipe although it passed once more:
-# exit code 1, a test or a build that failed, is for testcount to judge.
-test: deps ## Runs all tests, under the race detector
-	{ $(GO) test -race -json -parallel $(PARALLEL) -timeout $(TIMEOUT) ./... 2>&1 || [ $$? = 1 ]; } | $(COUNT) -rerun $(RERUN) $(GO) test -race -timeout $(TIMEOUT)
-	cd bench && $(GO) test -timeout $(TIMEOUT) ./...
+test: deps ## Runs the tests under the race detector but those that take long or need a browser, a database or a built program
+	scripts/test.sh ./... -race -tags quick -parallel $(PARALLEL) -timeout $(TIMEOUT)
+
+check: deps ## Runs what CI runs, within 25 minutes: lint, all tests, generated clients, alerts, the model, the simulator, each benchmark once
+	@scripts/check.sh
 
 race: test ## Runs the same: tests never run without the race detector
 
@@ -68,7 +65,7 @@ bench-go: deps ## Runs the benchmarks of the packages; BENCHTIME=1x runs each on
 
 fault: ## Tests with kills, pauses, failovers, clusters and 100,000 simulated days, which takes minutes
 	@scripts/chaos-deps.sh
-	$(GO) test -tags fault -json -timeout 40m ./test/acceptance/... ./test/deploy/... ./test/timetravel/... ./internal/fleet/... 2>&1 | $(COUNT)
+	scripts/test.sh "./test/acceptance/... ./test/deploy/... ./test/timetravel/... ./internal/fleet/..." -tags fault -timeout 40m
 
 timetravel: ## Simulates 100,000 days of ladders in virtual time, which takes minutes
 	$(GO) test -tags fault -count 1 -timeout 60m -v -run LadderDays ./test/timetravel

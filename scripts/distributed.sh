@@ -12,8 +12,7 @@ run=${RUN:-^Test(${tests//,/|})\$}
 failed=0
 # One package after the other: what one does to the processors is not to be seen in
 # the rows of the other.
-DISTRIBUTED_PAGE=$page go test -tags fault -p 1 -count 1 -json -timeout 6h -run "$run" ./test/acceptance ./test/deploy |
-	go run ./internal/tools/testcount || failed=$?
+DISTRIBUTED_PAGE=$page scripts/test.sh "./test/acceptance ./test/deploy" -tags fault -p 1 -count 1 -timeout 6h -run "$run" || failed=$?
 
 servers=${SERVERS:-}
 if [ "${DISTRIBUTED:-}" = nightly ]; then
@@ -21,9 +20,8 @@ if [ "${DISTRIBUTED:-}" = nightly ]; then
 fi
 for server in $servers; do
 	echo "distributed: on $server"
-	NOTIFIER_TEST_REDIS_SERVER=$server DISTRIBUTED_PAGE=$page go test -tags fault -count 1 -json -timeout 1h \
-		-run '^Test(AServerOfTheMatrix|PowerCuts)$/(alone|cluster|=fsync.*everysec)' ./test/acceptance |
-		go run ./internal/tools/testcount || failed=$?
+	NOTIFIER_TEST_REDIS_SERVER=$server DISTRIBUTED_PAGE=$page scripts/test.sh ./test/acceptance -tags fault -count 1 -timeout 1h \
+		-run '^Test(AServerOfTheMatrix|PowerCuts)$/(alone|cluster|=fsync.*everysec)' || failed=$?
 done
 rows
 exit "$failed"

@@ -433,28 +433,6 @@ func TestTheLastWordCounts(t *testing.T) {
 	}
 }
 
-func TestPlainTimersWithoutEvents(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
-	r := testRoute("r", "app1")
-	r.Adopt = true
-	g := newGot(100)
-	w := start(t, srv, g, nil, r)
-	ctx := context.Background()
-	for i := range 50 {
-		srv.Client().Set(ctx, key(i), strconv.Itoa(i), time.Hour)
-	}
-	for i := range 50 {
-		w.until(t, key(i), notice.Scheduled)
-		srv.Client().PExpire(ctx, key(i), 8*time.Second)
-	}
-	for i := range 50 {
-		if f := w.until(t, key(i), notice.Delivered); string(f.Body) != strconv.Itoa(i) || f.AttemptsMade != 1 {
-			t.Errorf("%+v", f.Notice)
-		}
-	}
-}
-
 // The Redis for development sends no keyspace events; timers are found all the
 // same.
 func TestPlainTimersInTheEmulation(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/notice"
@@ -104,50 +102,5 @@ func TestInstancesDeliverThroughAReshard(t *testing.T) {
 	}
 	if left != 0 {
 		t.Errorf("%d records in former shards", left)
-	}
-}
-
-// The timer of a notice that an old copy of deploy/schedule.lua wrote into a former shard is
-// not adopted, and neither is its expiry: it comes once, with its body.
-func TestANoticeInAFormerShardIsNotAdopted(t *testing.T) {
-	t.Parallel()
-	srv, h := redistest.Start(t), newGot(10)
-	adopts := testRoute("r", "app1")
-	adopts.Adopt = true
-	a := start(t, srv, h, nil, adopts)
-	ctx, c := t.Context(), srv.Client()
-	done, err := move.Reshard(ctx, move.Options{Conn: a.o.Conn, Namespace: srv.Namespace(), To: 3, Say: func(string) {}, OnMoved: func(int, int64) {}})
-	if err != nil || !done.Changed {
-		t.Fatalf("%+v, %v", done, err)
-	}
-	const key, after = "app1:a:b:old", "app1:a:b:after"
-	due := time.Now().Add(2 * time.Second).UnixMilli()
-	former := keys.Partition{Prefix: "app1"}
-	space := a.store.Space()
-	tx := c.TxPipeline()
-	tx.HSet(ctx, space.Records(former), key, fmt.Sprintf(`{"due":%d,"made":217540597951617,"json":{"old":true}}`, due))
-	tx.ZAdd(ctx, space.Shadow(former), redis.Z{Score: float64(due), Member: key})
-	tx.Set(ctx, key, "1", 0)
-	tx.PExpireAt(ctx, key, time.UnixMilli(due-1))
-	if _, err := tx.Exec(ctx); err != nil {
-		t.Fatal(err)
-	}
-	// Events come in their order: when that of a later timer is dealt with, so is this one's.
-	if err := c.Set(ctx, after, "later", 3*time.Second).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if got := h.await(t, after); string(got.Body) != "later" {
-		t.Errorf("%q", got.Body)
-	}
-	if c.HExists(ctx, space.Records(space.Partition("app1", key)), key).Val() && c.HExists(ctx, space.Records(former), key).Val() {
-		t.Error("there are two notices of it")
-	}
-	// No wake was sent for it, so it waits for the next look there. It is on time, before the
-	// later timer, if the mover has found it first.
-	eventually(t, "the notice of the old copy", func() bool { return h.times(key) > 0 })
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if list := h.all[key]; len(list) != 1 || string(list[0].Body) != `{"old":true}` {
-		t.Errorf("%d deliveries, the first with %q", len(list), list[0].Body)
 	}
 }

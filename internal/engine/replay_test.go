@@ -108,6 +108,9 @@ func onDatabaseURLs(t *testing.T, f func(t *testing.T, url string)) {
 		"sqlite":   func(t *testing.T) string { return "sqlite://" + t.TempDir() + "/history.db" },
 		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
 	} {
+		if name == "postgres" && !withPostgres {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { f(t, url(t)) })
 	}
 }

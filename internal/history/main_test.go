@@ -17,10 +17,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// engines runs a test on both databases.
+// engines runs a test on both databases, in make test on SQLite alone.
 func engines(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
-	t.Run("postgres", func(t *testing.T) { f(t, pgtest.Database(t)) })
+	if withPostgres {
+		t.Run("postgres", func(t *testing.T) { f(t, pgtest.Database(t)) })
+	}
 	t.Run("sqlite", func(t *testing.T) { f(t, "sqlite://"+filepath.Join(t.TempDir(), "history.db")) })
 }
 

@@ -1,13 +1,9 @@
 package history
 
 import (
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"notifier/internal/pgtest"
 )
 
 func TestTryLeavesNothing(t *testing.T) {
@@ -38,40 +34,4 @@ func TestTryLeavesNothing(t *testing.T) {
 			t.Errorf("%v, %v", days, err)
 		}
 	})
-}
-
-// doctor said ok where serve could not write.
-func TestTryFailsWithoutTheRightToWrite(t *testing.T) {
-	t.Parallel()
-	admin := pgtest.Database(t)
-	a := open(t, Options{URL: admin})
-	write(t, a, rowsOf(BodiesKeep, ended(1, nil)))
-	u, err := url.Parse(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader := strings.TrimPrefix(u.Path, "/") + "_looks"
-	for _, sql := range []string{"CREATE ROLE " + reader + " LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO " + reader} {
-		if _, err := a.db.Exec(sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { _, _ = a.db.Exec("DROP OWNED BY " + reader + " CASCADE; DROP ROLE " + reader) })
-
-	u.User = url.User(reader)
-	if err := open(t, Options{URL: u.String()}).Try(t.Context()); err == nil || !strings.Contains(err.Error(), "permission denied") {
-		t.Errorf("%v", err)
-	}
-
-	missing := open(t, Options{URL: "sqlite:///nonexistent/history.db"})
-	if err := missing.Try(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be created") {
-		t.Errorf("%v", err)
-	}
-	broken := filepath.Join(t.TempDir(), "history.db")
-	if err := os.WriteFile(broken, []byte("not a database, and long enough to be read as one"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := open(t, Options{URL: "sqlite://" + broken}).Try(t.Context()); err == nil {
-		t.Error("takes a file that is no database")
-	}
 }

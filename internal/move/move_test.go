@@ -292,27 +292,6 @@ func TestReshard(t *testing.T) {
 	}
 }
 
-// While an instance lives that does not tell of places, nothing is changed.
-func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
-	t.Parallel()
-	srv, conn, more := open(t)
-	s := more()
-	if _, err := fleet.NewStore(s.Layout).Beat(t.Context(), fleet.Beat{ID: "abcdefghijkl", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1}`}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := reshard(t, srv, conn, 2)
-	if !errors.Is(err, ErrRefused) {
-		t.Fatalf("%v", err)
-	}
-	if now := more().Space(); now.Places() != 1 {
-		t.Errorf("%+v", now)
-	}
-	got, err := Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: 2, Force: true, Say: func(string) {}, OnMoved: func(int, int64) {}})
-	if err != nil || !got.Changed || len(got.Silent) != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
 // One that says nothing of itself is seen by what it listens to; so are those that cannot
 // say anything, and that nobody lives.
 func TestReshardIsRefusedBesideWhoSaysNothing(t *testing.T) {

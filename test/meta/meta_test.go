@@ -508,7 +508,7 @@ func TestRulesFindWhatTheyAreFor(t *testing.T) {
 	if err != nil || len(withManyParameters(f)) != 4 {
 		t.Errorf("%d functions take too many parameters, want 4; %v", len(withManyParameters(f)), err)
 	}
-	if !isApart("internal/tools/testcount") || isApart("internal/toolsmith") {
+	if !isApart("internal/tools/apidoc") || isApart("internal/toolsmith") {
 		t.Error("isApart goes by letters, not by segments")
 	}
 }

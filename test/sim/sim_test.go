@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	stepsFlag  = flag.Int("sim.steps", 3000, "how many steps the simulator takes")
+	stepsFlag  = flag.Int("sim.steps", stepsOfATest, "how many steps the simulator takes")
 	seedFlag   = flag.Uint64("sim.seed", 1, "where chance begins; 0 = anywhere")
 	shrinkFlag = flag.Duration("sim.shrink", 500*time.Millisecond, "how long the story of a mutant is shortened")
 	mutants    = flag.Int("sim.mutants", 3, "how many of the mutants are tried")

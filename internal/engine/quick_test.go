@@ -1,0 +1,5 @@
+//go:build quick
+
+package engine
+
+const withPostgres = false

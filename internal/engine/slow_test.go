@@ -1,0 +1,348 @@
+//go:build !quick
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	logged "go.uber.org/zap/zaptest/observer"
+
+	"notifier/internal/dispatch"
+	"notifier/internal/keys"
+	"notifier/internal/move"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+	"notifier/internal/wire"
+)
+
+const withPostgres = true
+
+// An outage was told once by each part, in the words of that part, and never
+// that it lasts, or that it is over.
+func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	core, logs := logged.New(zap.InfoLevel)
+	start(t, srv, newSink(1), func(o *Options) {
+		o.Logger, o.OutageEvery = zap.New(core), 1500*time.Millisecond // for a minute
+	}, testRoute("r", "app1"))
+	srv.Pause()
+	const begun, still = "Redis does not answer as it must: nothing is delivered and calls are refused until it does",
+		"Redis still does not answer as it must: nothing is delivered and calls are refused"
+	eventually(t, "told three times", func() bool {
+		return logs.FilterMessage(begun).Len() == 1 && logs.FilterMessage(still).Len() >= 2
+	})
+	srv.Unpause()
+	eventually(t, "its end", func() bool { return logs.FilterMessage("Redis answers again").Len() == 1 })
+	for _, l := range logs.All() {
+		if l.Level >= zap.WarnLevel {
+			t.Log(l.Level, l.Message, l.ContextMap())
+		}
+	}
+	first, last := logs.FilterMessage(begun).All()[0], logs.FilterMessage("Redis answers again").All()[0]
+	if first.Level != zap.ErrorLevel || last.Level != zap.WarnLevel || last.ContextMap()["after"] == nil {
+		t.Errorf("%v %v", first, last)
+	}
+	for _, l := range logs.FilterMessage(still).All() {
+		if d, err := time.ParseDuration(fmt.Sprint(l.ContextMap()["for"])); err != nil || d < time.Second || l.ContextMap()["cause"] != "redis does not answer" {
+			t.Errorf("%v", l.ContextMap())
+		}
+	}
+}
+
+// What clients do with adopted timers while no event tells of it.
+func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
+	t.Parallel()
+	g := newGot(1000)
+	w, c := adopting(t, g)
+	ctx := context.Background()
+	gone := map[string]func(k string) error{
+		"del":     func(k string) error { return c.Del(ctx, k).Err() },
+		"rename":  func(k string) error { return c.Rename(ctx, k, "elsewhere:"+k).Err() },
+		"persist": func(k string) error { return c.Persist(ctx, k).Err() },
+		"hash": func(k string) error {
+			p := c.TxPipeline()
+			p.Del(ctx, k)
+			p.HSet(ctx, k, "f", "v")
+			_, err := p.Exec(ctx)
+			return err
+		},
+	}
+	flags := c.ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
+	const n = 20
+	for how, do := range gone {
+		set := func(i int, life time.Duration) string {
+			k := fmt.Sprintf("app1:%s:k:%d", how, i)
+			if err := c.Set(ctx, k, "p", life).Err(); err != nil {
+				t.Fatal(err)
+			}
+			w.until(t, k, notice.Scheduled)
+			return k
+		}
+		for i := range n {
+			k := set(i, time.Hour)
+			c.ConfigSet(ctx, "notify-keyspace-events", "")
+			if err := do(k); err != nil {
+				t.Fatal(how, err)
+			}
+			c.ConfigSet(ctx, "notify-keyspace-events", flags)
+		}
+		w.adopter.Scan() // as a subscription does when it begins
+		for i := range n {
+			w.until(t, fmt.Sprintf("app1:%s:k:%d", how, i), notice.Cancelled)
+		}
+		// Shortly before they are due, nobody asks for that.
+		var ks []string
+		for i := range n {
+			ks = append(ks, set(n+i, 12*time.Second))
+		}
+		c.ConfigSet(ctx, "notify-keyspace-events", "")
+		for _, k := range ks {
+			if err := do(k); err != nil {
+				t.Fatal(how, err)
+			}
+		}
+		c.ConfigSet(ctx, "notify-keyspace-events", flags)
+	}
+	c.Set(ctx, "app1:a:kept:1", "p", 2*time.Hour)
+	for how := range gone {
+		for i := range n {
+			w.until(t, fmt.Sprintf("app1:%s:k:%d", how, n+i), notice.Cancelled)
+		}
+	}
+	if s := w.state("app1:a:kept:1"); s != notice.Scheduled {
+		t.Errorf("a timer that is there: %s", s)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.all) > 0 {
+		t.Errorf("%d notices were delivered", len(g.all))
+	}
+}
+
+// The timer of a notice that an old copy of deploy/schedule.lua wrote into a former shard is
+// not adopted, and neither is its expiry: it comes once, with its body.
+func TestANoticeInAFormerShardIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	srv, h := redistest.Start(t), newGot(10)
+	adopts := testRoute("r", "app1")
+	adopts.Adopt = true
+	a := start(t, srv, h, nil, adopts)
+	ctx, c := t.Context(), srv.Client()
+	done, err := move.Reshard(ctx, move.Options{Conn: a.o.Conn, Namespace: srv.Namespace(), To: 3, Say: func(string) {}, OnMoved: func(int, int64) {}})
+	if err != nil || !done.Changed {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	const key, after = "app1:a:b:old", "app1:a:b:after"
+	due := time.Now().Add(2 * time.Second).UnixMilli()
+	former := keys.Partition{Prefix: "app1"}
+	space := a.store.Space()
+	tx := c.TxPipeline()
+	tx.HSet(ctx, space.Records(former), key, fmt.Sprintf(`{"due":%d,"made":217540597951617,"json":{"old":true}}`, due))
+	tx.ZAdd(ctx, space.Shadow(former), redis.Z{Score: float64(due), Member: key})
+	tx.Set(ctx, key, "1", 0)
+	tx.PExpireAt(ctx, key, time.UnixMilli(due-1))
+	if _, err := tx.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Events come in their order: when that of a later timer is dealt with, so is this one's.
+	if err := c.Set(ctx, after, "later", 3*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.await(t, after); string(got.Body) != "later" {
+		t.Errorf("%q", got.Body)
+	}
+	if c.HExists(ctx, space.Records(space.Partition("app1", key)), key).Val() && c.HExists(ctx, space.Records(former), key).Val() {
+		t.Error("there are two notices of it")
+	}
+	// No wake was sent for it, so it waits for the next look there. It is on time, before the
+	// later timer, if the mover has found it first.
+	eventually(t, "the notice of the old copy", func() bool { return h.times(key) > 0 })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if list := h.all[key]; len(list) != 1 || string(list[0].Body) != `{"old":true}` {
+		t.Errorf("%d deliveries, the first with %q", len(list), list[0].Body)
+	}
+}
+
+// Without CONFIG, events are not switched on, and plain timers are delivered all the same.
+func TestPlainTimersWithoutEvents(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
+	r := testRoute("r", "app1")
+	r.Adopt = true
+	g := newGot(100)
+	w := start(t, srv, g, nil, r)
+	ctx := context.Background()
+	for i := range 50 {
+		srv.Client().Set(ctx, key(i), strconv.Itoa(i), time.Hour)
+	}
+	for i := range 50 {
+		w.until(t, key(i), notice.Scheduled)
+		srv.Client().PExpire(ctx, key(i), 8*time.Second)
+	}
+	for i := range 50 {
+		if f := w.until(t, key(i), notice.Delivered); string(f.Body) != strconv.Itoa(i) || f.AttemptsMade != 1 {
+			t.Errorf("%+v", f.Notice)
+		}
+	}
+}
+
+// A call that its caller gave up was carried out when its node went on, after the look
+// that the node's coming back had brought, and nobody heard of it: the notice waited
+// for the next idle look, up to 10 s.
+func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
+	t.Parallel()
+	srv, c := oneNode(t)
+	s := newSink(3)
+	w := startCluster(t, srv, 1, func(*wire.Conn) dispatch.Handler {
+		return s
+	}, testRoute("r", "app1"))
+	ctx := t.Context()
+	put := func(key string) {
+		w.put(t, 1, func(int) store.Request { return store.Request{Key: key} })
+		s.await(t, 1)
+	}
+	put("app1:a:b:before")
+
+	srv.Pause()
+	eventually(t, "the node is away", func() bool { return len(w.o.Conn.Nodes.Away()) == 1 })
+	srv.Unpause()
+	eventually(t, "the node is back", func() bool { return len(w.o.Conn.Nodes.Away()) == 0 })
+	back := time.Now() // the first idle look comes 10 s after the engine's begin
+	put("app1:a:b:back")
+
+	time.Sleep(3 * time.Second) // sleep: what looks because connections are made anew is over
+
+	// What its script writes, without its wake.
+	sp := keys.Space{Namespace: "notifier", Shards: 1}
+	p := keys.Partition{Prefix: "app1", Shard: 0}
+	const key = "app1:a:b:late"
+	now := time.Now().UnixMilli()
+	if _, err := c.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.HSet(ctx, sp.Records(p), key, `{"due":`+strconv.FormatInt(now, 10)+`,"made":`+strconv.FormatInt((now-1577836800000)*1000, 10)+`}`)
+		tx.ZAdd(ctx, sp.Shadow(p), redis.Z{Score: float64(now), Member: key})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, 1)
+	if took := time.Since(back); took > 8*time.Second {
+		t.Errorf("it was found %s after the node's return, by the idle look", took)
+	}
+}
+
+// Two sides deliver while everything moves from one to the other: what was scheduled, and
+// plain timers that were adopted, come once each, with their bodies, from either side; a
+// timer that its producer sets anew on the old side after it has moved takes the place of
+// the one that has; and a producer on the new side moves and deletes those that came.
+func TestBothSidesDeliverThroughAMigration(t *testing.T) {
+	t.Parallel()
+	from, to, h := redistest.Start(t), redistest.Start(t), newGot(1000)
+	adopts, plain := testRoute("r", "app1"), testRoute("s", "app2")
+	adopts.Adopt = true
+	a := start(t, from, h, nil, adopts, plain)
+	b := start(t, to, h, nil, adopts, plain)
+	<-a.Subscribed()
+	<-b.Subscribed()
+	const n = 40
+	ctx, old, fresh := t.Context(), from.Client(), to.Client()
+	set := func(name string, value string, d time.Duration) {
+		t.Helper()
+		if err := old.Set(ctx, name, value, d).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		set(fmt.Sprintf("app1:a:b:%d", i), fmt.Sprint("body ", i), 6*time.Second)
+		if _, err := a.Schedule(ctx, store.Request{Key: fmt.Sprintf("app2:a:b:%d", i), Delay: time.Duration(200*i) * time.Millisecond, Content: notice.Content{Body: []byte("1")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"again", "moved", "gone"} {
+		set("app1:a:b:"+name, "first", time.Hour)
+	}
+	await := func(what string, ok func() bool) {
+		t.Helper()
+		for until := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) { // sleep: the step of a poll that has a deadline
+			if time.Now().After(until) {
+				t.Fatal(what)
+			}
+		}
+	}
+	adopted := func(e *world, key string) bool {
+		f, err := e.Find(ctx, key)
+		return err == nil && f.Adopted
+	}
+	await("the timers are not adopted", func() bool {
+		return adopted(a, "app1:a:b:0") && adopted(a, fmt.Sprintf("app1:a:b:%d", n-1)) && adopted(a, "app1:a:b:gone") && adopted(a, "app1:a:b:moved")
+	})
+	migrate := func() move.Migrated {
+		t.Helper()
+		done, err := move.Migrate(ctx, move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: from.Namespace(),
+			MaxSkew: 50 * time.Millisecond, Wait: time.Minute, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}})
+		if err != nil || !done.Open || done.MissingN > 0 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		return done
+	}
+	if done := migrate(); done.Claimed+done.Reported+done.Soon > 0 {
+		t.Errorf("%+v", done)
+	}
+	if _, err := a.Cancel(ctx, "app1:a:b:gone"); !errors.Is(err, wire.ErrMoved) {
+		t.Errorf("the old side cancels what has moved: %v", err)
+	}
+	if body := fresh.Get(ctx, "app1:a:b:moved").Val(); body != "first" || !adopted(b, "app1:a:b:moved") {
+		t.Errorf("the timer has %q", body)
+	}
+	set("app1:a:b:again", "second", time.Hour) // on the old side still
+	await("the timer set anew is not adopted", func() bool { return adopted(a, "app1:a:b:again") })
+	if done := migrate(); done.Moved != 1 {
+		t.Errorf("%+v", done)
+	}
+	if f, err := b.Find(ctx, "app1:a:b:again"); err != nil || string(f.Body) != "second" || fresh.Get(ctx, "app1:a:b:again").Val() != "second" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if err := fresh.Del(ctx, "app1:a:b:gone").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fresh.Set(ctx, "app1:a:b:moved", "late", time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.await(t, "app1:a:b:moved"); string(got.Body) != "late" {
+		t.Errorf("%q", got.Body)
+	}
+	await("not all came", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.all) == 2*n+1
+	})
+	await("what was deleted is not cancelled", func() bool {
+		f, err := b.Find(ctx, "app1:a:b:gone")
+		return err == nil && f.State == notice.Cancelled
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range n {
+		list := h.all[fmt.Sprintf("app1:a:b:%d", i)]
+		if len(list) != 1 || string(list[0].Body) != fmt.Sprint("body ", i) {
+			t.Errorf("%d: %d times, %v", i, len(list), list)
+		}
+		if list := h.all[fmt.Sprintf("app2:a:b:%d", i)]; len(list) != 1 {
+			t.Errorf("app2 %d came %d times", i, len(list))
+		}
+	}
+	for _, prefix := range []string{"app1", "app2"} {
+		if left := old.HLen(ctx, a.store.Space().Records(keys.Partition{Prefix: prefix})).Val(); left != 0 {
+			t.Errorf("%d records of %s are on the old side", left, prefix)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build quick
+
+package history
+
+const withPostgres = false

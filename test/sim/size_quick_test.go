@@ -1,0 +1,5 @@
+//go:build quick
+
+package sim
+
+const stepsOfATest = 1000
