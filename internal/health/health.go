@@ -34,7 +34,7 @@ const (
 //go:embed lua/merge.lua
 var mergeSource string
 
-// A full Redis refuses it: what could not be written is written later.
+// A full Redis refuses it; the changes are written later.
 var mergeScript = wire.NewScript("health", mergeSource, true).Anywhere()
 
 // Receiver is the health of one receiver of a route.
@@ -60,7 +60,7 @@ func (r Receiver) Failing() bool { return !r.Since.IsZero() }
 // Route is the health of the receivers of one route.
 type Route struct {
 	Prefix string
-	// Receivers have failed within 48 hours; failing ones first, those that fail longest first.
+	// Receivers have failed within 48 hours; failing ones first, the longest failing one at the front.
 	Receivers []Receiver
 	// Others found no place within the last hour. Instances count separately.
 	Others int

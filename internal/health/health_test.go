@@ -89,7 +89,7 @@ func TestFailingReceiverIsStored(t *testing.T) {
 		t.Errorf("%d receivers are stored: one that never failed is none of them", n)
 	}
 	if a.Changed() {
-		t.Error("what was written is to be written again")
+		t.Error("written changes are still pending")
 	}
 	a.fails("shop.example:443", 40)
 	a.write()

@@ -130,13 +130,13 @@ func (o *observed) forget() {
 	}
 }
 
-// change is what is written of one receiver.
+// change is the observation of one receiver that one write stores.
 type change struct {
 	receiver string
 	seen     seen
 }
 
-// take returns at most most changes of each route, and begins to collect anew for these.
+// take removes and returns changes, at most that many of all routes together.
 func (t *Tracker) take(most int) map[string][]change {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -68,7 +68,7 @@ func Parse(text string, now time.Time, side Side) (time.Time, error) {
 
 func unknown(text string) error { return fmt.Errorf("%q is no time; want %s", text, Want) }
 
-// plausible refuses years that nobody means.
+// plausible refuses years before 1970 and from 2200 on.
 func plausible(t time.Time, text string) (time.Time, error) {
 	if t.Year() < 1970 || t.Year() >= 2200 {
 		return t, unknown(text)

@@ -14,8 +14,8 @@ import (
 const (
 	// mostFailing is how many failing receivers the first page lists.
 	mostFailing = 20
-	// failingMany is after how many failures in a row a receiver is a problem that somebody
-	// must look at now; so is one that fails for health.FailingLong.
+	// failingMany failures in a row make a receiver a problem that an operator
+	// must act on now; so does failing for health.FailingLong.
 	failingMany = 10
 )
 
@@ -119,7 +119,7 @@ func (p *Pages) failingMatter(h *hostRow) matter {
 		Links: []link{{view, "View"}, {Root + "destinations#" + h.Anchor, "Receiver"}}}
 }
 
-// calm is what is said if no problem was found: no more than is known.
+// calm is the text of a page without problems. It claims only what was checked.
 func (p *Pages) calm(b *board) string {
 	if p.o.Health == nil {
 		return "No notice is late and nothing is paused."
