@@ -192,7 +192,7 @@ func (e *Engine) newStore() *store.Store {
 	return store.New(store.Options{Client: o.Conn.UniversalClient, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
 		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
 		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes,
-		OnError: e.failing, OnLayout: e.setLayout, Grow: e.grow, OnSide: e.setSide,
+		OnError: e.failing, Watcher: watcher{e},
 		History: o.History.most(), Host: e.host, OnEnded: e.ended, Adopts: e.adopts})
 }
 
@@ -268,14 +268,23 @@ func (e *Engine) known(ctx context.Context) error {
 	return wire.ErrNotBegun
 }
 
-// setLayout hears how the layout stands in the Redis that answers now.
-func (e *Engine) setLayout(err error) {
+// watcher is told of changes of the layout.
+type watcher struct{ *Engine }
+
+// SideChanged implements [layout.Watcher].
+func (w watcher) SideChanged(side layout.Side) { w.setSide(side) }
+
+// Grow implements [layout.Watcher].
+func (w watcher) Grow(places int) (grown func()) { return w.grow(places) }
+
+// LayoutChanged implements [layout.Watcher].
+func (w watcher) LayoutChanged(err error) {
 	if err == nil {
-		e.o.Logger.Info("the layout of the data in Redis is right again")
+		w.o.Logger.Info("the layout of the data in Redis is right again")
 		return
 	}
-	if e.isOpen() {
-		e.o.Logger.Error("another Redis answers, with data of another layout; nothing is written there", zap.Error(err))
+	if w.isOpen() {
+		w.o.Logger.Error("another Redis answers, with data of another layout; nothing is written there", zap.Error(err))
 	}
 }
 

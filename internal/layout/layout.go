@@ -9,6 +9,26 @@ import (
 	"notifier/internal/wire"
 )
 
+// Watcher is told of changes of the layout. Its methods may not call the Layout.
+type Watcher interface {
+	// LayoutChanged takes ErrLayout when Redis turns out to hold data that were written with
+	// other settings, and nil when it does no more.
+	LayoutChanged(err error)
+	// Grow is called when other shards will take the place of the current ones, before the
+	// first notice of a new one can come. Places is how many there are then, old ones
+	// included; grown is called when it is so.
+	Grow(places int) (grown func())
+	// SideChanged takes how this Redis stands to one that notices move to or from.
+	SideChanged(Side)
+}
+
+// unwatched is a Watcher that does nothing.
+type unwatched struct{}
+
+func (unwatched) LayoutChanged(error) {}
+func (unwatched) Grow(int) func()     { return func() {} }
+func (unwatched) SideChanged(Side)    {}
+
 // Options of a Layout.
 type Options struct {
 	// Prefixes are those of this instance's routes: they are made known before
@@ -20,16 +40,8 @@ type Options struct {
 	// Host, if not nil, is the host that the route of a prefix calls; empty where
 	// each notice brings its own, or none is called.
 	Host func(prefix string) string
-	// OnLayout, if not nil, hears ErrLayout when Redis turns out to hold data
-	// that were written with other settings, and nil when it does no more.
-	OnLayout func(err error)
-	// Grow, if not nil, hears that others will take the place of the shards, and how
-	// many places there are then, former ones included, before the first notice of a new
-	// one can come; what it returns is called when it is so. Neither may call the Layout.
-	Grow func(places int) (grown func())
-	// OnSide, if not nil, hears how this Redis stands to one that notices move to or
-	// from, when that changes. It may not call the Layout.
-	OnSide func(Side)
+	// Watcher may be nil.
+	Watcher Watcher
 }
 
 // Layout is what an instance knows of the data in one Redis. It is safe for concurrent use.
@@ -55,6 +67,9 @@ type Layout struct {
 // New makes the Layout of the Redis that w leads to, and has it guard w's scripts. It does
 // not speak to Redis.
 func New(w *wire.Client, o Options) *Layout {
+	if o.Watcher == nil {
+		o.Watcher = unwatched{}
+	}
 	s := &Layout{o: o, w: w, c: w.Redis, space: w.Space, learning: make(chan struct{}, 1)}
 	s.places.reset(s.space.First())
 	w.GuardBy(s)

@@ -111,8 +111,8 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	if now == nil || now.State != next.State {
 		s.view.Store(next)
 		s.places.learnt(now, next)
-		if s.o.OnSide != nil && (now != nil || next.Side.State != SideOpen) && (now == nil || now.Side.State != next.Side.State || now.Side.ID != next.Side.ID) {
-			s.o.OnSide(next.Side)
+		if (now != nil || next.Side.State != SideOpen) && (now == nil || now.Side.State != next.Side.State || now.Side.ID != next.Side.ID) {
+			s.o.Watcher.SideChanged(next.Side)
 		}
 	}
 	return nil
@@ -120,8 +120,8 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 
 // tell says how the layout stands, where that has changed.
 func (s *Layout) tell(err error) {
-	if s.wrong.Swap(err != nil) != (err != nil) && s.o.OnLayout != nil {
-		s.o.OnLayout(err)
+	if s.wrong.Swap(err != nil) != (err != nil) {
+		s.o.Watcher.LayoutChanged(err)
 	}
 }
 
@@ -261,10 +261,7 @@ func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, e
 	}
 	if err == nil && s.space.Grows(next) {
 		s.places.reset(next.First()) // before anybody is told of a shard that has others before it
-		grown := func() {}
-		if s.o.Grow != nil {
-			grown = s.o.Grow(next.Places())
-		}
+		grown := s.o.Watcher.Grow(next.Places())
 		s.space.Grow(next)
 		grown()
 		return true, nil

@@ -5,11 +5,19 @@ import (
 	"testing"
 )
 
+// sides notes the states of the sides that it is told of.
+type sides struct {
+	unwatched
+	heard *[]SideState
+}
+
+func (s sides) SideChanged(side Side) { *s.heard = append(*s.heard, side.State) }
+
 // A mover gives a side a new epoch when it begins. That is no news for the instances.
 func TestSideIsReportedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	var heard []SideState
-	s, _ := open(t, Options{OnSide: func(side Side) { heard = append(heard, side.State) }})
+	s, _ := open(t, Options{Watcher: sides{heard: &heard}})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	ctx, c := t.Context(), srv.Client()
 	var told []bool
 	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{prefix},
-		Retention: time.Hour, Retain: 1000, OnLayout: func(err error) { told = append(told, err == nil) }})
+		Retention: time.Hour, Retain: 1000, Watcher: watcher{&told}})
 	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
 	c.FlushDB(ctx)
 	c.HSet(ctx, s.space.Meta(), "layout", 1, "shards", 4)
@@ -346,3 +346,10 @@ func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 	}
 	again.take(t, "app1:a:b:1", "t")
 }
+
+// watcher notes whether the layout was right each time that it was told so.
+type watcher struct{ told *[]bool }
+
+func (w watcher) LayoutChanged(err error) { *w.told = append(*w.told, err == nil) }
+func (watcher) Grow(int) (grown func())   { return func() {} }
+func (watcher) SideChanged(layout.Side)   {}

@@ -54,16 +54,8 @@ type Options struct {
 	OnEnded func(shard, n int)
 	// OnError, if not nil, hears of each failed operation.
 	OnError func(op string)
-	// OnLayout, if not nil, hears ErrLayout when Redis turns out to hold data
-	// that were written with other settings, and nil when it does no more.
-	OnLayout func(err error)
-	// Grow, if not nil, hears that others will take the place of the shards, and how
-	// many places there are then, former ones included, before the first notice of a new
-	// one can come; what it returns is called when it is so. Neither may call the Store.
-	Grow func(places int) (grown func())
-	// OnSide, if not nil, hears how this Redis stands to one that notices move to or
-	// from, when that changes. It may not call the Store.
-	OnSide func(layout.Side)
+	// Watcher, which may be nil, is told of changes of the layout.
+	Watcher layout.Watcher
 }
 
 // Store keeps notices. It is safe for concurrent use.
@@ -85,7 +77,7 @@ type Store struct {
 func New(o Options) *Store {
 	w := wire.New(wire.Options{Client: o.Client, Space: o.Space, Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn,
 		Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnError: o.OnError})
-	l := layout.New(w, layout.Options{Prefixes: o.Prefixes, History: o.History, Host: o.Host, OnLayout: o.OnLayout, Grow: o.Grow, OnSide: o.OnSide})
+	l := layout.New(w, layout.Options{Prefixes: o.Prefixes, History: o.History, Host: o.Host, Watcher: o.Watcher})
 	s := &Store{Layout: l, o: o, w: w, c: w.Redis, space: w.Space, keep: "1"}
 	s.timers.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
 		func(list []timer) { s.setTimers(context.Background(), list) })
