@@ -52,8 +52,8 @@ JSON file:
   {"about": "A parcel was sent", "set": {"carrier": "post"},
    "notice": {"key": "app1:parcel:sent:${id}", "body": {"carrier": "${carrier}"}}}
 
-${name} stands for a value of --set or its default, ${id} for a unique number, ${n}
-for the number of the notice in this call, ${now} for the time. notice is the body
+${name} is replaced by a value of --set or its default, ${id} by a unique text, ${n}
+by the number of the notice in this call, ${now} by the time. notice is the body
 of POST /v1/notices. The samples' keys are under app1:trans: --set app= and module=.`,
 		Example: `  notifier trigger --list
   notifier trigger trade.paid --set amount=12.50 --count 10

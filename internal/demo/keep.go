@@ -199,7 +199,7 @@ func schedule(ctx context.Context, p *app.Process, n int) {
 	}
 }
 
-// When operate acts, in notices: every minute anew.
+// operate acts at these numbers of notices in each cycle, which lasts a minute.
 const (
 	pauseAt, resumeAt, replayAt, cycle = 50, 75, 125, 300
 )
