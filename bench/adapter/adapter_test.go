@@ -71,7 +71,8 @@ func TestUnpackIsTheInverseOfPack(t *testing.T) {
 }
 
 func TestAJobComesBackAsItWasScheduled(t *testing.T) {
-	for _, j := range []peer.Job{{ID: peer.ID(7), Body: peer.Body(7)}, {ID: peer.ID(8), Body: peer.Body(8), URL: "http://127.0.0.1:81/x?a=\"b\""}} {
+	for _, j := range []peer.Job{{ID: peer.ID(7), Body: peer.Body(7)}, {ID: peer.ID(8), Body: peer.Body(8),
+		URL: "http://127.0.0.1:81/x?a=\"b\""}} {
 		same := func(got peer.Job, err error) {
 			t.Helper()
 			if err != nil || got.ID != j.ID || got.URL != j.URL || string(got.Body) != string(j.Body) {

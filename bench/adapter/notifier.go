@@ -113,7 +113,8 @@ func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *w
 	return engine.New(engine.Options{
 		Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table,
 		Handler:  handlerFunc(call),
-		Instance: "bench-" + rand.Text(), Concurrency: max(512, e.handlers), Grace: 50 * time.Millisecond, Retention: 24 * time.Hour, Retain: 100_000,
+		Instance: "bench-" + rand.Text(), Concurrency: max(512, e.handlers), Grace: 50 * time.Millisecond, Retention: 24 * time.Hour,
+		Retain:         100_000,
 		ConfigureRedis: !e.noEvents, Drain: 2 * time.Second, Takeover: 3 * time.Second, Metrics: m, Logger: log,
 	}), conn, nil
 }
