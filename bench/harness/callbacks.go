@@ -15,7 +15,8 @@ import (
 	"notifier/bench/server"
 )
 
-var callbackColumns = []Column{{"rate", "callbacks/s", false}, {"pace", "from the first one on", false}, {"bare", "bare loop/s", false}, {"percent", "% of the bare loop", false}}
+var callbackColumns = []Column{{"rate", "callbacks/s", false}, {"pace", "from the first one on", false}, {"bare", "bare loop/s", false},
+	{"percent", "% of the bare loop", false}}
 
 var callbackCosts = []Column{{"cpu_bare", "bare loop and receiver, CPU µs/call", true}, {"cpu_redis", "servers, CPU µs/call", true},
 	{"cpu_service", "worker or service, CPU µs/call", true}, {"cpu_own", "receiver, CPU µs/call", true}}

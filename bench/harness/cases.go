@@ -132,7 +132,8 @@ func Cases(size Size) []Case {
 		{Name: "fleet", Title: "Several instances", What: fmt.Sprintf("1, 2, 4, 8 and again 1 instance on one server, 1,000 jobs a second at "+
 			"random whole ms for %s each, among %s others due in a day; the first and the last measurement are taken together. "+
 			"A round trip is a read of Redis from a connection; commands include those inside scripts; asked for in vain are "+
-			"claims that another instance had or that were stale. Redis sends each expired event to every instance.", size.Window, thousands(size.Pending)),
+			"claims that another instance had or that were stale. Redis sends each expired event to every instance.", size.Window,
+			thousands(size.Pending)),
 			Columns: fleetColumns(), Counts: true, Only: func(i peer.Info) bool { return i.Name == "notifier" }, Handlers: lateHandlers,
 			Run: fleetCase},
 		{Name: "crash", Title: "A worker is killed", What: fmt.Sprintf("200 jobs a second, each taking 20 ms; in mid-work the "+

@@ -89,7 +89,8 @@ func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate f
 	r.Counts(v)
 	r.Lateness(v)
 	after.perJob(v, before, int64(jobs))
-	for name, n := range map[string]int64{"trips": after.usage.Trips - before.usage.Trips, "commands": after.usage.Commands - before.usage.Commands} {
+	for name, n := range map[string]int64{"trips": after.usage.Trips - before.usage.Trips,
+		"commands": after.usage.Commands - before.usage.Commands} {
 		if n > 0 { // else the server does not say
 			v[name] = float64(n) / float64(jobs)
 		}

@@ -130,7 +130,8 @@ func (r *Result) addPeers(all, now []peer.Entry) {
 		is := func(i peer.Info) bool { return i.Name == e.Info.Name }
 		if slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) || slices.ContainsFunc(r.Peers, is) {
 			info := e.Info
-			if old := slices.IndexFunc(r.Peers, is); old >= 0 && info.Kind != peer.Ours && !slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) {
+			if old := slices.IndexFunc(r.Peers, is); old >= 0 && info.Kind != peer.Ours &&
+				!slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) {
 				info = r.Peers[old]
 			}
 			infos = append(infos, info)

@@ -31,7 +31,8 @@ func TestPlanAlternates(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("order %q\nwant  %q", got, want)
 	}
-	if p, err = makePlan(Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{a, b}, Cases: []string{"bytes"}, Log: io.Discard}); err != nil ||
+	if p, err = makePlan(Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{a, b}, Cases: []string{"bytes"},
+		Log: io.Discard}); err != nil ||
 		len(p.entries) != 1 || p.entries[0].Info.Name != "a" {
 		t.Errorf("%+v, %v; b has no such case", p.entries, err)
 	}

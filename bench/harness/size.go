@@ -55,9 +55,11 @@ func Sizes() map[string]Size {
 			Calls: 500, Receivers: 20, Offered: 400, InFlight: 200, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
 		},
 		"quick": {
-			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "drain-log", "off", "idle", "steady", "callbacks", "callbacks-5ms", "callbacks-fleet"},
+			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "drain-log", "off", "idle", "steady", "callbacks",
+				"callbacks-5ms", "callbacks-fleet"},
 			Peers: append(cheap, "river"),
-			Cases: []string{"schedule", "schedule-batch", "drain", "drain-log", "late-10", "late-1000", "off", "idle", "steady", "callbacks", "callbacks-5ms",
+			Cases: []string{"schedule", "schedule-batch", "drain", "drain-log", "late-10", "late-1000", "off", "idle", "steady", "callbacks",
+				"callbacks-5ms",
 				"callbacks-fleet"},
 			Only: map[string][]string{
 				"schedule":  {"notifier", "notifier-http", "asynq", "beanstalkd", "zset-lua-10ms"},
@@ -82,7 +84,8 @@ func Sizes() map[string]Size {
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
 			Schedule: time.Second, Drain: 100_000, DrainMax: 20 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
 			Small: 10 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000, Idle: 8 * time.Second,
-			Calls: 50_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 30 * time.Second,
+			Calls: 50_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000},
+			Crash: 30 * time.Second,
 		},
 		"nightly": {
 			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race"},
@@ -90,7 +93,8 @@ func Sizes() map[string]Size {
 			Schedule: 3 * time.Second, Drain: 100_000, DrainMax: 60 * time.Second, Lead: 5 * time.Second, Wait: 30 * time.Second,
 			Small: 30 * time.Second, Window: 10 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,
 			Idle:  10 * time.Second,
-			Calls: 100_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Crash: 150 * time.Second,
+			Calls: 100_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000},
+			Crash: 150 * time.Second,
 		},
 	}
 }

@@ -15,13 +15,15 @@ var steadyRates = []int{100, 1000, 5000}
 var leasing = []string{"notifier", "asynq", "asynq-10ms", "gocraft", "river", "beanstalkd"}
 
 func steadyCaseOf(size Size) Case {
-	c := Case{Name: "steady", Title: "A steady load", What: fmt.Sprintf("100, 1,000 and 5,000 jobs a second at random whole ms for %s each, one after "+
-		"another on one server, scheduled before, nothing else pending, %d handlers that do nothing; the servers' processor time, and the "+
-		"commands of Redis, those inside scripts included, from the first job due to half a second after the last was handled. Only peers that "+
-		"give a job back when its worker dies.", size.Window, lateHandlers),
+	c := Case{Name: "steady", Title: "A steady load",
+		What: fmt.Sprintf("100, 1,000 and 5,000 jobs a second at random whole ms for %s each, one after "+
+			"another on one server, scheduled before, nothing else pending, %d handlers that do nothing; the servers' processor time, and the "+
+			"commands of Redis, those inside scripts included, from the first job due to half a second after the last was handled. Only peers that "+
+			"give a job back when its worker dies.", size.Window, lateHandlers),
 		Counts: true, Handlers: lateHandlers, Run: steadyCase,
 		Only: func(i peer.Info) bool { return slices.Contains(leasing, i.Name) }}
-	for _, x := range []struct{ value, title string }{{"cpu_servers", "servers, CPU µs/job"}, {"commands", "commands/job"}, {"p99_ms", "p99 ms"}} {
+	for _, x := range []struct{ value, title string }{{"cpu_servers", "servers, CPU µs/job"}, {"commands", "commands/job"},
+		{"p99_ms", "p99 ms"}} {
 		for _, rate := range steadyRates {
 			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", x.value, rate), fmt.Sprintf("%s, %s/s", x.title, thousands(rate)), true})
 		}
