@@ -46,7 +46,8 @@ func busy(cas string, of func(res *harness.Result) float64) func(res *harness.Re
 		if sum == 0 {
 			return ""
 		}
-		return fmt.Sprintf("service, Redis and receivers take %.0f µs a call of %d cores: ≤ %s, and at %s they are %.0f %% busy", sum, res.Machine.Cores,
+		return fmt.Sprintf("service, Redis and receivers take %.0f µs a call of %d cores: ≤ %s, and at %s they are %.0f %% busy", sum,
+			res.Machine.Cores,
 			rate(most), rate(of(res)), 100*of(res)/most)
 	}
 }
@@ -69,7 +70,8 @@ func aMillisecond(rate string, beside string) func(res *harness.Result) string {
 		if commands.N == 0 || late.N == 0 {
 			return ""
 		}
-		return fmt.Sprintf("each due ms has a claim call of its own, %s commands a job, p99 %s late; %s hands out what it finds each 10 ms, p99 %s",
+		return fmt.Sprintf("each due ms has a claim call of its own, %s commands a job, p99 %s late; %s hands out what it finds each "+
+			"10 ms, p99 %s",
 			Number(commands.Median), ms(ours.Median), beside, ms(late.Median))
 	}
 }
@@ -80,7 +82,8 @@ func everyEvent(res *harness.Result) string {
 	if eight.N == 0 || one.N == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Redis writes every event to 8 subscribers, and takes in %s round trips a job what one instance sends in %s: fewer fit a call "+
+	return fmt.Sprintf("Redis writes every event to 8 subscribers, and takes in %s round trips a job what one instance sends in %s: fewer "+
+		"fit a call "+
 		"of each", Number(eight.Median), Number(one.Median))
 }
 
@@ -90,7 +93,8 @@ func eightBesideOne(res *harness.Result) string {
 	if eight.N == 0 || one.N == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s beside %s: Redis sends each expired event to eight instances, and fewer notices fit a call of each", ms(eight.Median), ms(one.Median))
+	return fmt.Sprintf("%s beside %s: Redis sends each expired event to eight instances, and fewer notices fit a call of each",
+		ms(eight.Median), ms(one.Median))
 }
 
 // ratio is a goal on a median beside another peer's best.
