@@ -157,7 +157,8 @@ func TestRepeats(t *testing.T) {
 	}
 	calls.Store(0)
 	failing.Store(1)
-	if n, err := c.Ack(t.Context(), "app1:jobs:t:1", client.Report{Attempt: 1, ID: e.Hand("app1:jobs:t:1")}); err != nil || n.Changed || n.State != "delivered" ||
+	if n, err := c.Ack(t.Context(), "app1:jobs:t:1", client.Report{Attempt: 1, ID: e.Hand("app1:jobs:t:1")}); err != nil || n.Changed ||
+		n.State != "delivered" ||
 		calls.Load() != 2 {
 		t.Errorf("ack: %v after %d calls", err, calls.Load())
 	}
