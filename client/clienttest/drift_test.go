@@ -82,8 +82,9 @@ func realWorld(t *testing.T) *world {
 	server := redistest.Start(t)
 	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "hook,push,jobs",
 		"NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
-	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h", "HOOK_SECRET": secret,
-		"HOOK_ALLOW": "127.0.0.1", "PUSH_PREFIX": "cmp:push", "PUSH_TARGET": "list:pushed", "PUSH_RETRY": "1h", "JOBS_PREFIX": "cmp:jobs",
+	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h",
+		"HOOK_SECRET": secret,
+		"HOOK_ALLOW":  "127.0.0.1", "PUSH_PREFIX": "cmp:push", "PUSH_TARGET": "list:pushed", "PUSH_RETRY": "1h", "JOBS_PREFIX": "cmp:jobs",
 		"JOBS_TARGET": "list:jobs", "JOBS_RETRY": "1h", "JOBS_ACK": "report", "JOBS_TIMEOUT": "5m"} {
 		env["NOTIFIER_ROUTE_"+name] = value
 	}
@@ -225,7 +226,8 @@ func masked(v any) any {
 			v["errors"] = errs[:1]
 		}
 		for name, x := range v {
-			if slices.Contains([]string{"id", "due", "next_attempt_at", "created_at", "settled_at", "at", "duration_ms", "url", "detail", "message"}, name) {
+			if slices.Contains([]string{"id", "due", "next_attempt_at", "created_at", "settled_at", "at", "duration_ms", "url", "detail", "message"},
+				name) {
 				v[name] = "•"
 				continue
 			}
@@ -304,7 +306,8 @@ func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
 
 func scheduling(w *world) {
 	const key = "cmp:hook:a:1"
-	r := client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200", Body: []byte(`{"a" : 1}`), Headers: map[string]string{"x-tenant": "7"},
+	r := client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200", Body: []byte(`{"a" : 1}`),
+		Headers:  map[string]string{"x-tenant": "7"},
 		Audience: "shop-7"}
 	w.schedule(r)
 	w.schedule(r)
@@ -328,12 +331,14 @@ func scheduling(w *world) {
 		w.schedule(client.Request{Key: "cmp:hook:retry:" + retry[:2], Delay: time.Hour, URL: w.shop, Retry: retry})
 	}
 	for i, wrong := range []client.Request{{}, {Key: "a"}, {Key: "cmp:hook:a:5"}, {Key: "cmp:push:a:5", URL: w.shop}, {Key: "other:hook:a:1"},
-		{Key: "cmp:hook:a:5", URL: "shop"}, {Key: "cmp:hook:a:5", URL: w.shop, Method: "DELETE"}, {Key: "cmp:hook:a:5", URL: w.shop, Retry: "soon"},
+		{Key: "cmp:hook:a:5", URL: "shop"}, {Key: "cmp:hook:a:5", URL: w.shop, Method: "DELETE"}, {Key: "cmp:hook:a:5", URL: w.shop,
+			Retry: "soon"},
 		{Key: "cmp:hook:a:5", URL: w.shop, OnDuplicate: "maybe"}, {Key: "cmp:hook:a:5", URL: w.shop, Delay: -1}} {
 		_, err := w.c.Schedule(w.t.Context(), wrong)
 		w.note(fmt.Sprint("wrong ", i), nil, err)
 	}
-	for _, body := range []string{`{"key":"cmp:push:raw:1","delay":3600}`, `{"key":"cmp:push:raw:2","delay":"1h","due":"2031-01-01T00:00:00Z"}`,
+	for _, body := range []string{`{"key":"cmp:push:raw:1","delay":3600}`,
+		`{"key":"cmp:push:raw:2","delay":"1h","due":"2031-01-01T00:00:00Z"}`,
 		`{"key":"cmp:push:raw:3","colour":"red"}`, `{`, `[]`, `{"key":7}`, `{"key":"cmp:push:raw:4","retry":["1s",60],"delay":"1h"}`} {
 		w.post("POST", "/v1/notices", "application/json", body)
 	}

@@ -110,7 +110,8 @@ func TestOtherCallsAreNotFound(t *testing.T) {
 	if _, err := s.Client().Stats(t.Context()); !client.IsStatus(err, http.StatusNotFound) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Client().RescheduleIn(t.Context(), "a:b:c:1", time.Hour); !client.IsStatus(err, http.StatusMethodNotAllowed) && !client.IsStatus(err, http.StatusNotFound) {
+	if _, err := s.Client().RescheduleIn(t.Context(), "a:b:c:1", time.Hour); !client.IsStatus(err, http.StatusMethodNotAllowed) &&
+		!client.IsStatus(err, http.StatusNotFound) {
 		t.Errorf("%v", err)
 	}
 }
