@@ -164,7 +164,8 @@ func (v *Verifier) jwsSignature(ctx context.Context, p *protected, text, signatu
 			}
 		case *ecdsa.PublicKey:
 			digest := sha256.Sum256(text)
-			if len(signature) == 64 && ecdsa.Verify(public, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
+			if len(signature) == 64 && ecdsa.Verify(public, digest[:], new(big.Int).SetBytes(signature[:32]),
+				new(big.Int).SetBytes(signature[32:])) {
 				return nil
 			}
 		}

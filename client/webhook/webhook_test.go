@@ -107,7 +107,8 @@ func TestVerify(t *testing.T) {
 func TestSecretsThatCannotBeUsed(t *testing.T) {
 	short := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))
 	long := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))
-	for _, secrets := range [][]string{nil, {""}, {"whsec_"}, {published, ""}, {published + ","}, {published[6:]}, {"whsec_hunter2!"}, {short}, {long}} {
+	for _, secrets := range [][]string{nil, {""}, {"whsec_"}, {published, ""}, {published + ","}, {published[6:]}, {"whsec_hunter2!"},
+		{short}, {long}} {
 		err := webhook.Verify(vector(), payload, secrets...)
 		if !errors.Is(err, webhook.ErrSecret) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", secrets, err)
