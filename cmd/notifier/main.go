@@ -65,10 +65,12 @@ func main() {
 	// The first signal asks for an orderly stop; a second one ends at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	code := cli.Main(ctx, cli.Process{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: builtVersion()},
+	code := cli.Main(ctx, cli.Process{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Version: builtVersion()},
 		cli.Deps{
 			Serve: func(ctx context.Context, c *config.Config, o cli.ServeOptions) error {
-				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded, Hurry: secondSignal(c.ShutdownDelay)})
+				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded,
+					Hurry: secondSignal(c.ShutdownDelay)})
 			},
 			Demo: func(ctx context.Context, o cli.DemoOptions) error {
 				show := demo.Run
