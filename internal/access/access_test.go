@@ -20,7 +20,8 @@ func TestScope(t *testing.T) {
 	} {
 		who := Caller{Prefix: c.scope}
 		if who.Covers(c.prefix+":x:1") != c.covers || who.Owns(c.prefix) != c.owns || who.Meets(c.prefix) != c.meets {
-			t.Errorf("%q and %q: covers %v, owns %v, meets %v", c.scope, c.prefix, who.Covers(c.prefix+":x:1"), who.Owns(c.prefix), who.Meets(c.prefix))
+			t.Errorf("%q and %q: covers %v, owns %v, meets %v", c.scope, c.prefix, who.Covers(c.prefix+":x:1"), who.Owns(c.prefix),
+				who.Meets(c.prefix))
 		}
 	}
 }
@@ -54,7 +55,8 @@ func TestRoleIncludesLowerRoles(t *testing.T) {
 			}
 		}
 	}
-	if (Caller{}).Everything() || (Caller{Role: Admin, Prefix: "app1"}).Everything() || (Caller{Role: Operate}).Everything() || !Local().Everything() {
+	if (Caller{}).Everything() || (Caller{Role: Admin, Prefix: "app1"}).Everything() || (Caller{Role: Operate}).Everything() ||
+		!Local().Everything() {
 		t.Error("only an admin without a prefix may do everything")
 	}
 }

@@ -21,7 +21,8 @@ type clock struct {
 func newClock() *clock {
 	core, logs := observer.New(zapcore.WarnLevel)
 	c := &clock{now: time.Unix(1e9, 0), logs: logs, counted: map[string]int{}}
-	c.Failures = NewFailures(FailuresOptions{Logger: zap.New(core), Count: func(via string) { c.counted[via]++ }, Now: func() time.Time { return c.now }})
+	c.Failures = NewFailures(FailuresOptions{Logger: zap.New(core), Count: func(via string) { c.counted[via]++ },
+		Now: func() time.Time { return c.now }})
 	return c
 }
 
