@@ -33,7 +33,8 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 	r := table.All()[0]
 	put := func(key string) {
 		t.Helper()
-		if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1"}, []store.Request{{Key: key, Delay: time.Hour, Content: notice.Content{Body: []byte("first")}}}); err != nil {
+		if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1"},
+			[]store.Request{{Key: key, Delay: time.Hour, Content: notice.Content{Body: []byte("first")}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,8 +213,9 @@ func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
 // hold up a scan: neither one that is due soon, nor those of the scan's first pages.
 func TestAScanDoesNotWaitForSecondLooks(t *testing.T) {
 	s := &restless{timers: []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"}, strays: []string{"app1:a:b:soon"}, event: func(int) {}}
-	a := New(Options{Store: waiting{s}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, MaxBody: 1 << 10, Confirm: time.Hour,
-		Logger: zaptest.NewLogger(t)})
+	a := New(Options{Store: waiting{s}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, MaxBody: 1 << 10,
+		Confirm: time.Hour,
+		Logger:  zaptest.NewLogger(t)})
 	a.Scan()
 	s.scans(t, a)
 	if len(a.second) != 4 {

@@ -83,7 +83,8 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 
 // followPlaces is followKeys of what needs the same nodes. When they do not answer,
 // the rest is not tried.
-func (a *Adopter) followPlaces(ctx context.Context, places map[place][]string, events map[string]eventSet) (failed map[string]error, err error) {
+func (a *Adopter) followPlaces(ctx context.Context, places map[place][]string, events map[string]eventSet) (failed map[string]error,
+	err error) {
 	failed = map[string]error{}
 	for p, ks := range places {
 		for part := range slices.Chunk(ks, batch) {
@@ -170,7 +171,8 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 }
 
 // peek looks at keys and decides on each: looked says how many it came to.
-func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[string]eventSet) (list []store.Adoption, looked int, err error) {
+func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[string]eventSet) (list []store.Adoption, looked int,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.callLimit())
 	defer cancel()
 	now, seen, looked, err := a.o.Store.Peek(ctx, p.at, ks, a.o.MaxBody)
@@ -229,7 +231,8 @@ func isAttempt(s *store.Seen) bool {
 
 // confirmCancels looks a second time at what would be cancelled, because in a cluster a
 // timer may be about to be set.
-func (a *Adopter) confirmCancels(ctx context.Context, p place, list []store.Adoption, events map[string]eventSet) ([]store.Adoption, error) {
+func (a *Adopter) confirmCancels(ctx context.Context, p place, list []store.Adoption, events map[string]eventSet) ([]store.Adoption,
+	error) {
 	var doubtful []string
 	rest := list[:0:0]
 	for _, x := range list {

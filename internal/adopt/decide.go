@@ -91,7 +91,8 @@ var rules = []rule{
 	// A timer at another time than its pending notice.
 	{hasOwnTimer | inCluster, hasEvent, opNothing}, // it is being set right now
 	{hasOwnTimer | isNumber | wasSet, isBody | inCluster, store.OpAdopt},
-	{hasOwnTimer | isNumber | isAsked, isBody | hasEvent, opNothing}, // its event says whether it is a payload; if that is lost, a scan moves it
+	// its event says whether it is a payload; if that is lost, a scan moves it
+	{hasOwnTimer | isNumber | isAsked, isBody | hasEvent, opNothing},
 	{hasOwnTimer | isNumber | isScanned, isBody | hasEvent, opWait},
 	{hasOwnTimer | isNumber, 0, store.OpMove},
 	{hasOwnTimer | isBody | isUntried, 0, store.OpMove},
@@ -141,7 +142,8 @@ func timerFacts(s *store.Seen) facts {
 		sameBody = s.Lost
 	}
 	last := string(s.Value) == strconv.Itoa(s.AttemptsMade)
-	return f | fact(isNumber, number) | fact(isBody, sameBody) | fact(isOurs, number || sameBody) | fact(isLeftOver, number || sameBody || last)
+	return f | fact(isNumber, number) | fact(isBody, sameBody) | fact(isOurs, number || sameBody) | fact(isLeftOver, number ||
+		sameBody || last)
 }
 
 // noticeFacts are those of a notice, and of its times beside that of the timer.

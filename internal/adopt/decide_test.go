@@ -12,7 +12,8 @@ func TestDecide(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	const soon, later = 1_010_000, 1_020_000 // expiries
 	kept := func(state notice.State, due int64, body string, used int) store.Found {
-		return store.Found{State: state, Notice: &notice.Notice{Due: time.UnixMilli(due), AttemptsMade: used, Content: notice.Content{Body: []byte(body)}}}
+		return store.Found{State: state, Notice: &notice.Notice{Due: time.UnixMilli(due), AttemptsMade: used,
+			Content: notice.Content{Body: []byte(body)}}}
 	}
 	timer := func(value string, expire int64, f store.Found) store.Seen {
 		return store.Seen{Value: []byte(value), Length: int64(len(value)), Expire: expire, Found: f}
@@ -68,7 +69,8 @@ func TestDecide(t *testing.T) {
 		{"a payload that is a number as ours, amid retries", timer("3", later, retry), set, adopt, move},
 		{"the number of ours that is the payload, set again", timer("1", later, kept(notice.Scheduled, soon+1, "1", 0)), set, move, move},
 		{"our number, set by us", timer("3", soon, retry), set, nothing, nothing},
-		{"our number with another due time, of which nothing was heard yet: it may be a payload", timer("3", later, retry), eventSet{asked: true}, nothing, nothing},
+		{"our number with another due time, of which nothing was heard yet: it may be a payload", timer("3", later, retry), eventSet{asked: true},
+			nothing, nothing},
 		{"the same, found by a scan", timer("3", later, retry), scan, move, nothing},
 		{"the same, found by a scan's first look", timer("3", later, retry), eventSet{scanned: true}, opWait, nothing},
 		{"the same, and its event came before the look", timer("3", later, retry), eventSet{scanned: true}.and(set), adopt, move},
@@ -78,7 +80,8 @@ func TestDecide(t *testing.T) {
 		{"removed", none(pending), removed, cancel, cancel},
 		{"gone, but nobody removed it: evicted", none(pending), event, nothing, nothing},
 		{"expired before its new life was heard of", none(pending), eventSet{event: true, expired: true}, move, nothing},
-		{"expired, and moved on by us", timer("2", later, kept(notice.Scheduled, later+1, "p", 1)), eventSet{event: true, expired: true}, nothing, nothing},
+		{"expired, and moved on by us", timer("2", later, kept(notice.Scheduled, later+1, "p", 1)), eventSet{event: true, expired: true},
+			nothing, nothing},
 		{"our timer of a retry, set when that was over", timer("2", soon, kept(notice.Delivered, soon+1, "p", 2)), event, adopt, nothing},
 		{"gone, found by a scan", none(pending), scan, nothing, nothing},
 		{"removed amid retries", none(retry), removed, cancel, cancel},
@@ -115,7 +118,8 @@ func TestDecide(t *testing.T) {
 }
 
 func TestHear(t *testing.T) {
-	for event, want := range map[string]eventSet{"set": {event: true, value: valueSet}, "expire": {event: true, value: valueExpire}, "persist": {event: true}, "append": {event: true},
+	for event, want := range map[string]eventSet{"set": {event: true, value: valueSet}, "expire": {event: true, value: valueExpire},
+		"persist": {event: true}, "append": {event: true},
 		"del": {event: true, removed: true}, "rename_from": {event: true, removed: true}, "expired": {expired: true}} {
 		if got, ok := readEvent(event); !ok || got != want {
 			t.Errorf("%s: %+v", event, got)

@@ -23,7 +23,8 @@
 // subscription that was made anew, when notify flags had to be set again, and
 // every minute, all keys under the routes' prefixes are looked at in the same
 // way; and notices whose timers are gone, or hold another type, are looked for in
-// the shadow, then and again in the last second and a half before they are due. A look costs Redis about 7 µs a key (measured with 200,000) in calls of half
+// the shadow, then and again in the last second and a half before they are due. A look costs Redis about 7 µs a key
+// (measured with 200,000) in calls of half
 // a millisecond at most; the one each minute is made less often where it would
 // take more than a fiftieth of the time. Where Redis sends no events and may not
 // be told to, keys are looked at each second, within the same bound.

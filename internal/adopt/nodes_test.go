@@ -94,7 +94,8 @@ func (s *twoNodes) Adopt(_ context.Context, _ keys.Partition, list []store.Adopt
 	return done, nil
 }
 
-func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Context, *redis.Client) error) error, string, int64, func(context.Context, []string) error) error {
+func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Context, *redis.Client) error) error, string, int64,
+	func(context.Context, []string) error) error {
 	return nil
 }
 
@@ -102,7 +103,8 @@ func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Co
 // also those that are set meanwhile; when it is back, none is forgotten.
 func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, adopted: map[string]bool{}, news: make(chan string, 1000), hangs: true}
+		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, adopted: map[string]bool{}, news: make(chan string, 1000),
+			hangs: true}
 		a := New(Options{Store: s, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s,
 			Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
@@ -204,7 +206,8 @@ func (s *twoNodes) Schedule(_ context.Context, _ keys.Partition, reqs []store.Re
 // expiring is a twoNodes whose timers are gone when a look at them is answered.
 type expiring struct{ *twoNodes }
 
-func (s expiring) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (now time.Time, seen []store.Seen, n int, err error) {
+func (s expiring) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (now time.Time, seen []store.Seen, n int,
+	err error) {
 	if now, seen, n, err = s.twoNodes.Peek(ctx, p, ks, most); err != nil {
 		return now, nil, n, err
 	}
@@ -220,7 +223,8 @@ func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, timers: map[string]string{}, bodies: map[string]string{}, hangs: true}
 		seen := &counts{}
-		a := New(Options{Store: expiring{s}, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s, Observer: seen, Logger: zap.NewNop()})
+		a := New(Options{Store: expiring{s}, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s, Observer: seen,
+			Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
 		stop := runs(t, a)
 		defer stop()
@@ -247,7 +251,8 @@ func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 			a.Event(r, k, event)
 		}
 		want := map[string]string{}
-		once, twice, late, moved, deleted, away, number := key("at-a"), key("at-a"), key("at-a"), key("at-a"), key("at-a"), key("at-b"), key("at-a")
+		once, twice, late, moved, deleted, away, number := key("at-a"), key("at-a"), key("at-a"), key("at-a"), key("at-a"), key("at-b"),
+			key("at-a")
 		for _, k := range []string{once, twice, late, moved, deleted, away} {
 			set(k, "first of "+k)
 		}
@@ -281,7 +286,8 @@ func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 			}
 		}
 		if len(s.bodies) != len(want) || int(seen.adopted.Load()) != len(want) || seen.lost.Load() != 3 {
-			t.Errorf("%d notices, %d of them counted, %d without a body; want %d and 3", len(s.bodies), seen.adopted.Load(), seen.lost.Load(), len(want))
+			t.Errorf("%d notices, %d of them counted, %d without a body; want %d and 3", len(s.bodies), seen.adopted.Load(),
+				seen.lost.Load(), len(want))
 		}
 		if len(a.payloads.by) != 0 || a.payloads.bytes != 0 {
 			t.Errorf("%d payloads of %d bytes are kept after all", len(a.payloads.by), a.payloads.bytes)
