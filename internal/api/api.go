@@ -109,7 +109,9 @@ type api struct {
 func New(o Options) http.Handler {
 	a := &api{
 		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
-		counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, several: len(o.Clients) > 1, clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
+		counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, several: len(o.Clients) > 1,
+		clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls,
+		loopback:  o.Loopback,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
 		keySets: NewKeySet(o.Routes),
 	}

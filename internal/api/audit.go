@@ -21,9 +21,10 @@ import (
 var auditParams = []parameter{paramAuditPrefix, paramAuditSince, paramAuditUntil, paramLimit, paramCursor}
 
 var (
-	paramAuditPrefix = parameter{"prefix", "app, app:module or app:module:type: what the keys lie under; or the key of one notice.", "app1:orders"}
-	paramAuditSince  = parameter{"since", "RFC 3339.", "2026-11-21T00:00:00Z"}
-	paramAuditUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
+	paramAuditPrefix = parameter{"prefix", "app, app:module or app:module:type: what the keys lie under; or the key of one notice.",
+		"app1:orders"}
+	paramAuditSince = parameter{"since", "RFC 3339.", "2026-11-21T00:00:00Z"}
+	paramAuditUntil = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
 )
 
 // AuditEntry is one call of somebody.
@@ -79,7 +80,8 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	out := Audit{Items: make([]AuditEntry, len(page.Entries))}
 	for i := range page.Entries {
 		e := &page.Entries[i]
-		out.Items[i] = AuditEntry{ID: e.ID, At: codec.Stamp(e.At), Count: e.Count, Client: e.Client, Address: e.Address, Via: e.Via, Action: string(e.Action), Key: e.Key,
+		out.Items[i] = AuditEntry{ID: e.ID, At: codec.Stamp(e.At), Count: e.Count, Client: e.Client, Address: e.Address, Via: e.Via,
+			Action: string(e.Action), Key: e.Key,
 			Prefix: e.Prefix, Route: e.Route, Result: string(e.Result), Detail: e.Detail}
 	}
 	if out.Cursor, err = cursors.seal(r.Context(), page.Next); err != nil {

@@ -46,7 +46,8 @@ func (b *bench) entries(query string) (list []api.AuditEntry) {
 func told(list []api.AuditEntry) string {
 	lines := make([]string, len(list))
 	for i, e := range list {
-		lines[i] = strings.Join(strings.Fields(fmt.Sprint(e.Client, " ", e.Via, " ", e.Address, " ", e.Action, " ", e.Key, " ", e.Prefix, " ", e.Route, " ", e.Result, " ",
+		lines[i] = strings.Join(strings.Fields(fmt.Sprint(e.Client, " ", e.Via, " ", e.Address, " ", e.Action, " ", e.Key, " ", e.Prefix, " ",
+			e.Route, " ", e.Result, " ",
 			e.Detail)), " ")
 	}
 	return strings.Join(lines, "\n")
@@ -116,7 +117,8 @@ func TestAudit(t *testing.T) {
 	}
 	one.do("GET", "/v1/audit?limit=1&cursor="+cursor, "").is(400).says("query.cursor")
 	all.do("GET", "/v1/audit?limit=1&cursor=x"+cursor, "").is(400)
-	for _, bad := range []string{"limit=0", "prefix=a:b:c:d:e", "prefix=a%20b", "since=yesterday", "since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "client=x"} {
+	for _, bad := range []string{"limit=0", "prefix=a:b:c:d:e", "prefix=a%20b", "since=yesterday",
+		"since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "client=x"} {
 		all.do("GET", "/v1/audit?"+bad, "").is(422)
 	}
 }

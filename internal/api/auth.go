@@ -32,7 +32,8 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 	}
 	if wait := a.failures.Add(remote.Of(r).Address, access.ViaAPI); wait > 0 {
 		seconds := int((wait + time.Second - 1) / time.Second)
-		return caller{}, problem(http.StatusTooManyRequests, "too many requests with a wrong token from this address; correct tokens are not limited").
+		return caller{}, problem(http.StatusTooManyRequests,
+			"too many requests with a wrong token from this address; correct tokens are not limited").
 			with("Retry-After", strconv.Itoa(seconds))
 	}
 	return caller{}, refused

@@ -106,7 +106,8 @@ func TestCallsAreLogged(t *testing.T) {
 	t.Parallel()
 	const secret = "sk_live_4711"
 	calls := func(b *bench) {
-		b.do("POST", "/v1/notices", `{"key":"app1:orders:t:a","delay":"1h","url":"https://`+secret+`.example","body":"`+secret+`","headers":{"x-a":"`+secret+`"}}`).is(201)
+		b.do("POST", "/v1/notices", `{"key":"app1:orders:t:a","delay":"1h","url":"https://`+secret+`.example","body":"`+secret+
+			`","headers":{"x-a":"`+secret+`"}}`).is(201)
 		b.do("POST", "/v1/notices/batch", `[{"key":"app1:jobs:t:b","delay":"1h"},{"key":"app2:x:t:c"}]`).is(207)
 		b.do("POST", "/v1/notices", `{"key":"app2:x:t:c"}`).is(403)
 		b.do("GET", "/v1/notices/app1:orders:t:a?x="+secret, "").is(422)
@@ -118,10 +119,13 @@ func TestCallsAreLogged(t *testing.T) {
 		b.as("wrong-"+secret).do("DELETE", "/v1/notices/app1:jobs:t:b", "").is(401)
 		b.do("GET", "/healthz", "").is(200)
 	}
-	schedules := []string{"schedule 201 one app1:orders:t:a", "scheduleBatch 207 one app1:jobs:t:b 2", "schedule 403 one app2:x:t:c", "get 422 one app1:orders:t:a"}
+	schedules := []string{"schedule 201 one app1:orders:t:a", "scheduleBatch 207 one app1:jobs:t:b 2", "schedule 403 one app2:x:t:c",
+		"get 422 one app1:orders:t:a"}
 	action := []string{"cancel action one app1:orders:t:a"}
-	changes := append(action[:1:1], "cancel 200 one app1:orders:t:a", "ack 409 one app1:jobs:t:b", "fire 404 one app2:x:t:c", "cancel 403 reader app1:jobs:t:b")
-	for setting, want := range map[api.LogCalls][]string{api.LogOff: action, api.LogChanges: changes, api.LogAll: append(schedules, changes...)} {
+	changes := append(action[:1:1], "cancel 200 one app1:orders:t:a", "ack 409 one app1:jobs:t:b", "fire 404 one app2:x:t:c",
+		"cancel 403 reader app1:jobs:t:b")
+	for setting, want := range map[api.LogCalls][]string{api.LogOff: action, api.LogChanges: changes,
+		api.LogAll: append(schedules, changes...)} {
 		core, logs := observer.New(zap.InfoLevel)
 		b := newBench(t, withClients, func(o *api.Options) {
 			o.Clients = append(o.Clients, access.Client{Name: "reader", Token: "token-of-reader", Role: access.Read})

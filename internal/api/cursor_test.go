@@ -90,7 +90,8 @@ func TestACursorIsGoodForItsClientAndQueryOnly(t *testing.T) {
 		},
 		"its beginning": func() answer { return b.do("GET", "/v1/notices?prefix=app1&state=scheduled&cursor="+c[:len(c)-4], "") },
 		"an older version": func() answer {
-			return b.do("GET", "/v1/notices?prefix=app1&state=scheduled&cursor="+base64.RawURLEncoding.EncodeToString([]byte(`{"p":"app1:orders"}`)), "")
+			return b.do("GET", "/v1/notices?prefix=app1&state=scheduled&cursor="+base64.RawURLEncoding.EncodeToString([]byte(`{"p":"app1:orders"}`)),
+				"")
 		},
 		"a long one": func() answer { return b.do("GET", "/v1/notices?cursor="+strings.Repeat("A", 3000), "") },
 		"nan": func() answer {

@@ -68,12 +68,14 @@ const key = "/v1/notices/app1:jobs:t:1"
 // theLetter is a dead letter of a key, and letter shows it.
 func theLetter(key string) store.Letter {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 123_456_000, time.UTC)
-	return store.Letter{Notice: &notice.Notice{Key: key, Made: notice.MadeAt(at), Due: at.Truncate(time.Millisecond), Reason: notice.ReasonGone}, Died: at.Add(time.Second).Truncate(time.Millisecond)}
+	return store.Letter{Notice: &notice.Notice{Key: key, Made: notice.MadeAt(at), Due: at.Truncate(time.Millisecond),
+		Reason: notice.ReasonGone}, Died: at.Add(time.Second).Truncate(time.Millisecond)}
 }
 
 func letter(key string) string {
 	l := theLetter(key)
-	return fmt.Sprintf(`{"key":%q,"id":%q,"state":"dead","reason":"gone","due":%q,"created_at":%q,"settled_at":%q}`, key, l.ID(), notice.Stamp(l.Due),
+	return fmt.Sprintf(`{"key":%q,"id":%q,"state":"dead","reason":"gone","due":%q,"created_at":%q,"settled_at":%q}`, key, l.ID(),
+		notice.Stamp(l.Due),
 		notice.Stamp(l.Made.Time()), notice.Stamp(l.Died))
 }
 
@@ -95,10 +97,12 @@ func provoke() map[string]map[int]call {
 			207: {body: `[{"key":"app1:jobs:t:1"},{}]`},
 			400: {body: `[{`}, 413: {body: huge}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `[]`},
 			507: {body: `{"key":"app2:a:b:new"}`, prepare: full}},
-		"restore": {201: {path: letters, body: letter("app2:a:b:dead")}, 200: {path: letters, body: letter("app1:jobs:t:dead"), prepare: func(e *enginetest.Engine) {
-			e.Restore(context.Background(), []store.Letter{theLetter("app1:jobs:t:dead")})
-		}}, 207: {path: letters, body: letter("app2:a:b:dead") + "\n{}"}, 400: {path: letters, body: `[{`}, 413: {path: letters, body: huge},
-			415: {path: letters, header: []string{"Content-Type", "text/plain"}}, 422: {path: letters, body: `[]`}, 507: {path: letters, body: letter("app2:a:b:dead"), prepare: full}},
+		"restore": {201: {path: letters, body: letter("app2:a:b:dead")}, 200: {path: letters, body: letter("app1:jobs:t:dead"),
+			prepare: func(e *enginetest.Engine) {
+				e.Restore(context.Background(), []store.Letter{theLetter("app1:jobs:t:dead")})
+			}}, 207: {path: letters, body: letter("app2:a:b:dead") + "\n{}"}, 400: {path: letters, body: `[{`}, 413: {path: letters, body: huge},
+			415: {path: letters, header: []string{"Content-Type", "text/plain"}}, 422: {path: letters, body: `[]`},
+			507: {path: letters, body: letter("app2:a:b:dead"), prepare: full}},
 		"list": {200: {}, 400: {path: "/v1/notices?%zz"}, 404: {path: "/v1/notices?route=none"}, 422: {path: "/v1/notices?limit=0"}},
 		"get":  {200: {path: key}, 404: {path: absent}, 422: {path: "/v1/notices/x"}, 400: {path: key + "?%zz"}},
 		"reschedule": {200: {path: key, body: `{"delay":1}`}, 404: {path: absent, body: `{"delay":1}`}, 409: {path: key, body: `{"delay":1}`,
@@ -114,22 +118,29 @@ func provoke() map[string]map[int]call {
 			404: {path: "/v1/routes/none/redrive"},
 			422: {path: "/v1/routes/jobs/redrive?dry_run=x"}},
 		"receiverSecret": {200: {path: "/v1/routes/orders/secret?host=shop.example"}, 400: {path: "/v1/routes/orders/secret?%zz"},
-			403: {path: "/v1/routes/orders/secret?host=shop.example", token: "token-of-one"}, 404: {path: "/v1/routes/none/secret?host=shop.example"},
+			403: {path: "/v1/routes/orders/secret?host=shop.example", token: "token-of-one"},
+			404: {path: "/v1/routes/none/secret?host=shop.example"},
 			409: {path: "/v1/routes/jobs/secret?host=shop.example"}, 422: {path: "/v1/routes/orders/secret"}},
 		"stats": {200: {path: "/v1/stats"}, 400: {path: "/v1/stats?%zz"}, 422: {path: "/v1/stats?x=1"}},
 		"instances": {200: {path: "/v1/instances"}, 400: {path: "/v1/instances?%zz"}, 422: {path: "/v1/instances?x=1"},
 			403: {path: "/v1/instances", token: "token-of-one"}},
 		"erase": {200: {path: "/v1/history?key=app1:jobs:t:1"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history"},
-			403: {path: "/v1/history?host=shop.example", token: "token-of-one"}, 404: {path: "/v1/history?key=app2:jobs:t:1", token: "token-of-one"}},
-		"replay": {201: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z"}`}, 200: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","dry_run":true}`},
+			403: {path: "/v1/history?host=shop.example", token: "token-of-one"}, 404: {path: "/v1/history?key=app2:jobs:t:1",
+				token: "token-of-one"}},
+		"replay": {201: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z"}`},
+			200: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","dry_run":true}`},
 			409: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","id":"other"}`},
-			422: {path: "/v1/replays", body: `{}`}, 403: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","prefix":"app2"}`, token: "token-of-one"}},
+			422: {path: "/v1/replays", body: `{}`}, 403: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","prefix":"app2"}`,
+				token: "token-of-one"}},
 		"replays": {200: {path: "/v1/replays"}, 400: {path: "/v1/replays?%zz"}, 422: {path: "/v1/replays?x=1"}},
-		"showReplay": {200: {path: "/v1/replays/rpl_runs"}, 400: {path: "/v1/replays/rpl_runs?%zz"}, 404: {path: "/v1/replays/rpl_none"}, 409: {path: "/v1/replays/rpl_both"},
+		"showReplay": {200: {path: "/v1/replays/rpl_runs"}, 400: {path: "/v1/replays/rpl_runs?%zz"}, 404: {path: "/v1/replays/rpl_none"},
+			409: {path: "/v1/replays/rpl_both"},
 			422: {path: "/v1/replays/rpl_runs?x=1"}},
-		"stopReplay": {200: {path: "/v1/replays/rpl_stopped"}, 404: {path: "/v1/replays/rpl_runs", token: "token-of-one"}, 409: {path: "/v1/replays/rpl_done"},
+		"stopReplay": {200: {path: "/v1/replays/rpl_stopped"}, 404: {path: "/v1/replays/rpl_runs", token: "token-of-one"},
+			409: {path: "/v1/replays/rpl_done"},
 			422: {path: "/v1/replays/rpl_runs?x=1"}},
-		"resumeReplay": {200: {path: "/v1/replays/rpl_runs/resume"}, 404: {path: "/v1/replays/rpl_none/resume"}, 409: {path: "/v1/replays/rpl_done/resume"},
+		"resumeReplay": {200: {path: "/v1/replays/rpl_runs/resume"}, 404: {path: "/v1/replays/rpl_none/resume"},
+			409: {path: "/v1/replays/rpl_done/resume"},
 			422: {path: "/v1/replays/rpl_runs/resume?x=1"}},
 		"history": {200: {path: "/v1/history"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history?text=x"},
 			429: {path: "/v1/history", prepare: func(e *enginetest.Engine) { e.Fail(history.ErrBusy) }}},
@@ -137,15 +148,17 @@ func provoke() map[string]map[int]call {
 		"portalLink": {201: {path: "/v1/portal-links", body: `{"prefix":"app1:orders"}`}, 400: {path: "/v1/portal-links", body: "{"},
 			403: {path: "/v1/portal-links", body: `{"prefix":"app2"}`, token: "token-of-one"}, 422: {path: "/v1/portal-links", body: "{}"},
 			507: {path: "/v1/portal-links", body: `{"prefix":"app1"}`, prepare: full}},
-		"revokePortalLink": {200: {path: "/v1/portal-links/LINK"}, 404: {path: "/v1/portal-links/none"}, 422: {path: "/v1/portal-links/LINK?x=1"}},
-		"healthz":          {200: {path: "/healthz"}},
-		"readyz":           {200: {path: "/readyz"}, 503: {path: "/readyz", prepare: func(e *enginetest.Engine) { e.SetReady(api.Readiness{}) }}},
-		"metrics":          {200: {path: "/metrics"}, 403: {path: "/metrics", token: "token-of-one"}},
-		"openapi":          {200: {path: "/openapi.json"}},
-		"keySet":           {200: {path: "/.well-known/jwks.json"}},
+		"revokePortalLink": {200: {path: "/v1/portal-links/LINK"}, 404: {path: "/v1/portal-links/none"},
+			422: {path: "/v1/portal-links/LINK?x=1"}},
+		"healthz": {200: {path: "/healthz"}},
+		"readyz":  {200: {path: "/readyz"}, 503: {path: "/readyz", prepare: func(e *enginetest.Engine) { e.SetReady(api.Readiness{}) }}},
+		"metrics": {200: {path: "/metrics"}, 403: {path: "/metrics", token: "token-of-one"}},
+		"openapi": {200: {path: "/openapi.json"}},
+		"keySet":  {200: {path: "/.well-known/jwks.json"}},
 	}
 	for _, verb := range []string{"ack", "nack", "defer"} {
-		m[verb] = map[int]call{200: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`, prepare: func(e *enginetest.Engine) { e.Hand("app1:jobs:t:1") }},
+		m[verb] = map[int]call{200: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`,
+			prepare: func(e *enginetest.Engine) { e.Hand("app1:jobs:t:1") }},
 			404: {path: absent + "/" + verb, body: `{"attempt":1,"id":"ID"}`}, 409: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`},
 			422: {path: key + "/" + verb, body: `{}`}}
 	}
@@ -211,8 +224,11 @@ func TestContract(t *testing.T) {
 					}
 					c, ok = shared(status, good)
 				}
-				if status == 500 || status == 408 || op.OperationID == "keySet" && status == 429 || slices.Contains([]string{"metrics", "history", "replay", "replays"}, op.OperationID) && status == 404 {
-					continue // TestPanicAndLog, TestKeySetIsPublic, TestBodyMustArriveInTime, TestMetricsAreServed, TestAHistoryThatGivesNoAnswer, TestReplaysWithoutAHistory
+				if status == 500 || status == 408 || op.OperationID == "keySet" && status == 429 ||
+					slices.Contains([]string{"metrics", "history", "replay", "replays"}, op.OperationID) && status == 404 {
+					// TestPanicAndLog, TestKeySetIsPublic, TestBodyMustArriveInTime, TestMetricsAreServed, TestAHistoryThatGivesNoAnswer,
+					// TestReplaysWithoutAHistory
+					continue
 				}
 				if !ok {
 					t.Errorf("%s %s lists %d, and nothing provokes it", method, path, status)

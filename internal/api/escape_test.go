@@ -17,7 +17,8 @@ func TestAnswersHaveNoHiddenCharacters(t *testing.T) {
 	const key, hidden = "app1:orders:t:1", "a\u009b2Jb\u202ec\u2066d\x7fe"
 	body := []byte(`{"x":"` + strings.ReplaceAll(hidden, "\x7f", "") + `"}`)
 	for _, content := range []notice.Content{{Body: body, URL: "https://shop.example/"},
-		{Body: []byte("{}"), URL: "https://shop.example/", Headers: []notice.Header{{Name: "X-A", Value: strings.ReplaceAll(hidden, "\x7f", "")}}}} {
+		{Body: []byte("{}"), URL: "https://shop.example/",
+			Headers: []notice.Header{{Name: "X-A", Value: strings.ReplaceAll(hidden, "\x7f", "")}}}} {
 		e := b.engine
 		if _, err := e.Schedule(t.Context(), store.Request{Key: key, Content: content, OnDuplicate: store.Replace}); err != nil {
 			t.Fatal(err)

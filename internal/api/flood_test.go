@@ -149,7 +149,8 @@ func TestClientsAreHeldToTheirRate(t *testing.T) {
 	t.Parallel()
 	calls := counted{}
 	b := newBench(t, func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 3}, {Name: "other", Token: "token-of-other", Role: access.Produce}}
+		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 3},
+			{Name: "other", Token: "token-of-other", Role: access.Produce}}
 		o.Observer = calls
 	})
 	slow, other := b.as("token-of-slow"), b.as("token-of-other")
@@ -164,7 +165,8 @@ func TestClientsAreHeldToTheirRate(t *testing.T) {
 	}
 	other.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201)
 	b.do("GET", "/v1/routes", "").is(401)
-	for what, want := range map[string]int{"took time": 26, "bytes": 0, "most bytes": len(`{"key":"app1:jobs:t:1"}`), "slow listRoutes 200": 3, "slow listRoutes 429": 20, "slow schedule 429": 1, "other schedule 201": 1, " listRoutes 401": 1} {
+	for what, want := range map[string]int{"took time": 26, "bytes": 0, "most bytes": len(`{"key":"app1:jobs:t:1"}`), "slow listRoutes 200": 3,
+		"slow listRoutes 429": 20, "slow schedule 429": 1, "other schedule 201": 1, " listRoutes 401": 1} {
 		if calls[what] != want {
 			t.Errorf("%q counted %d times, want %d: %v", what, calls[what], want, calls)
 		}

@@ -10,9 +10,12 @@ import (
 // FuzzSchedule: whatever a producer sends, the answer is no fault of the service,
 // what is refused changes nothing, and a body that is taken is kept byte for byte.
 func FuzzSchedule(f *testing.F) {
-	for _, s := range []string{`{"key":"app2:a:b:c","delay":"15s","body":{"a": 1}}`, `{"key":"app1:orders:b:c","url":"https://m.example/","due":"2031-01-01T00:00:00Z","body_text":"x"}`,
-		`[{"key":"app2:a:b:c"},{"key":"app2:a:b:d","body_base64":"AA=="}]`, "{\"key\":\"app2:a:b:c\"}\n{\"key\":\"app2:a:b:d\"}\n", `{"key":"app2:a:b:c","key":"app1:jobs:a:b"}`,
-		`{"key":"app2:a:b:c","retry":["1s",2,"1e3"],"on_duplicate":"keep","headers":{"X-A":"b"},"content_type":"text/plain"}`, `{"key":"app2:a:b:\u0000"}`, `{"key":"app2:a:b:c","body":1e400}`,
+	for _, s := range []string{`{"key":"app2:a:b:c","delay":"15s","body":{"a": 1}}`,
+		`{"key":"app1:orders:b:c","url":"https://m.example/","due":"2031-01-01T00:00:00Z","body_text":"x"}`,
+		`[{"key":"app2:a:b:c"},{"key":"app2:a:b:d","body_base64":"AA=="}]`, "{\"key\":\"app2:a:b:c\"}\n{\"key\":\"app2:a:b:d\"}\n",
+		`{"key":"app2:a:b:c","key":"app1:jobs:a:b"}`,
+		`{"key":"app2:a:b:c","retry":["1s",2,"1e3"],"on_duplicate":"keep","headers":{"X-A":"b"},"content_type":"text/plain"}`,
+		`{"key":"app2:a:b:\u0000"}`, `{"key":"app2:a:b:c","body":1e400}`,
 		`{"key":"app2:a:b:c","delay":-0}`, "", "null", "[", "{}{}", "\xff", `{"key":"app2:a:b:c","body":"` + strings.Repeat("a", 3000) + `"}`} {
 		f.Add(s, "application/json", false)
 		f.Add(s, "application/x-ndjson", true)
@@ -63,7 +66,8 @@ func FuzzSchedule(f *testing.F) {
 
 // FuzzChange: the bodies of all calls that change a notice.
 func FuzzChange(f *testing.F) {
-	for _, s := range []string{`{"delay":"1h"}`, `{"due":"2031-01-01T00:00:00Z"}`, `{"attempt":1,"id":"msg_x"}`, `{"attempt":1,"id":"msg_x","after":"5m","permanent":true,"response":"x"}`, "", "[]", "null",
+	for _, s := range []string{`{"delay":"1h"}`, `{"due":"2031-01-01T00:00:00Z"}`, `{"attempt":1,"id":"msg_x"}`,
+		`{"attempt":1,"id":"msg_x","after":"5m","permanent":true,"response":"x"}`, "", "[]", "null",
 		`{"attempt":1e9,"id":""}`} {
 		for i := range uint8(6) {
 			f.Add(s, i)
@@ -79,7 +83,8 @@ func FuzzChange(f *testing.F) {
 		call := []string{"PATCH ", "POST /ack", "POST /nack", "POST /defer", "POST /fire", "POST /redrive"}[which%6]
 		method, path, _ := strings.Cut(call, " ")
 		before := b.engine.Changes()
-		if a := b.do(method, "/v1/notices/app1:jobs:t:1"+path, body); a.status >= 500 || a.status >= 400 && (b.engine.Changes() != before || !json.Valid([]byte(a.raw))) {
+		if a := b.do(method, "/v1/notices/app1:jobs:t:1"+path, body); a.status >= 500 || a.status >= 400 && (b.engine.Changes() != before ||
+			!json.Valid([]byte(a.raw))) {
 			t.Fatalf("%s %q: %d %s", call, body, a.status, a.raw)
 		}
 	})

@@ -61,7 +61,8 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 }
 
 func withClients(o *api.Options) {
-	o.Clients = []access.Client{{Name: "all", Token: "token-of-all", Role: access.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1", Role: access.Admin},
+	o.Clients = []access.Client{{Name: "all", Token: "token-of-all", Role: access.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1",
+		Role: access.Admin},
 		{Name: "two", Token: "token-of-two", Prefix: "app2", Role: access.Admin}}
 }
 

@@ -35,12 +35,14 @@ type Eraser interface {
 
 var eraseParams = []parameter{paramKey, paramEndHost}
 
-var historyParams = []parameter{paramKey, paramPrefix, paramEndHost, paramOutcome, paramEndReason, paramEndSince, paramEndUntil, paramText, paramLimit, paramCursor}
+var historyParams = []parameter{paramKey, paramPrefix, paramEndHost, paramOutcome, paramEndReason, paramEndSince, paramEndUntil, paramText,
+	paramLimit, paramCursor}
 
 var (
-	paramKey       = parameter{"key", "The key of one notice.", "app1:orders:paid:4711"}
-	paramEndHost   = parameter{"host", "The host that was called, without port.", "shop.example"}
-	paramOutcome   = parameter{"outcome", "delivered, dead, cancelled or replaced; several, comma-separated; all if it is left out.", "dead,cancelled"}
+	paramKey     = parameter{"key", "The key of one notice.", "app1:orders:paid:4711"}
+	paramEndHost = parameter{"host", "The host that was called, without port.", "shop.example"}
+	paramOutcome = parameter{"outcome", "delivered, dead, cancelled or replaced; several, comma-separated; all if it is left out.",
+		"dead,cancelled"}
 	paramEndReason = parameter{"reason", "Why it died.", "status_5xx"}
 	paramEndSince  = parameter{"since", "RFC 3339; by the time of the ending.", "2026-11-21T00:00:00Z"}
 	paramEndUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
@@ -99,7 +101,8 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 	var f codec.Faults
 	shared := a.filter(values, &f)
-	q := history.Query{Prefix: shared.Prefix, Reason: shared.Reason, Since: shared.Since, Until: shared.Until, Limit: limitOf(values, &f), Text: values.Get("text")}
+	q := history.Query{Prefix: shared.Prefix, Reason: shared.Reason, Since: shared.Since, Until: shared.Until, Limit: limitOf(values, &f),
+		Text: values.Get("text")}
 	if q.Key = values.Get("key"); q.Key != "" {
 		if err := (caller{}).check(q.Key); err != nil {
 			f.Add("query.key", codec.Clip(q.Key, 100), "want app:module:type:id")
@@ -151,7 +154,8 @@ func (s site) within(q *history.Query) bool {
 func (a *api) historyProblem(err error) error {
 	switch {
 	case errors.Is(err, history.ErrBusy):
-		return problem(http.StatusTooManyRequests, "this client, or all together, run as many searches for text as may run at a time; repeat the call").with("Retry-After", "2")
+		return problem(http.StatusTooManyRequests,
+			"this client, or all together, run as many searches for text as may run at a time; repeat the call").with("Retry-After", "2")
 	case errors.Is(err, history.ErrCursor):
 		return store.ErrCursor
 	case errors.Is(err, history.ErrSlow):
@@ -160,7 +164,8 @@ func (a *api) historyProblem(err error) error {
 		return err
 	}
 	a.log.Warn("the history was asked and did not answer", zap.Error(err))
-	text := "the history's database does not answer at the moment; notices are delivered all the same, and what has ended waits to be written. Repeat the call"
+	text := "the history's database does not answer at the moment; notices are delivered all the same, and what has ended waits to be " +
+		"written. Repeat the call"
 	switch {
 	case errors.Is(err, history.ErrNewer):
 		text = "the history's schema is newer than this instance, which therefore reads nothing there; ask an instance of the newer version"
@@ -175,7 +180,8 @@ func (a *api) ending(r *history.Row) codec.Ending {
 	n, inline := r.Notice, r.InlineJSON()
 	v := codec.Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: n.Route, Host: r.Host, Outcome: r.Outcome, Reason: string(n.Reason),
 		Due: codec.Stamp(n.Due), CreatedAt: codec.Stamp(n.Made.Time()), EndedAt: codec.Stamp(r.Ended), AttemptsMade: n.AttemptsMade,
-		Content: contentOf(n, inline), Attempts: n.Attempts, BodySize: r.BodySize, BodySHA256: hex.EncodeToString(r.BodyHash), BodyKept: r.BodyKept,
+		Content: contentOf(n, inline), Attempts: n.Attempts, BodySize: r.BodySize, BodySHA256: hex.EncodeToString(r.BodyHash),
+		BodyKept:   r.BodyKept,
 		Unreadable: r.Damaged, Payload: payloadOf(n, inline)}
 	v.Withheld = r.Withheld
 	if rt := a.routes.Prefix(n.Route); rt != nil {
@@ -237,7 +243,8 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 	x := history.Erasure{Key: q.Key, Host: q.Host}
 	done, err := a.eraser.Erase(r.Context(), x)
-	a.operated(r, at, audit.Entry{Action: audit.Erase, Detail: fmt.Sprintf("%s: %s, %d in Redis", x, notice.Count(done.Rows, "row"), done.Redis)}, err)
+	a.operated(r, at, audit.Entry{Action: audit.Erase, Detail: fmt.Sprintf("%s: %s, %d in Redis", x, notice.Count(done.Rows, "row"),
+		done.Redis)}, err)
 	switch {
 	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign):
 		return a.historyProblem(err)

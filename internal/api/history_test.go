@@ -29,10 +29,13 @@ func remembers(t *testing.T) *history.DB {
 	for i := range 10 {
 		for _, app := range []string{"app1:orders", "app2:bills"} {
 			body := []byte(fmt.Sprintf(`{"n": %d}`, i))
-			r := history.Row{Outcome: notice.EndDelivered, Number: 1, Ended: friday.Add(time.Duration(i) * time.Minute), Host: "shop.example", BodyKept: true, BodySize: len(body),
-				Notice: &notice.Notice{Key: fmt.Sprintf("%s:paid:%d", app, i), Route: app, Made: notice.MadeAt(friday.Add(-time.Minute)), Due: friday, AttemptsMade: 1,
-					Content:  notice.Content{Body: body, Headers: []notice.Header{{Name: "X-A", Value: "1"}, {Name: "X-Token"}}},
-					Attempts: []notice.Attempt{{Number: 1, At: friday, Duration: 1500 * time.Microsecond, Status: 200, Response: fmt.Sprintf("took %d", i)}}}}
+			r := history.Row{Outcome: notice.EndDelivered, Number: 1, Ended: friday.Add(time.Duration(i) * time.Minute), Host: "shop.example",
+				BodyKept: true, BodySize: len(body),
+				Notice: &notice.Notice{Key: fmt.Sprintf("%s:paid:%d", app, i), Route: app, Made: notice.MadeAt(friday.Add(-time.Minute)), Due: friday,
+					AttemptsMade: 1,
+					Content:      notice.Content{Body: body, Headers: []notice.Header{{Name: "X-A", Value: "1"}, {Name: "X-Token"}}},
+					Attempts: []notice.Attempt{{Number: 1, At: friday, Duration: 1500 * time.Microsecond, Status: 200,
+						Response: fmt.Sprintf("took %d", i)}}}}
 			if i == 7 {
 				r.Outcome, r.Reason, r.Host = notice.EndReplaced, "", "other.example"
 			}
@@ -135,8 +138,10 @@ func TestAnEndingShowsAllThatIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withHistory(remembers(t)))
 	e := b.endings("key=app1:orders:paid:3")[0]
-	if e.Outcome != "delivered" || e.Ending != 1 || e.Route != "orders" || e.Host != "shop.example" || e.EndedAt != "2026-11-20T12:03:00.123Z" || !e.BodyKept ||
-		len(e.Attempts) != 1 || e.Attempts[0].Response != "took 3" || e.Headers["X-A"] != "1" || len(e.Withheld) != 1 || e.Headers["X-Token"] != "" ||
+	if e.Outcome != "delivered" || e.Ending != 1 || e.Route != "orders" || e.Host != "shop.example" ||
+		e.EndedAt != "2026-11-20T12:03:00.123Z" || !e.BodyKept ||
+		len(e.Attempts) != 1 || e.Attempts[0].Response != "took 3" || e.Headers["X-A"] != "1" || len(e.Withheld) != 1 ||
+		e.Headers["X-Token"] != "" ||
 		!strings.HasPrefix(e.ID, "msg_") {
 		t.Errorf("%+v", e)
 	}
@@ -174,7 +179,8 @@ func (h oneEnding) Find(ctx context.Context, _ history.Query) (history.Page, err
 	if _, _, err := h.Counts(ctx); err != nil {
 		return history.Page{}, fmt.Errorf("%w: %w", history.ErrUnavailable, err)
 	}
-	return history.Page{Rows: []history.Row{{Outcome: notice.EndReplaced, Number: 1, Ended: friday, Notice: &notice.Notice{Key: "app1:jobs:t:old", Made: 1, Due: friday}}}}, nil
+	return history.Page{Rows: []history.Row{{Outcome: notice.EndReplaced, Number: 1, Ended: friday,
+		Notice: &notice.Notice{Key: "app1:jobs:t:old", Made: 1, Due: friday}}}}, nil
 }
 
 func (h oneEnding) Latest(context.Context, string) (history.Row, bool, error) {

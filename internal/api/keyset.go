@@ -41,7 +41,8 @@ func (k *KeySet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (k *KeySet) answer(w http.ResponseWriter, r *http.Request) *Problem {
 	if !k.limit.Admit(remote.Of(r).Address, time.Now()) {
-		return problem(http.StatusTooManyRequests, "this address makes too many calls without a token; repeat the call in 1 s").with("Retry-After", "1")
+		return problem(http.StatusTooManyRequests,
+			"this address makes too many calls without a token; repeat the call in 1 s").with("Retry-After", "1")
 	}
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(sign.MaxAge.Seconds())))
 	_ = writeRaw(w, http.StatusOK, keySetType, k.body) // it returns nil

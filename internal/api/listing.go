@@ -31,7 +31,9 @@ var (
 	paramSince  = parameter{"since", "RFC 3339; by due time, or by the time of settling or death.", "2026-11-21T00:00:00Z"}
 	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
 	paramLimit  = parameter{"limit", "1 to 1000, 100 if absent.", "100"}
-	paramCursor = parameter{"cursor", "The cursor of the page before; opaque, and good for the same client and query only. After a 400 that names it begin again without one.", ""}
+	paramCursor = parameter{"cursor",
+		"The cursor of the page before; opaque, and good for the same client and query only. After a 400 that names it begin again without one.",
+		""}
 	paramDryRun = parameter{"dry_run", "true: count and change nothing.", "true"}
 )
 

@@ -30,7 +30,8 @@ func newMemory(total int64, clients int, observer Observer) *memory {
 	if total <= 0 {
 		total = DefaultMemory
 	}
-	return &memory{perClient: total / 4, reserved: total / 2 / int64(max(clients, 1)), common: total / 2, observer: observer, held: map[string]int64{}}
+	return &memory{perClient: total / 4, reserved: total / 2 / int64(max(clients, 1)), common: total / 2, observer: observer,
+		held: map[string]int64{}}
 }
 
 // take reports whether the client may hold n more bytes. They are to be given back.

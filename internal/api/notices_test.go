@@ -32,10 +32,12 @@ func TestChangesByState(t *testing.T) {
 			notice.Dead: 409}},
 		{"POST", "/redrive", "{}", map[notice.State]int{notice.Scheduled: 409, notice.Claimed: 409, notice.Delivered: 409,
 			notice.Cancelled: 409, notice.Dead: 200}},
-		{"POST", "/ack", `{"attempt":1,"id":"ID"}`, map[notice.State]int{notice.Scheduled: 409, notice.Claimed: 409, handed: 200, notice.Delivered: 200,
+		{"POST", "/ack", `{"attempt":1,"id":"ID"}`, map[notice.State]int{notice.Scheduled: 409, notice.Claimed: 409, handed: 200,
+			notice.Delivered: 200,
 			notice.Cancelled: 409, notice.Dead: 409}},
-		{"POST", "/nack", `{"attempt":1,"id":"ID","permanent":true,"response":"no"}`, map[notice.State]int{notice.Scheduled: 409, notice.Claimed: 409,
-			handed: 200, notice.Delivered: 409, notice.Cancelled: 409}},
+		{"POST", "/nack", `{"attempt":1,"id":"ID","permanent":true,"response":"no"}`, map[notice.State]int{notice.Scheduled: 409,
+			notice.Claimed: 409,
+			handed:         200, notice.Delivered: 409, notice.Cancelled: 409}},
 		{"POST", "/defer", `{"attempt":1,"id":"ID","after":"30s"}`, map[notice.State]int{notice.Scheduled: 409, notice.Claimed: 409, handed: 200,
 			notice.Delivered: 409}},
 	}
@@ -180,7 +182,8 @@ func TestFinalizedNoticeHasNoComingAttempt(t *testing.T) {
 	want := func(a answer, attempt any, made float64) {
 		t.Helper()
 		if m := a.is(200).json(); m["attempt"] != attempt || m["attempts_made"] != made || m["max_attempts"] != 1.0 {
-			t.Errorf("attempt %v, attempts_made %v, max_attempts %v: want %v, %v, 1", m["attempt"], m["attempts_made"], m["max_attempts"], attempt, made)
+			t.Errorf("attempt %v, attempts_made %v, max_attempts %v: want %v, %v, 1", m["attempt"], m["attempts_made"], m["max_attempts"],
+				attempt, made)
 		}
 	}
 	for _, state := range []notice.State{notice.Dead, notice.Delivered} {
@@ -234,7 +237,8 @@ func (l leftover) Counts(ctx context.Context) ([]store.Counts, []wire.Lost, erro
 }
 
 func (l leftover) Stats() []api.RouteStats {
-	return []api.RouteStats{{Prefix: "app2", InFlight: 2, Outcomes: map[notice.Outcome]int64{notice.OutcomeHanded: 7}, LatenessP50: 500 * time.Microsecond,
+	return []api.RouteStats{{Prefix: "app2", InFlight: 2, Outcomes: map[notice.Outcome]int64{notice.OutcomeHanded: 7},
+		LatenessP50: 500 * time.Microsecond,
 		LatenessP99: 1500 * time.Microsecond}}
 }
 
@@ -243,7 +247,8 @@ func TestStatsShowWhatTheEngineSays(t *testing.T) {
 	b := newBench(t, withClients)
 	b = newBench(t, withClients, func(o *api.Options) { o.Engine = leftover{b.engine} })
 	for _, token := range []string{"token-of-all", "token-of-two"} {
-		b.as(token).do("GET", "/v1/stats", "").is(200).says(`"route":"app2:gone"`, `"configured":false`, `"pending":3`, `"in_flight":2`, `"handed":7`,
+		b.as(token).do("GET", "/v1/stats", "").is(200).says(`"route":"app2:gone"`, `"configured":false`, `"pending":3`, `"in_flight":2`,
+			`"handed":7`,
 			`"lateness_p50_ms":0.5`, `"lateness_p99_ms":1.5`)
 	}
 	if a := b.as("token-of-one").do("GET", "/v1/stats", "").is(200); strings.Contains(a.raw, "app2") {

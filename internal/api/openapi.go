@@ -88,7 +88,9 @@ func document(ops []operation, version string) []byte {
 		Components: &huma.Components{
 			Schemas: registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer", Description: "A client's token; needed if any client is configured. Each call names the role that it needs: read, produce, operate or admin; each includes those before it."},
+				"token": {Type: "http", Scheme: "bearer",
+					Description: "A client's token; needed if any client is configured. Each call names the role that it needs: read, produce, operate " +
+						"or admin; each includes those before it."},
 			},
 		},
 	}
@@ -121,7 +123,8 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 	for _, segment := range op.segments {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.", "id": "The id of the link, or of the replay; client:id if several clients have a replay of that id."}[name]
+			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.",
+				"id": "The id of the link, or of the replay; client:id if several clients have a replay of that id."}[name]
 			h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: about,
 				Schema: &huma.Schema{Type: huma.TypeString}})
 		}
@@ -205,7 +208,8 @@ func meaning(status int) string {
 	case http.StatusConflict:
 		return "The present state does not allow it; state or differs says why."
 	case http.StatusTooManyRequests:
-		return "The client makes too many calls, its requests take too much memory, or too many requests with a wrong token came from this address; Retry-After says when to repeat."
+		return "The client makes too many calls, its requests take too much memory, or too many requests with a wrong token came from this " +
+			"address; Retry-After says when to repeat."
 	case http.StatusRequestTimeout:
 		return "The request's body did not arrive in time."
 	case http.StatusRequestEntityTooLarge:

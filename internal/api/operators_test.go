@@ -40,7 +40,8 @@ func TestOperatorsActionsAreLoggedWithTheClientsName(t *testing.T) {
 		if l.Level != zap.InfoLevel {
 			t.Errorf("%v is told at %s", m, l.Level)
 		}
-		got = append(got, strings.TrimSpace(fmt.Sprintf("%v %v %v%v %v", m["client"], m["action"], text(m["key"]), text(m["route"]), text(m["detail"]))))
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%v %v %v%v %v", m["client"], m["action"], text(m["key"]), text(m["route"]),
+			text(m["detail"]))))
 	}
 	want := []string{"all reschedule app1:jobs:t:a it was scheduled", "all fire app1:jobs:t:a it was scheduled",
 		"one cancel app1:jobs:t:b it was scheduled", "all redrive app1:jobs:t:c it was dead", "all redrive jobs 1 redriven", "all pause jobs",

@@ -85,12 +85,14 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 	if scope.Audience != "" {
 		detail += ", of audience " + scope.Audience
 	}
-	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " + link.Expires.Format(time.RFC3339)}, nil)
+	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " +
+		link.Expires.Format(time.RFC3339)}, nil)
 	to := url.URL{Scheme: "http", Host: r.Host, Path: session.LinkPath + link.Token}
 	if remote.Of(r).Secure {
 		to.Scheme = "https"
 	}
-	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience, ExpiresAt: codec.Stamp(link.Expires)}
+	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience,
+		ExpiresAt: codec.Stamp(link.Expires)}
 	switch {
 	case a.clients.None():
 		out.Warning = "no client is configured, so whoever reaches the service sees everything without this link"

@@ -19,7 +19,8 @@ func (b *bench) opened(link string, clients []access.Client) (*session.Session, 
 	if err != nil || u.Host != "localhost:8080" || !strings.HasPrefix(u.Path, session.LinkPath) || u.RawQuery != "" {
 		b.t.Fatalf("%q, %v", link, err)
 	}
-	office := session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Clients: access.NewClients(clients), Register: b.engine})
+	office := session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Clients: access.NewClients(clients),
+		Register: b.engine})
 	_, s, err := office.Enter(b.t.Context(), strings.TrimPrefix(u.Path, session.LinkPath))
 	return s, err
 }
@@ -39,19 +40,23 @@ func TestPortalLinks(t *testing.T) {
 	}
 	link, id := a["url"].(string), a["id"].(string)
 	s, err := b.opened(link, clients)
-	if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", Role: access.Read}) || s.Host != "shop.example" || s.Audience != "m17" {
+	if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", Role: access.Read}) || s.Host != "shop.example" ||
+		s.Audience != "m17" {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if left := time.Until(s.Expires); left < 119*time.Minute || left > 2*time.Hour {
 		t.Errorf("it ends in %s", left)
 	}
-	one.do("POST", "https://localhost:8080/v1/portal-links", `{"prefix":"app1"}`).is(201).says(`"url":"https://localhost:8080/ui/portal/`, "it shows all notices under app1")
+	one.do("POST", "https://localhost:8080/v1/portal-links", `{"prefix":"app1"}`).is(201).says(`"url":"https://localhost:8080/ui/portal/`,
+		"it shows all notices under app1")
 	for _, prefix := range []string{"app", "app2", "app12", "app2:a"} {
 		one.do("POST", "/v1/portal-links", `{"prefix":"`+prefix+`"}`).is(403).says("under app1")
 	}
 	all.do("POST", "/v1/portal-links", `{"prefix":"app2:a","audience":"x","ttl":60}`).is(201)
-	for _, body := range []string{`{}`, `{"prefix":""}`, `{"prefix":"a:b:c:d"}`, `{"prefix":"app1:"}`, `{"prefix":7}`, `{"prefix":"app1","host":"https://shop.example"}`,
-		`{"prefix":"app1","host":"shop.example:443"}`, `{"prefix":"app1","audience":"a b"}`, `{"prefix":"app1","ttl":"59s"}`, `{"prefix":"app1","ttl":"721h"}`,
+	for _, body := range []string{`{}`, `{"prefix":""}`, `{"prefix":"a:b:c:d"}`, `{"prefix":"app1:"}`, `{"prefix":7}`,
+		`{"prefix":"app1","host":"https://shop.example"}`,
+		`{"prefix":"app1","host":"shop.example:443"}`, `{"prefix":"app1","audience":"a b"}`, `{"prefix":"app1","ttl":"59s"}`,
+		`{"prefix":"app1","ttl":"721h"}`,
 		`{"prefix":"app1","ttl":"soon"}`, `{"prefix":"app1","notice":"x"}`} {
 		one.do("POST", "/v1/portal-links", body).is(422)
 	}
@@ -68,7 +73,8 @@ func TestPortalLinks(t *testing.T) {
 	}
 	one.do("DELETE", "/v1/portal-links/"+id, "").is(404)
 	got := told(all.entries("prefix=app1:orders"))
-	for _, want := range []string{"one api 192.0.2.1 portal-link app1:orders done link " + id + ", of host shop.example, of audience m17, until 20",
+	for _, want := range []string{"one api 192.0.2.1 portal-link app1:orders done link " + id +
+		", of host shop.example, of audience m17, until 20",
 		"all api 192.0.2.1 portal-revoke app1:orders done link " + id} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nis not in\n%s", want, got)

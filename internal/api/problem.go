@@ -44,7 +44,8 @@ func problem(status int, format string, a ...any) *Problem {
 // tooFast is the answer to a client that has used up its rate.
 func tooFast(client string, wait time.Duration) *Problem {
 	seconds := max(1, int(math.Ceil(wait.Seconds())))
-	return problem(http.StatusTooManyRequests, "client %s makes more requests than its rate allows; nothing was done. Repeat the call in %d s", client, seconds).
+	return problem(http.StatusTooManyRequests, "client %s makes more requests than its rate allows; nothing was done. Repeat the call in %d s",
+		client, seconds).
 		with("Retry-After", strconv.Itoa(seconds))
 }
 

@@ -90,7 +90,8 @@ type Replays struct {
 }
 
 func viewReplay(r *history.Replay) Replay {
-	v := Replay{ID: r.Name, State: string(r.State), Reason: r.Reason, Client: r.Client, Since: codec.Stamp(r.Since), Until: codec.Stamp(r.Until), Prefix: r.Prefix, Host: r.Host,
+	v := Replay{ID: r.Name, State: string(r.State), Reason: r.Reason, Client: r.Client, Since: codec.Stamp(r.Since),
+		Until: codec.Stamp(r.Until), Prefix: r.Prefix, Host: r.Host,
 		Outcome: []string{}, Rate: spellRate(r.Rate), NewIDs: r.NewIDs, Refused: map[string]int64{}, Total: r.Total, Skipped: map[string]int64{},
 		CreatedAt: codec.Stamp(r.Made), ChangedAt: codec.Stamp(r.Changed)}
 	for _, o := range r.Outcomes {
@@ -208,7 +209,8 @@ func outcomesOf(given []notice.Ending) []notice.Ending {
 
 func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history.Replay, dry bool) error {
 	plan, err := a.replayer.MakeReplay(r.Context(), x, dry)
-	refused := errors.Is(err, replay.ErrEmpty) || errors.Is(err, replay.ErrLarge) || errors.Is(err, replay.ErrOther) || errors.Is(err, history.ErrSlow)
+	refused := errors.Is(err, replay.ErrEmpty) || errors.Is(err, replay.ErrLarge) || errors.Is(err, replay.ErrOther) ||
+		errors.Is(err, history.ErrSlow)
 	if known := err == nil && plan.Known; !dry && !refused && !known {
 		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s",
 			x.Name, notice.Count(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
@@ -238,7 +240,8 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 // replayProblem is what a caller is told of a replay that failed, by Redis or by
 // the database.
 func (a *api) replayProblem(err error) error {
-	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) || errors.Is(err, history.ErrForeign) || errors.Is(err, history.ErrSlow) {
+	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) || errors.Is(err, history.ErrForeign) ||
+		errors.Is(err, history.ErrSlow) {
 		return a.historyProblem(err)
 	}
 	return err
@@ -282,9 +285,12 @@ func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 	case err != nil:
 		return history.Replay{}, a.replayProblem(err)
 	case len(list) == 0:
-		return history.Replay{}, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten", codec.Clip(at.param, 60))
+		return history.Replay{}, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten",
+			codec.Clip(at.param, 60))
 	case len(list) > 1:
-		return history.Replay{}, problem(http.StatusConflict, "several clients have a replay with the id %s; want the client's name before it: %s:%s", q.Name, list[0].Client, q.Name)
+		return history.Replay{},
+			problem(http.StatusConflict, "several clients have a replay with the id %s; want the client's name before it: %s:%s", q.Name,
+				list[0].Client, q.Name)
 	}
 	return list[0], nil
 }

@@ -39,7 +39,8 @@ func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) 
 	}
 	x.asked, x.dry = append(x.asked, r), append(x.dry, dry)
 	r.Total, r.Refused, r.State, r.Made, r.Changed = 7, map[string]int64{replay.BodyHashed: 2}, history.ReplayRunning, friday, friday
-	return &replay.Plan{Replay: r, Found: 9, Differs: []replay.Differs{{Route: "jobs", Then: "old.example", Now: "new.example", Notices: 3}}}, x.answer(ctx)
+	return &replay.Plan{Replay: r, Found: 9, Differs: []replay.Differs{{Route: "jobs", Then: "old.example", Now: "new.example", Notices: 3}}},
+		x.answer(ctx)
 }
 
 func (x *replayer) Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error) {
@@ -59,9 +60,12 @@ func (x *replayer) FindReplays(ctx context.Context, q history.ReplayQuery) ([]hi
 }
 
 func (x *replayer) one(ctx context.Context, id string) (r history.Replay, ok bool, err error) {
-	state := map[string]history.ReplayState{"rpl_runs": history.ReplayRunning, "rpl_both": history.ReplayRunning, "rpl_stopped": history.ReplayStopped, "rpl_done": history.ReplayDone}[id]
-	return history.Replay{ID: id, Name: id, State: state, Total: 10, Counts: map[string]int64{"sent": 3, "pending": 2}, Made: friday, Changed: friday,
-		ReplayAbout: history.ReplayAbout{Rate: 10. / 60, Since: friday, Until: friday, Outcomes: []notice.Ending{notice.EndDead}}}, state != "", x.answer(ctx)
+	state := map[string]history.ReplayState{"rpl_runs": history.ReplayRunning, "rpl_both": history.ReplayRunning,
+		"rpl_stopped": history.ReplayStopped, "rpl_done": history.ReplayDone}[id]
+	return history.Replay{ID: id, Name: id, State: state, Total: 10, Counts: map[string]int64{"sent": 3, "pending": 2}, Made: friday,
+			Changed:     friday,
+			ReplayAbout: history.ReplayAbout{Rate: 10. / 60, Since: friday, Until: friday, Outcomes: []notice.Ending{notice.EndDead}}}, state != "",
+		x.answer(ctx)
 }
 
 func (x *replayer) StopReplay(ctx context.Context, id string) (bool, error) {
@@ -92,17 +96,20 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 	b := newBench(t, withClients, func(o *api.Options) { x.Engine, o.Replayer = o.Engine, x })
 	all, one := b.as("token-of-all"), b.as("token-of-one")
 	a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z"}`).is(201)
-	for _, want := range []string{`"found":9`, `"total":7`, `"refused":{"body_hashed":2}`, `"then":"old.example","now":"new.example","notices":3`, `"state":"running"`, `"rate":"50/s"`, `"id":"rpl_`} {
+	for _, want := range []string{`"found":9`, `"total":7`, `"refused":{"body_hashed":2}`,
+		`"then":"old.example","now":"new.example","notices":3`, `"state":"running"`, `"rate":"50/s"`, `"id":"rpl_`} {
 		if !strings.Contains(a.raw, want) {
 			t.Errorf("%s is not in %s", want, a.raw)
 		}
 	}
-	a = all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","until":"2026-11-20T06:00:00Z","host":"Shop.Example","outcome":["dead"],"rate":"600/m","new_ids":true,"dry_run":true,"prefix":"app1:"}`).is(200)
+	a = all.do("POST", "/v1/replays",
+		`{"since":"2026-11-20T00:00:00Z","until":"2026-11-20T06:00:00Z","host":"Shop.Example","outcome":["dead"],"rate":"600/m","new_ids":true,"dry_run":true,"prefix":"app1:"}`).is(200)
 	if strings.Contains(a.raw, "rpl_") || strings.Contains(a.raw, `"state"`) {
 		t.Error(a.raw)
 	}
 	r := x.asked[1]
-	if !x.dry[1] || x.dry[0] || r.Prefix != "app1" || r.Host != "shop.example" || len(r.Outcomes) != 1 || r.Outcomes[0] != notice.EndDead || r.Rate != 10 || !r.NewIDs || r.Until.Sub(r.Since) != 6*time.Hour {
+	if !x.dry[1] || x.dry[0] || r.Prefix != "app1" || r.Host != "shop.example" || len(r.Outcomes) != 1 || r.Outcomes[0] != notice.EndDead ||
+		r.Rate != 10 || !r.NewIDs || r.Until.Sub(r.Since) != 6*time.Hour {
 		t.Errorf("%+v", r)
 	}
 	// A client with a prefix replays its own, whatever wider it says.
@@ -116,7 +123,8 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 	if len(x.asked) != 3 {
 		t.Errorf("%d were asked for", len(x.asked))
 	}
-	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"shop-1_A"}`).is(201); x.asked[3].Name != "shop-1_A" || x.asked[3].ID == "shop-1_A" || !strings.Contains(a.raw, `"id":"shop-1_A"`) {
+	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"shop-1_A"}`).is(201); x.asked[3].Name != "shop-1_A" ||
+		x.asked[3].ID == "shop-1_A" || !strings.Contains(a.raw, `"id":"shop-1_A"`) {
 		t.Error(a.raw)
 	}
 	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"known"}`).is(200); !strings.Contains(a.raw, `"sent":3`) {
@@ -125,10 +133,15 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"other"}`).is(409); !strings.Contains(a.raw, "other words") {
 		t.Error(a.raw)
 	}
-	for body, want := range map[string]string{`{}`: "from when on", `{"since":"2026-11-20T00:00:00Z","id":"a.b"}`: "letters, digits", `{"since":"2026-11-20T00:00:00Z","id":""}`: "letters, digits", `{"since":"x"}`: "want a time", `{"since":"2026-11-20T00:00:00Z","until":"2026-11-19T00:00:00Z"}`: "not after since",
-		`{"since":"2026-11-20T00:00:00Z","outcome":["cancelled"]}`: "want delivered or dead", `{"since":"2026-11-20T00:00:00Z","outcome":"dead"}`: "want an array",
-		`{"since":"2026-11-20T00:00:00Z","rate":"99999/s"}`: "at most 10000/s", `{"since":"2026-11-20T00:00:00Z","prefix":"a b"}`: "prefix",
-		`{"since":"2026-11-20T00:00:00Z","host":"a b"}`: "want a host", `{"since":"2026-11-20T00:00:00Z","dry_run":1}`: "want true or false"} {
+	for body, want := range map[string]string{`{}`: "from when on", `{"since":"2026-11-20T00:00:00Z","id":"a.b"}`: "letters, digits",
+		`{"since":"2026-11-20T00:00:00Z","id":""}`: "letters, digits", `{"since":"x"}`: "want a time",
+		`{"since":"2026-11-20T00:00:00Z","until":"2026-11-19T00:00:00Z"}`: "not after since",
+		`{"since":"2026-11-20T00:00:00Z","outcome":["cancelled"]}`:        "want delivered or dead",
+		`{"since":"2026-11-20T00:00:00Z","outcome":"dead"}`:               "want an array",
+		`{"since":"2026-11-20T00:00:00Z","rate":"99999/s"}`:               "at most 10000/s",
+		`{"since":"2026-11-20T00:00:00Z","prefix":"a b"}`:                 "prefix",
+		`{"since":"2026-11-20T00:00:00Z","host":"a b"}`:                   "want a host",
+		`{"since":"2026-11-20T00:00:00Z","dry_run":1}`:                    "want true or false"} {
 		if a := all.do("POST", "/v1/replays", body).is(422); !strings.Contains(a.raw, want) {
 			t.Errorf("%s: %s", body, a.raw)
 		}

@@ -12,7 +12,8 @@ import (
 )
 
 // rolled are a client of each role, without a prefix.
-var rolled = []access.Client{{Name: "reader", Token: "token-of-reader", Role: access.Read}, {Name: "producer", Token: "token-of-producer", Role: access.Produce},
+var rolled = []access.Client{{Name: "reader", Token: "token-of-reader", Role: access.Read}, {Name: "producer", Token: "token-of-producer",
+	Role: access.Produce},
 	{Name: "operator", Token: "token-of-operator", Role: access.Operate}, {Name: "admin", Token: "token-of-admin", Role: access.Admin}}
 
 // required is the lowest role that may make each call, as documented for operators.
@@ -20,8 +21,9 @@ var required = map[access.Role][]string{
 	access.Public:  {"healthz", "readyz", "openapi", "keySet"},
 	access.Read:    {"list", "get", "listRoutes", "stats", "instances", "audit", "history", "replays", "showReplay", "metrics"},
 	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
-	access.Operate: {"restore", "redrive", "redriveRoute", "pause", "resume", "replay", "stopReplay", "resumeReplay", "portalLink", "revokePortalLink"},
-	access.Admin:   {"erase", "receiverSecret"},
+	access.Operate: {"restore", "redrive", "redriveRoute", "pause", "resume", "replay", "stopReplay", "resumeReplay", "portalLink",
+		"revokePortalLink"},
+	access.Admin: {"erase", "receiverSecret"},
 }
 
 func requiredRole(t *testing.T, operation string) access.Role {
@@ -107,7 +109,8 @@ func TestProducerTokenCannotActAsOperator(t *testing.T) {
 		{"POST", "/v1/replays", `{"since":"2026-01-01T00:00:00Z","until":"2026-12-01T00:00:00Z","prefix":"app1"}`},
 		{"POST", "/v1/routes/jobs/pause"},
 		{"POST", "/v1/routes/jobs/redrive"},
-		{"POST", "/v1/notices/restore", `[{"key":"app1:jobs:t:2","id":"x","route":"jobs","state":"scheduled","due":"2026-12-01T00:00:00Z","attempts_made":3}]`},
+		{"POST", "/v1/notices/restore",
+			`[{"key":"app1:jobs:t:2","id":"x","route":"jobs","state":"scheduled","due":"2026-12-01T00:00:00Z","attempts_made":3}]`},
 		{"POST", "/v1/portal-links", `{"prefix":"app1"}`},
 		{"GET", "/v1/routes/orders/secret?host=shop.example"},
 	} {

@@ -42,8 +42,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.observer.Call(call.Name, call.id(), rec.status, time.Since(began))
 		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
-			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method), zap.String("path", codec.Clip(r.URL.EscapedPath(), 300)),
-				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", remote.Of(r).Address), zap.String("operation", call.id())}
+			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method),
+				zap.String("path", codec.Clip(r.URL.EscapedPath(), 300)),
+				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", remote.Of(r).Address),
+				zap.String("operation", call.id())}
 			if call.key != "" {
 				fields = append(fields, zap.String("key", codec.Clip(call.key, 300)))
 			}
@@ -183,7 +185,8 @@ func negotiate(r *http.Request, op *operation) error {
 	if ct == "" {
 		return nil
 	}
-	refused := problem(http.StatusUnsupportedMediaType, "Content-Type %q is not read; send %s", codec.Clip(ct, 100), strings.Join(want, " or "))
+	refused := problem(http.StatusUnsupportedMediaType, "Content-Type %q is not read; send %s", codec.Clip(ct, 100),
+		strings.Join(want, " or "))
 	base, params, err := mime.ParseMediaType(ct)
 	if err != nil {
 		return refused

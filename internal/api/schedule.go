@@ -29,15 +29,17 @@ func Explain(err error) *Problem {
 		return problem(http.StatusServiceUnavailable, "Redis's clock says %s: whoever runs the service sets the clock of the machine that Redis "+
 			"runs on; nothing was written. Repeat the call then", clock.Says.Format(time.RFC3339)).with("Retry-After", "30")
 	case errors.Is(err, keyring.ErrUnreadable):
-		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After", "1")
+		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After",
+			"1")
 	case errors.Is(err, store.ErrNotFound):
 		return problem(http.StatusNotFound, "no such notice is kept")
 	case errors.Is(err, wire.ErrUnconfirmed):
 		return problem(http.StatusServiceUnavailable, "it is stored, but not confirmed to be as durable as this service is set to answer for; "+
 			"repeat the call: what is stored already is not done twice").as(unconfirmed).with("Retry-After", "1")
 	case errors.Is(err, wire.ErrNotSynced):
-		return problem(http.StatusServiceUnavailable, "the Redis that answers does not sync to its disk before it answers, which this service is set to answer for; "+
-			"nothing was written. Repeat the call").as(unconfirmed).with("Retry-After", "5")
+		return problem(http.StatusServiceUnavailable,
+			"the Redis that answers does not sync to its disk before it answers, which this service is set to answer for; "+
+				"nothing was written. Repeat the call").as(unconfirmed).with("Retry-After", "5")
 	case errors.Is(err, wire.ErrFull):
 		return problem(http.StatusInsufficientStorage, "Redis has reached its maxmemory and takes no new notice; nothing was written").
 			with("Retry-After", "30")
@@ -48,8 +50,9 @@ func Explain(err error) *Problem {
 		return problem(http.StatusServiceUnavailable, "this instance does not know yet whether the data in Redis are of its layout, "+
 			"because Redis has not answered since it started; nothing was written. Repeat the call").with("Retry-After", "1")
 	case errors.Is(err, wire.ErrMoved):
-		return problem(http.StatusServiceUnavailable, "notices are being moved to another Redis, and this call is not for this one any more, or not yet; "+
-			"nothing was changed. Repeat the call, there if whoever runs the service says that it is open").as(moved).with("Retry-After", "2")
+		return problem(http.StatusServiceUnavailable,
+			"notices are being moved to another Redis, and this call is not for this one any more, or not yet; "+
+				"nothing was changed. Repeat the call, there if whoever runs the service says that it is open").as(moved).with("Retry-After", "2")
 	case errors.Is(err, wire.ErrUnavailable):
 		return problem(http.StatusServiceUnavailable, "Redis cannot be reached at the moment; repeat the call. "+
 			"Scheduling again is safe: what is kept already is not scheduled twice").with("Retry-After", "1")
@@ -61,8 +64,9 @@ func Explain(err error) *Problem {
 		return problem(http.StatusServiceUnavailable, "Redis refuses %s. Whoever runs the service finds the remedy in its log and by "+
 			"notifier doctor; repeat the call then", what).with("Retry-After", "30")
 	case errors.Is(err, fleet.ErrForeign):
-		return problem(http.StatusServiceUnavailable, "who lives cannot be read: another program may use the keys in Redis under which instances say so; "+
-			"notifier doctor names them").with("Retry-After", "30")
+		return problem(http.StatusServiceUnavailable,
+			"who lives cannot be read: another program may use the keys in Redis under which instances say so; "+
+				"notifier doctor names them").with("Retry-After", "30")
 	case errors.Is(err, store.ErrUnrouted):
 		return problem(http.StatusUnprocessableEntity, "no route covers the key")
 	case errors.Is(err, store.ErrCursor), errors.Is(err, audit.ErrCursor):
@@ -82,7 +86,8 @@ func conflict(r store.Reply) *Problem {
 		"Use another key, or on_duplicate keep or replace", strings.Join(r.Differs, ", "))
 	p.Differs = r.Differs
 	if r.State == notice.Settled { // the digest of its content does not tell in which fields
-		p = problem(http.StatusConflict, "a notice with another content was settled lately under this key. Use another key, or on_duplicate keep or replace")
+		p = problem(http.StatusConflict,
+			"a notice with another content was settled lately under this key. Use another key, or on_duplicate keep or replace")
 	}
 	if r.Notice != nil {
 		p.State = string(r.State)

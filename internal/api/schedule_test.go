@@ -99,8 +99,10 @@ func TestPrivateAddressesAreRefusedWhenScheduled(t *testing.T) {
 	}
 	remedy := "NOTIFIER_ROUTE_ORDERS_ALLOW=10.0.0.1/32 would allow it"
 	b.do("POST", "/v1/notices", one("1", "http://10.0.0.1/hook")).is(422).says(`"location":"body.url"`, "10.0.0.1 is private", remedy)
-	for _, url := range []string{"http://10.0.0.1./", "http://user:hunter2@10.0.0.1:8080/x?token=hunter2", "http://[::ffff:10.0.0.1]/", "http://\uff11\uff10.0.0.1/",
-		"http://localhost:6379/", "http://a.LOCALHOST./", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://[::1]/",
+	for _, url := range []string{"http://10.0.0.1./", "http://user:hunter2@10.0.0.1:8080/x?token=hunter2", "http://[::ffff:10.0.0.1]/",
+		"http://\uff11\uff10.0.0.1/",
+		"http://localhost:6379/", "http://a.LOCALHOST./", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/",
+		"http://[::1]/",
 		"http://[fe80::1%25eth0]/", "http://169.254.169.254/latest", "http://[64:ff9b::7f00:1]/"} {
 		text := b.do("POST", "/v1/notices", one("1", url)).is(422).says(`"location":"body.url"`, "may not be called").raw
 		if strings.Contains(text, "hunter2") {
@@ -148,13 +150,15 @@ func TestSchemesAndPortsWithoutHeadersAreRefused(t *testing.T) {
 	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(404)
 	b.do("POST", "/v1/notices", one("1", "http://a.shop.example:8443/")).is(422).says("by https://a.shop.example with any port only")
 	// Of a batch, and of what import and restore bring, that item alone.
-	b.do("POST", "/v1/notices/batch", one("2", "http://shop.example/")+"\n"+one("3", "https://shop.example:443/")+"\n"+one("4", "http://other.example:8080/")).is(207).
+	b.do("POST", "/v1/notices/batch", one("2", "http://shop.example/")+"\n"+one("3", "https://shop.example:443/")+"\n"+one("4",
+		"http://other.example:8080/")).is(207).
 		says(`"location":"body[0].url"`, only, `"status":422`, `"status":201`)
 	b.do("GET", "/v1/notices/app1:orders:paid:2", "").is(404)
 	for _, id := range []string{"3", "4"} {
 		b.do("GET", "/v1/notices/app1:orders:paid:"+id, "").is(200)
 	}
-	b.do("POST", "/v1/notices/restore", `[{"key":"app1:orders:paid:5","id":"x","state":"scheduled","due":"2026-12-01T00:00:00Z","url":"http://shop.example/"}]`).
+	b.do("POST", "/v1/notices/restore",
+		`[{"key":"app1:orders:paid:5","id":"x","state":"scheduled","due":"2026-12-01T00:00:00Z","url":"http://shop.example/"}]`).
 		is(207).says(`.url"`, only, `"status":422`)
 }
 
@@ -168,7 +172,8 @@ func TestADelayWithoutAUnitIsAnsweredWithWhatItWasReadAs(t *testing.T) {
 	b.do("POST", "/v1/notices", one("1", `5000`)).is(201).says(`,"delay":"1h23m20s"}`)
 	b.do("POST", "/v1/notices", one("2", `"5000"`)).is(201).says(`,"delay":"1h23m20s"}`)
 	b.do("POST", "/v1/notices", one("3", `0.25`)).is(201).says(`,"delay":"250ms"}`)
-	b.do("POST", "/v1/notices/batch", "["+one("4", `5000`)+","+one("5", `"5s"`)+"]").is(201).says(`"replaced":false,"delay":"1h23m20s","notice":`,
+	b.do("POST", "/v1/notices/batch", "["+one("4", `5000`)+","+one("5", `"5s"`)+
+		"]").is(201).says(`"replaced":false,"delay":"1h23m20s","notice":`,
 		`"replaced":false,"notice":`)
 	b.do("PATCH", "/v1/notices/app1:jobs:t:1", `{"delay":7000}`).is(200).says(`,"delay":"1h56m40s"}`)
 	for id, with := range map[string]string{"6": `"5s"`, "7": `"1h23m20s"`} {
@@ -251,8 +256,9 @@ func TestScheduleRefuses(t *testing.T) {
 		`{"key":7}`:            "422 body.key: want a string",
 		`{"key":"a"}`:          "422 has 1 segment,",
 		`{"KEY":"app2:a:b:c"}`: "422 body.KEY: no such field",
-		`{"key":"app2:a:b:c","key":"app2:a:b:d"}`:                                                     "422 given twice",
-		`{"key":"app3:a:b:c"}`:                                                                        "422 app1:orders, app1:fixed, app1:jobs, app2",
+		`{"key":"app2:a:b:c","key":"app2:a:b:d"}`: "422 given twice",
+		`{"key":"app3:a:b:c"}`: "422 app1:orders, app1:fixed, " +
+			"app1:jobs, app2",
 		`{"key":"app1:orders:b:c"}`:                                                                   "422 body.url: is missing",
 		`{"key":"app1:fixed:b:c","url":"http://h/"}`:                                                  "422 bring no url",
 		`{"key":"app1:jobs:b:c","url":"http://h/"}`:                                                   "422 bring no url",
@@ -369,7 +375,8 @@ func TestBatch(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 	read(b.do("POST", "/v1/notices/batch", array).is(200))
-	read(b.do("POST", "/v1/notices/batch", `[{"key":"app2:a:b:3"},{"key":"app2:a:b:1","body":2},{"key":"bad"},7,{"key":"app2:a:b:3"}]`).is(207))
+	read(b.do("POST", "/v1/notices/batch",
+		`[{"key":"app2:a:b:3"},{"key":"app2:a:b:1","body":2},{"key":"bad"},7,{"key":"app2:a:b:3"}]`).is(207))
 	var got []any
 	for _, r := range all {
 		got = append(got, r["status"])
@@ -416,11 +423,13 @@ func TestBatchLimits(t *testing.T) {
 func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for err, want := range map[error]int{wire.ErrUnavailable: 503, wire.ErrLogin: 503, wire.ErrRights: 503, fleet.ErrForeign: 503, wire.ErrFull: 507,
+	for err, want := range map[error]int{wire.ErrUnavailable: 503, wire.ErrLogin: 503, wire.ErrRights: 503, fleet.ErrForeign: 503,
+		wire.ErrFull:      507,
 		fmt.Errorf("bug"): 500, fmt.Errorf("x: %w", wire.ErrUnavailable): 503} {
 		b.engine.Fail(err)
 		for _, c := range [][3]string{{"POST", "/v1/notices", one}, {"GET", "/v1/notices/app2:a:b:c"}, {"DELETE", "/v1/notices/app2:a:b:c"},
-			{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"GET", "/v1/instances"}, {"POST", "/v1/routes/orders/pause"}, {"POST", "/v1/routes/orders/redrive"}} {
+			{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"GET", "/v1/instances"}, {"POST", "/v1/routes/orders/pause"},
+			{"POST", "/v1/routes/orders/redrive"}} {
 			a := b.do(c[0], c[1], c[2]).is(want)
 			if want != 500 && a.header.Get("Retry-After") == "" {
 				t.Errorf("%v is answered %d without Retry-After", c, want)
@@ -446,7 +455,8 @@ func TestWhatIsNotConfirmed(t *testing.T) {
 				t.Errorf("%v: without Retry-After", c)
 			}
 		}
-		a := b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:c"}`+"\n"+`{"key":"wrong"}`).is(207).says(`"status":503,"problem":{"type":"unconfirmed"`, `"status":422`)
+		a := b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:c"}`+"\n"+
+			`{"key":"wrong"}`).is(207).says(`"status":503,"problem":{"type":"unconfirmed"`, `"status":422`)
 		if a.header.Get("Retry-After") == "" {
 			t.Error("a batch of which a part is to be repeated says nothing of when")
 		}

@@ -60,7 +60,8 @@ func (a *api) kept(f *store.Found, by string, inline bool) *KeptNotice {
 
 // Schema is one of the two.
 func (KeptNotice) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{r.Schema(reflect.TypeFor[codec.Notice](), true, ""), r.Schema(reflect.TypeFor[SettledNotice](), true, "")}}
+	return &huma.Schema{OneOf: []*huma.Schema{r.Schema(reflect.TypeFor[codec.Notice](), true, ""), r.Schema(reflect.TypeFor[SettledNotice](),
+		true, "")}}
 }
 
 // ReadAs says how a time was understood that could be meant otherwise.

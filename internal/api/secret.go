@@ -53,7 +53,8 @@ type ReceiverKey struct {
 // forge callbacks for its receiver, so a producer's token does not read them.
 func (a *api) secret(w http.ResponseWriter, r *http.Request, at site) error {
 	if at.Prefix != "" {
-		return problem(http.StatusForbidden, "receivers' keys are handed out to clients without a prefix only: with one, a callback can be forged")
+		return problem(http.StatusForbidden,
+			"receivers' keys are handed out to clients without a prefix only: with one, a callback can be forged")
 	}
 	q, p := queryOf(r, secretParams)
 	if p != nil {
@@ -67,7 +68,8 @@ func (a *api) secret(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
-	a.operated(r, at, audit.Entry{Action: audit.Secret, Route: rt.Name, Prefix: rt.Prefix, Detail: "of " + cmp.Or(out.Host, out.Audience, "all receivers")}, nil)
+	a.operated(r, at, audit.Entry{Action: audit.Secret, Route: rt.Name, Prefix: rt.Prefix, Detail: "of " + cmp.Or(out.Host, out.Audience,
+		"all receivers")}, nil)
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -113,14 +115,16 @@ func (out *ReceiverSecret) derive(f *codec.Faults, rt *route.Route, host, audien
 	derive := func(s sign.Secret) sign.Secret { return s.ForAudience(audience) }
 	if out.SignPer == sign.PerAudience {
 		out.Audience = audience
-		wants(f, paramAudience, audience, audience != "" && host == "" && notice.CheckAudience(audience) == nil, fmt.Sprintf("route %s signs for each audience: "+
-			"want audience=, 1 to 128 letters, digits, '_', '.', '~' or '-', and no host", rt.Name))
+		wants(f, paramAudience, audience, audience != "" && host == "" && notice.CheckAudience(audience) == nil,
+			fmt.Sprintf("route %s signs for each audience: "+
+				"want audience=, 1 to 128 letters, digits, '_', '.', '~' or '-', and no host", rt.Name))
 	} else {
 		var err error
 		out.Host, err = notice.Host(host)
 		derive = func(s sign.Secret) sign.Secret { return s.ForHost(out.Host) }
-		wants(f, paramHost, host, host != "" && audience == "" && err == nil, fmt.Sprintf("route %s signs for each host: want host=, such as shop.example, "+
-			"without scheme, port and path, and no audience", rt.Name))
+		wants(f, paramHost, host, host != "" && audience == "" && err == nil,
+			fmt.Sprintf("route %s signs for each host: want host=, such as shop.example, "+
+				"without scheme, port and path, and no audience", rt.Name))
 	}
 	for _, s := range rt.Secrets {
 		out.Secrets = append(out.Secrets, derive(s).Reveal())
@@ -130,11 +134,13 @@ func (out *ReceiverSecret) derive(f *codec.Faults, rt *route.Route, host, audien
 // schemes fills in what the receiver needs for each scheme.
 func (out *ReceiverSecret) schemes(signing *sign.Settings) {
 	for _, r := range signing.Recipes() {
-		s := ReceiverScheme{Scheme: string(r.Scheme), Headers: r.Headers, Algorithm: r.Algorithm, Signed: r.Signed, Warning: r.Warning, Keys: []ReceiverKey{}}
+		s := ReceiverScheme{Scheme: string(r.Scheme), Headers: r.Headers, Algorithm: r.Algorithm, Signed: r.Signed, Warning: r.Warning,
+			Keys: []ReceiverKey{}}
 		first := true
 		for _, k := range signing.Keys {
 			if r.Scheme.Fits(k.Type) {
-				s.Keys = append(s.Keys, ReceiverKey{ID: k.ID, Signs: first, PublicKey: k.PublicPEM(), Certificate: k.Certificate(), Standard: k.Public()})
+				s.Keys = append(s.Keys, ReceiverKey{ID: k.ID, Signs: first, PublicKey: k.PublicPEM(), Certificate: k.Certificate(),
+					Standard: k.Public()})
 				first = false
 			}
 		}

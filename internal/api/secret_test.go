@@ -32,7 +32,8 @@ func signing(t *testing.T, change ...func(*api.Options)) *bench {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, &route.Route{Name: name, Prefix: "app1:" + name, Target: route.Target{Kind: route.KindNotice}, Secrets: secrets, SignPer: per})
+		all = append(all, &route.Route{Name: name, Prefix: "app1:" + name, Target: route.Target{Kind: route.KindNotice}, Secrets: secrets,
+			SignPer: per})
 	}
 	all = append(all, &route.Route{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList, Key: "q"}},
 		&route.Route{Name: "unsigned", Prefix: "app1:unsigned", Target: route.Target{Kind: route.KindNotice}})
@@ -57,7 +58,8 @@ func TestReceiversHaveKeysOfTheirOwn(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	b := signing(t, func(o *api.Options) { o.Logger = zap.New(core) }).as("token-of-all")
 	for _, host := range []string{"shop.example", "SHOP.example."} {
-		a := b.do("GET", "/v1/routes/shops/secret?host="+host, "").is(200).says(`"secrets":["`+shopSecret+`","whsec_`, `"host":"shop.example"`, `"sign_per":"host"`)
+		a := b.do("GET", "/v1/routes/shops/secret?host="+host, "").is(200).says(`"secrets":["`+shopSecret+`","whsec_`, `"host":"shop.example"`,
+			`"sign_per":"host"`)
 		if a.header.Get("Cache-Control") != "no-store" || strings.Contains(a.raw, routeSecret) {
 			t.Errorf("%v %s", a.header, a.raw)
 		}
@@ -146,7 +148,8 @@ func asymmetric(t *testing.T) *bench {
 		o.Routes, err = route.NewTable([]*route.Route{
 			{Name: "mixed", Prefix: "app1:mixed", Target: target, Sign: []sign.Scheme{sign.Stripe, sign.JWS}, Secrets: secrets, SignKeys: keys[:1]},
 			{Name: "keyed", Prefix: "app1:keyed", Target: target, Sign: []sign.Scheme{sign.StandardEd25519}, SignKeys: keys},
-			{Name: "later", Prefix: "app1:later", Target: route.Target{Kind: route.KindFixed}, SignPer: sign.PerRoute, Sign: []sign.Scheme{sign.GitHub, sign.JWS}, Secrets: secrets, SignKeys: keys},
+			{Name: "later", Prefix: "app1:later", Target: route.Target{Kind: route.KindFixed}, SignPer: sign.PerRoute,
+				Sign: []sign.Scheme{sign.GitHub, sign.JWS}, Secrets: secrets, SignKeys: keys},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +160,8 @@ func asymmetric(t *testing.T) *bench {
 func TestReceiverGetsWhatEachSchemeNeeds(t *testing.T) {
 	t.Parallel()
 	b := asymmetric(t).as("token-of-all")
-	b.do("GET", "/v1/routes/mixed/secret?host=shop.example", "").is(200).says(shopSecret, `"scheme":"stripe"`, `"headers":["notifier-signature"]`, `"scheme":"jws"`,
+	b.do("GET", "/v1/routes/mixed/secret?host=shop.example", "").is(200).says(shopSecret, `"scheme":"stripe"`,
+		`"headers":["notifier-signature"]`, `"scheme":"jws"`,
 		`"standard":"whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="`, "check that host")
 	a := b.do("GET", "/v1/routes/keyed/secret", "").is(200).says(`"secrets":[]`, `"signs":true`, `"signs":false`, "BEGIN PUBLIC KEY")
 	if strings.Contains(a.raw, "sign_per") || strings.Contains(a.raw, "whsec_") || strings.Contains(a.raw, "PRIVATE") {
