@@ -66,14 +66,16 @@ func TestShutdownDelayKeepsDelivering(t *testing.T) {
 	eventually(t, "ready", func() bool { status, _, closes := l.get(t, "/readyz"); return status == 200 && !closes })
 	l.signal()
 	eventually(t, "not ready", func() bool { status, _, _ := l.get(t, "/readyz"); return status == 503 })
-	if _, body, closes := l.get(t, "/readyz"); !closes || !strings.Contains(body, `"ready":false`) || !strings.Contains(body, "shutting down") {
+	if _, body, closes := l.get(t, "/readyz"); !closes || !strings.Contains(body, `"ready":false`) ||
+		!strings.Contains(body, "shutting down") {
 		t.Errorf("closes %v: %s", closes, body)
 	}
 	if status, _, closes := l.get(t, "/healthz"); status != 200 || !closes {
 		t.Errorf("/healthz: %d, closes %v", status, closes)
 	}
 
-	if r := l.ScheduleMany(t.Context(), []store.Request{{Key: "app1:a:b:1", Due: time.Now().Add(50 * time.Millisecond), Content: notice.Content{Body: []byte("{}")}}}); r[0].Err != nil {
+	if r := l.ScheduleMany(t.Context(), []store.Request{{Key: "app1:a:b:1", Due: time.Now().Add(50 * time.Millisecond),
+		Content: notice.Content{Body: []byte("{}")}}}); r[0].Err != nil {
 		t.Fatal(r[0].Err)
 	}
 	eventually(t, "a delivery during the delay", func() bool {

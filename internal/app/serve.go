@@ -58,7 +58,8 @@ func serve(ctx context.Context, c *config.Config, o ServeOptions, logger *zap.Lo
 		c.Redis = config.Redis{URL: s.URL, Mode: config.Standalone}
 		logger.Warn("a Redis for development: nothing outlives this process", zap.String("redis", s.Kind))
 	}
-	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: logger, Throwaway: o.Embedded, Hurry: o.Hurry})
+	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: logger, Throwaway: o.Embedded,
+		Hurry: o.Hurry})
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,8 @@ func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
 	s := runProcess(t, srv.URL())
 	eventually(t, "two warnings", func() bool { return len(s.warnings()) == 2 })
 	all := strings.Join(s.warnings(), "\n")
-	for _, want := range []string{"warn memory: maxmemory-policy is allkeys-lru", "→ maxmemory-policy noeviction in redis.conf", "warn persistence: neither",
+	for _, want := range []string{"warn memory: maxmemory-policy is allkeys-lru", "→ maxmemory-policy noeviction in redis.conf",
+		"warn persistence: neither",
 		"→ appendonly yes"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in:\n%s", want, all)
@@ -139,10 +140,12 @@ func TestServeRefusesToStartWithoutRights(t *testing.T) {
 		"~app1:* &* +@all":                    "~notifier:*",
 		"~* &notifier:* +@all":                "&__keyevent@0__:expired",
 	} {
-		if err := srv.Client().ACLSetUser(t.Context(), "weak", append([]string{"reset", "on", ">secret"}, strings.Fields(rules)...)...).Err(); err != nil {
+		if err := srv.Client().ACLSetUser(t.Context(), "weak", append([]string{"reset", "on", ">secret"},
+			strings.Fields(rules)...)...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		p, err := New(Options{Config: configOf(strings.Replace(srv.URL(), "redis://", "redis://weak:secret@", 1)), Version: "v1", Logger: zap.NewNop()})
+		p, err := New(Options{Config: configOf(strings.Replace(srv.URL(), "redis://", "redis://weak:secret@", 1)), Version: "v1",
+			Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}
