@@ -96,7 +96,8 @@ func TestActionsThatProgramsRepeatAreFrequent(t *testing.T) {
 }
 
 func TestFieldsAndReadAreInverse(t *testing.T) {
-	e := Entry{Client: "ops", Address: "::1", Via: Pages, Action: Redrive, Key: "app1:a:b:c", Prefix: "app1", Route: "orders", Result: Failed, Detail: "two words"}
+	e := Entry{Client: "ops", Address: "::1", Via: Pages, Action: Redrive, Key: "app1:a:b:c", Prefix: "app1", Route: "orders", Result: Failed,
+		Detail: "two words"}
 	fields := map[string]string{"of another version": "x"}
 	for pair := range slices.Chunk(e.Fields(), 2) {
 		fields[pair[0]] = pair[1]
@@ -163,7 +164,8 @@ func TestPages(t *testing.T) {
 	if seen != 5 || pages != 2 {
 		t.Errorf("%d entries on %d pages", seen, pages)
 	}
-	if p, err := trail.Read(t.Context(), access.Local(), Query{Limit: 100, Prefix: "app2:a:b:c"}); err != nil || len(p.Entries) != 3 || p.Next == "" {
+	if p, err := trail.Read(t.Context(), access.Local(), Query{Limit: 100, Prefix: "app2:a:b:c"}); err != nil || len(p.Entries) != 3 ||
+		p.Next == "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if _, err := trail.Read(t.Context(), access.Local(), Query{}); err == nil {

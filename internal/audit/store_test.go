@@ -60,7 +60,8 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	for _, bad := range []string{"x", "1", "1-", "-1", "01-0", "+-1", "99999999999999999999-0", "1-0\r\nFLUSHALL", "1-0", "1-0 x", "1 ops:rare", "1-0\r\nFLUSHALL ops:rare"} {
+	for _, bad := range []string{"x", "1", "1-", "-1", "01-0", "+-1", "99999999999999999999-0", "1-0\r\nFLUSHALL", "1-0", "1-0 x",
+		"1 ops:rare", "1-0\r\nFLUSHALL ops:rare"} {
 		if _, err := s.Audited(ctx, Range{Before: bad}, 1); !errors.Is(err, ErrCursor) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -164,11 +165,14 @@ func TestSameCallWithinAMinuteIsOneEntry(t *testing.T) {
 	}
 	var got []string
 	for _, e := range s.all(t, Range{}) {
-		got = append(got, strings.TrimSpace(fmt.Sprint(e.Client, " ", e.Action, " ", e.Key, " ", e.Result, " ", e.Count, " ", e.Address, e.Detail)))
+		got = append(got, strings.TrimSpace(fmt.Sprint(e.Client, " ", e.Action, " ", e.Key, " ", e.Result, " ", e.Count, " ", e.Address,
+			e.Detail)))
 	}
 	slices.Reverse(got)
-	want := []string{"shop reschedule app1:a:b:1 done 3000", "reschedule app1:a:b:1 done 1", "shop cancel app1:a:b:1 done 1", "shop reschedule app1:a:b:2 done 1",
-		"shop reschedule app1:a:b:1 failed 2 one error", "shop reschedule app1:a:b:1 done 1 192.0.2.1", "shop portal-link  done 1 link A", "shop portal-link  done 1 link B"}
+	want := []string{"shop reschedule app1:a:b:1 done 3000", "reschedule app1:a:b:1 done 1", "shop cancel app1:a:b:1 done 1",
+		"shop reschedule app1:a:b:2 done 1",
+		"shop reschedule app1:a:b:1 failed 2 one error", "shop reschedule app1:a:b:1 done 1 192.0.2.1", "shop portal-link  done 1 link A",
+		"shop portal-link  done 1 link B"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -249,7 +253,8 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 		t.Fatalf("%d keys: clients were taken for former ones at once", n)
 	}
 	for i := range 30 {
-		if err := s.Wire.Redis.ZAdd(ctx, s.Wire.Space.AuditClients(), redis.Z{Score: float64(time.Now().Add(-2 * auditLeft).UnixMilli()), Member: fmt.Sprint("renamed-", i)}).Err(); err != nil {
+		if err := s.Wire.Redis.ZAdd(ctx, s.Wire.Space.AuditClients(), redis.Z{Score: float64(time.Now().Add(-2 * auditLeft).UnixMilli()),
+			Member: fmt.Sprint("renamed-", i)}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -288,7 +293,8 @@ func (s *Store) old(t *testing.T, n int) {
 	t.Helper()
 	pipe := s.Wire.Redis.Pipeline()
 	for i := range n {
-		pipe.Do(t.Context(), "xadd", s.Wire.Space.OldAudit(), "*", "client", fmt.Sprint("c", i%3), "action", []string{"pause", "cancel"}[i%2], "key", fmt.Sprint("app1:a:b:", i))
+		pipe.Do(t.Context(), "xadd", s.Wire.Space.OldAudit(), "*", "client", fmt.Sprint("c", i%3), "action", []string{"pause", "cancel"}[i%2],
+			"key", fmt.Sprint("app1:a:b:", i))
 	}
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
@@ -309,7 +315,8 @@ func TestEntriesOfTheOldStreamStay(t *testing.T) {
 	if len(list) != 902 {
 		t.Fatalf("%d entries", len(list))
 	}
-	if i := slices.IndexFunc(list, func(e Entry) bool { return e.Key == "app1:a:b:899" }); i < 0 || i > 2 || list[i].Client != "c2" || list[i].Count != 1 {
+	if i := slices.IndexFunc(list, func(e Entry) bool { return e.Key == "app1:a:b:899" }); i < 0 || i > 2 || list[i].Client != "c2" ||
+		list[i].Count != 1 {
 		t.Errorf("%d: %+v", i, list[:3])
 	}
 	if n, err := s.Wire.Redis.Exists(t.Context(), s.Wire.Space.OldAudit()).Result(); err != nil || n != 0 {
@@ -384,7 +391,8 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	s := &Store{wire.New(wire.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true, Nodes: c.Nodes})}
+	s := &Store{wire.New(wire.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true,
+		Nodes: c.Nodes})}
 	entry := Entry{Client: "ops", Action: Cancel, Result: Done}
 	for end := time.Now().Add(30 * time.Second); s.Audit(ctx, entry) != nil; {
 		if time.Now().After(end) {

@@ -84,7 +84,8 @@ type mergeCall struct {
 
 // mergeStream merges a stream of the audit into another one.
 func (s *Store) mergeStream(ctx context.Context, m mergeCall) error {
-	_, err := s.Wire.Run(ctx, auditMergeScript, []string{m.from, m.repeats, s.Wire.Space.Audit(m.client, m.class), s.Wire.Space.AuditRepeats(m.client, m.class),
+	_, err := s.Wire.Run(ctx, auditMergeScript, []string{m.from, m.repeats, s.Wire.Space.Audit(m.client, m.class),
+		s.Wire.Space.AuditRepeats(m.client, m.class),
 		s.Wire.Space.AuditLast(), s.Wire.Space.AuditClients(), m.other}, []any{auditMost, m.left})
 	return err
 }
