@@ -89,7 +89,8 @@ func (a *command) auditTable(list []client.AuditEntry, withHead bool) {
 		if e.Result != "done" {
 			look = yellow
 		}
-		rows = append(rows, row(a.screen.near(e.At), dash(e.Client), dash(e.Address), dash(e.Via), action, dash(what), styled(e.Result, look), dash(e.Detail)))
+		rows = append(rows, row(a.screen.near(e.At), dash(e.Client), dash(e.Address), dash(e.Via), action, dash(what), styled(e.Result, look),
+			dash(e.Detail)))
 	}
 	a.screen.table(false, rows...)
 }

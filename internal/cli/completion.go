@@ -125,7 +125,8 @@ func fitting(list, written []string, begun string) []cobra.Completion {
 	slices.Sort(list)
 	return slices.DeleteFunc(slices.Compact(list), func(s string) bool {
 		odd := strings.ContainsFunc(s, func(r rune) bool {
-			return !(r == ':' || r == '-' || r == '_' || r == '.' || r == '~' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z')
+			return !(r == ':' || r == '-' || r == '_' || r == '.' || r == '~' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' ||
+				r >= 'a' && r <= 'z')
 		})
 		return odd || !strings.HasPrefix(s, begun) || slices.Contains(written, s)
 	})

@@ -44,7 +44,8 @@ func TestConsumeRunsTheCommand(t *testing.T) {
 	srv := redistest.Shared(t)
 	d.env = append(d.env, "NOTIFIER_REDIS_URL="+srv.URL(), "PATH="+os.Getenv("PATH"), "NOTIFIER_KEY=of-the-service")
 	file := filepath.Join(t.TempDir(), "seen")
-	n := &notice.Notice{Key: "app1:jobs:mail:1", Made: notice.MadeAt(time.Now()), Due: time.Now(), Content: notice.Content{Body: []byte("to whom")}}
+	n := &notice.Notice{Key: "app1:jobs:mail:1", Made: notice.MadeAt(time.Now()), Due: time.Now(),
+		Content: notice.Content{Body: []byte("to whom")}}
 	if err := srv.Client().RPush(t.Context(), "todo", "no entry", queue.Envelope(n)).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,8 @@ func TestConsumeRunsTheCommand(t *testing.T) {
 		}
 		cancel()
 	}()
-	out, errs := d.runContext(ctx, exitDone, "consume", "jobs", "--exec", `echo "$NOTICE_KEY $NOTICE_ATTEMPT $(cat) $NOTIFIER_KEY$NOTIFIER_REDIS_URL" > `+file+`; echo said`)
+	out, errs := d.runContext(ctx, exitDone, "consume", "jobs", "--exec",
+		`echo "$NOTICE_KEY $NOTICE_ATTEMPT $(cat) $NOTIFIER_KEY$NOTIFIER_REDIS_URL" > `+file+`; echo said`)
 	b, err := os.ReadFile(file)
 	if err != nil || string(b) != "app1:jobs:mail:1 1 to whom \n" {
 		t.Errorf("the command saw %q, %v", b, err)

@@ -62,7 +62,8 @@ func TestWhoFollowsIsNotSentAway(t *testing.T) {
 	done, errs := make(chan int, 1), &written{}
 	s.away.Store(true)
 	go func() {
-		code := Main(ctx, Process{Args: []string{"history", "--follow"}, Environ: d.env, Stdin: strings.NewReader(""), Stdout: w, Stderr: errs, Version: "1"}, d.deps)
+		code := Main(ctx, Process{Args: []string{"history", "--follow"}, Environ: d.env, Stdin: strings.NewReader(""), Stdout: w, Stderr: errs,
+			Version: "1"}, d.deps)
 		_ = w.Close()
 		done <- code
 	}()

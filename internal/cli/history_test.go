@@ -29,7 +29,8 @@ func kept(t *testing.T) (d *history.DB, put func(id string, at time.Time, change
 	return d, func(id string, at time.Time, change func(*history.Row)) {
 		t.Helper()
 		r := history.Row{Outcome: notice.EndDelivered, Number: 1, Ended: at, Host: "shop.example", BodyKept: true, BodySize: 7,
-			Notice: &notice.Notice{Key: "app1:orders:t:" + id, Route: "app1:orders", Made: notice.MadeAt(at), Due: at, AttemptsMade: 1, Content: notice.Content{Body: []byte(`{"a":1}`)},
+			Notice: &notice.Notice{Key: "app1:orders:t:" + id, Route: "app1:orders", Made: notice.MadeAt(at), Due: at, AttemptsMade: 1,
+				Content:  notice.Content{Body: []byte(`{"a":1}`)},
 				Attempts: []notice.Attempt{{Number: 1, At: at, Status: 200, Response: "thanks"}}}}
 		if change != nil {
 			change(&r)
@@ -153,7 +154,8 @@ func TestEraseCommand(t *testing.T) {
 	if len(e.asked) != 3 || e.asked[0] != (history.Erasure{Key: "app1:orders:t:1"}) || e.asked[1] != (history.Erasure{Host: "shop.example"}) {
 		t.Errorf("%+v", e.asked)
 	}
-	if out, _ = d.run(0, "audit"); strings.Contains(out, "t:1") || strings.Contains(out, "shop.example") || !strings.Contains(out, "erase x2") || strings.Count(out, "erase") != 2 {
+	if out, _ = d.run(0, "audit"); strings.Contains(out, "t:1") || strings.Contains(out, "shop.example") ||
+		!strings.Contains(out, "erase x2") || strings.Count(out, "erase") != 2 {
 		t.Errorf("the audit does not tell of it, or tells what was erased:\n%s", out)
 	}
 	for _, wrong := range [][]string{{}, {"--key", "a", "--host", "b"}, {"x"}} {
@@ -172,7 +174,8 @@ func TestExportAndImport(t *testing.T) {
 	put("dropped", now.Add(-10*time.Hour), func(r *history.Row) { r.Body, r.BodyKept, r.Outcome = nil, false, notice.EndDead })
 	put("secret", now.Add(-11*time.Hour), func(r *history.Row) { r.Headers = []notice.Header{{Name: "Authorization"}} })
 	put("binary", now.Add(-12*time.Hour), func(r *history.Row) {
-		r.Body, r.Headers, r.Ladder, r.URL, r.ContentType = []byte{0xff}, []notice.Header{{Name: "X-A", Value: "1"}}, notice.Ladder{time.Second}, "https://shop.example/", "text/x"
+		r.Body, r.Headers, r.Ladder, r.URL, r.ContentType = []byte{0xff}, []notice.Header{{Name: "X-A", Value: "1"}}, notice.Ladder{time.Second},
+			"https://shop.example/", "text/x"
 	})
 	out, errs := d.run(0, "export")
 	contains(t, errs, "6 endings")
@@ -208,7 +211,8 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 	t.Parallel()
 	db, put := kept(t)
 	d, pages := newTestCLIWithPages(t, db)
-	content := notice.Content{URL: "https://shop.example/x", Headers: []notice.Header{{Name: "X-A", Value: "1"}}, Ladder: notice.Ladder{}, Body: []byte("{\"n\": [1,\n  2]}")}
+	content := notice.Content{URL: "https://shop.example/x", Headers: []notice.Header{{Name: "X-A", Value: "1"}}, Ladder: notice.Ladder{},
+		Body: []byte("{\"n\": [1,\n  2]}")}
 	const died, other = "app1:orders:t:dead", "app1:orders:t:other"
 	for _, key := range []string{died, other, "app1:orders:t:delivered"} {
 		if _, err := d.engine.Schedule(t.Context(), store.Request{Key: key, Content: content}); err != nil {
@@ -279,7 +283,8 @@ func TestImportPutsPendingNoticesBack(t *testing.T) {
 	const key, redriven = "app1:orders:t:tried", "app1:orders:t:redriven"
 	for _, k := range []string{key, redriven} {
 		if _, err := d.engine.Schedule(t.Context(), store.Request{Key: k, Delay: time.Hour, Content: notice.Content{URL: "https://shop.example/x",
-			Headers: []notice.Header{{Name: "X-A", Value: "1"}}, Ladder: notice.Ladder{time.Minute, time.Hour}, Body: []byte("{\"n\": [1,\n  2]}")}}); err != nil {
+			Headers: []notice.Header{{Name: "X-A", Value: "1"}}, Ladder: notice.Ladder{time.Minute, time.Hour},
+			Body: []byte("{\"n\": [1,\n  2]}")}}); err != nil {
 			t.Fatal(err)
 		}
 		d.engine.Move(k, notice.Dead, notice.ReasonTimeout)
@@ -291,7 +296,8 @@ func TestImportPutsPendingNoticesBack(t *testing.T) {
 		// Of what it was when it died, this one is on its way yet, and the other was redriven.
 		n := *f.Notice
 		n.AttemptsMade, n.Attempts, n.Reason, n.Due = 0, nil, "", time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
-		n.Add(notice.Attempt{Number: 1, At: n.Made.Time().UTC(), Duration: 12345 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx, Response: "no"})
+		n.Add(notice.Attempt{Number: 1, At: n.Made.Time().UTC(), Duration: 12345 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx,
+			Response: "no"})
 		if k == redriven {
 			n.Endings, n.AttemptsMade, n.Attempts[0].Number, n.Redriven = 1, 4, 4, 3
 		}

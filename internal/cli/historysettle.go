@@ -50,7 +50,8 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 		return nil, wire.Wrap("meta", err)
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("no instance has begun on %s under the namespace %s, so there is nothing to settle", e.cfg.Redis.Where(), e.cfg.Namespace)
+		return nil, fmt.Errorf("no instance has begun on %s under the namespace %s, so there is nothing to settle", e.cfg.Redis.Where(),
+			e.cfg.Namespace)
 	}
 	space, _, err := layout.Discover(ctx, e.conn, keys.Space{Namespace: e.cfg.Namespace}, cluster)
 	if err != nil {

@@ -28,7 +28,8 @@ func newTestCLIWithPages(t *testing.T, db *history.DB) (d *testCLI, pages string
 	t.Helper()
 	d = newTestCLI(t, func(o *api.Options) {
 		o.History = db
-		office := session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Register: o.Engine, Clients: access.NewClients(nil)})
+		office := session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Register: o.Engine,
+			Clients: access.NewClients(nil)})
 		s := httptest.NewServer(ui.New(ui.Options{Engine: o.Engine.(ui.Engine), Routes: o.Routes, Loopback: true, Sessions: office}))
 		t.Cleanup(s.Close)
 		pages = s.URL
@@ -64,7 +65,8 @@ func TestImportPutsBackPasswordsOfDownload(t *testing.T) {
 	}
 	was := map[string]store.Found{}
 	for key, address := range addresses {
-		content := notice.Content{URL: address, Headers: []notice.Header{{Name: "Authorization", Value: "Bearer of-the-shop"}}, Body: []byte(`{"n":1}`)}
+		content := notice.Content{URL: address, Headers: []notice.Header{{Name: "Authorization", Value: "Bearer of-the-shop"}},
+			Body: []byte(`{"n":1}`)}
 		if _, err := d.engine.Schedule(t.Context(), store.Request{Key: key, Content: content}); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,8 @@ func TestImportPutsBackPasswordsOfDownload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(now.Content.Diff(&f.Content)) > 0 || now.ID() != f.ID() || now.State != f.State || now.SettledAt != f.SettledAt || now.Due != f.Due ||
+		if len(now.Content.Diff(&f.Content)) > 0 || now.ID() != f.ID() || now.State != f.State || now.SettledAt != f.SettledAt ||
+			now.Due != f.Due ||
 			now.Reason != f.Reason || !slices.Equal(now.Attempts, f.Attempts) || now.Endings != 1 {
 			t.Errorf("%s:\n%+v %+v\nwas\n%+v %+v", key, now, now.Notice, f, f.Notice)
 		}

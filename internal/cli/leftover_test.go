@@ -13,7 +13,8 @@ import (
 func TestWhatTheAPIFindsWrongIsWrongUse(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
-	for line, want := range map[string]string{"list --state bogus": "--state", "get zzz": "KEY", "list --cursor x": "cursor", "cancel zzz": "KEY", "fire a:b:c": "KEY",
+	for line, want := range map[string]string{"list --state bogus": "--state", "get zzz": "KEY", "list --cursor x": "cursor",
+		"cancel zzz": "KEY", "fire a:b:c": "KEY",
 		"schedule zzz": "KEY", "audit --prefix a:b:c:d:e": "--prefix", "reschedule zzz --delay 1s": "KEY"} {
 		_, errs := d.run(2, strings.Fields(line)...)
 		contains(t, errs, want)

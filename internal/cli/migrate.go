@@ -85,11 +85,13 @@ NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 	f := c.Flags()
 	f.StringVar(&address, "to", "", "address of the new Redis, as NOTIFIER_REDIS_URL has it, or @FILE that holds it")
 	f.StringVar(&mode, "to-mode", config.Standalone, "its mode: standalone, sentinel or cluster")
-	f.IntVar(&o.Shards, "to-shards", 0, "how many shards it gets if it is new (default as many as the old one, and one for each master of a cluster at least)")
+	f.IntVar(&o.Shards, "to-shards", 0,
+		"how many shards it gets if it is new (default as many as the old one, and one for each master of a cluster at least)")
 	delayVar(f, &o.MaxSkew, "max-skew", "how far apart the clocks of both may be (default 50ms)")
 	delayVar(f, &o.Wait, "wait", "how long to wait at the end for attempts that are under way (default 30s)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "only count, and compare the clocks")
-	f.BoolVar(&o.Force, "force", false, "go on although instances live that know nothing of migrations, none lives on the new side, or it cannot be seen who lives")
+	f.BoolVar(&o.Force, "force", false,
+		"go on although instances live that know nothing of migrations, none lives on the new side, or it cannot be seen who lives")
 	o.MaxSkew, o.Wait = 50*time.Millisecond, 30*time.Second
 	return a.withJSON(c)
 }

@@ -16,7 +16,8 @@ func TestReadingCommandsSayWhatIsMissing(t *testing.T) {
 	d.run(0, "schedule", key, "--delay", "1h")
 	d.engine.Move(key, notice.Dead, notice.ReasonTimeout)
 	d.engine.Miss("10.0.0.3:6379")
-	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"list", "--all", "--json"}, {"stats"}, {"stats", "--json"}, {"redrive", "--route", "jobs", "--dry-run"},
+	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"list", "--all", "--json"}, {"stats"}, {"stats", "--json"},
+		{"redrive", "--route", "jobs", "--dry-run"},
 		{"redrive", "--route", "jobs", "--json"}} {
 		out, errs := d.run(0, args...)
 		contains(t, errs, "incomplete: without what lies in Redis at 10.0.0.3:6379, which does not answer")

@@ -72,7 +72,8 @@ func (a *command) sayLineOf(v any) error {
 }
 
 // looks are the colours of the states.
-var looks = map[string]style{client.Scheduled: cyan, client.Claimed: yellow, client.Delivered: green, client.Cancelled: faint, client.Dead: red}
+var looks = map[string]style{client.Scheduled: cyan, client.Claimed: yellow, client.Delivered: green, client.Cancelled: faint,
+	client.Dead: red}
 
 // made says how many attempts were made of how many are allowed. Where the
 // route's ladder has become shorter since, those that were made were allowed.

@@ -213,7 +213,8 @@ func (rc *receiver) print(r *http.Request, body []byte, signature string, do rep
 	if rc.app.json {
 		// One that cannot be printed is none of the sender's business.
 		_ = rc.app.sayLineOf(map[string]any{"key": r.Header.Get("Notifier-Key"), "attempt": r.Header.Get("Notifier-Attempt"),
-			"id": r.Header.Get("Webhook-Id"), "late_ms": late, "signature": signature, "status": do.status, "answer": do.String(), "body": string(body)})
+			"id": r.Header.Get("Webhook-Id"), "late_ms": late, "signature": signature, "status": do.status, "answer": do.String(),
+			"body": string(body)})
 		return
 	}
 	lateness := "-"

@@ -38,7 +38,8 @@ clients have given the same id, CLIENT:ID names one.`,
 		Args:              takes(0, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asked := !r.Since.IsZero() || !r.Until.IsZero() || r.Prefix != "" || r.Host != "" || len(r.Outcome) > 0 || r.Rate != "" || r.ID != "" || r.NewIDs || r.DryRun || detach
+			asked := !r.Since.IsZero() || !r.Until.IsZero() || r.Prefix != "" || r.Host != "" || len(r.Outcome) > 0 || r.Rate != "" || r.ID != "" ||
+				r.NewIDs || r.DryRun || detach
 			switch {
 			case len(args) > 0 && asked:
 				return usage("an ID goes alone, or with --stop or --resume")

@@ -83,7 +83,8 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 
 // open makes a connection to Redis.
 func open(r config.Redis) (*wire.Conn, error) {
-	return wire.Open(wire.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
+	return wire.Open(wire.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername,
+		SentinelPassword: string(r.SentinelPassword)})
 }
 
 // moving shows how many notices have gone, from the first on, until finish is called.

@@ -27,7 +27,8 @@ func (d *testCLI) runOn(out *os.File, end io.ReadCloser, env []string, args ...s
 		b, _ := io.ReadAll(end) // a terminal's other end ends with an error
 		said <- string(b)
 	}()
-	Main(d.t.Context(), Process{Args: args, Environ: append(slices.Clone(d.env), env...), Stdin: strings.NewReader(d.stdin), Stdout: out, Stderr: out,
+	Main(d.t.Context(), Process{Args: args, Environ: append(slices.Clone(d.env), env...), Stdin: strings.NewReader(d.stdin), Stdout: out,
+		Stderr:  out,
 		Version: "1.2.3"}, d.deps)
 	_ = out.Close()
 	text := <-said
@@ -66,7 +67,8 @@ func seeded(t *testing.T) *testCLI {
 	return d
 }
 
-var readers = [][]string{{"list"}, {"list", "--all"}, {"get", "app1:jobs:t:2"}, {"stats"}, {"routes"}, {"routes", "orders"}, {"doctor"}, {"version"},
+var readers = [][]string{{"list"}, {"list", "--all"}, {"get", "app1:jobs:t:2"}, {"stats"}, {"routes"}, {"routes", "orders"}, {"doctor"},
+	{"version"},
 	{"redrive", "--route", "jobs", "--dry-run"}, {"--help"}, {"get"}, {"get", "app1:jobs:t:3"}}
 
 func TestAPipeGetsNoEscapeCodes(t *testing.T) {
@@ -77,13 +79,15 @@ func TestAPipeGetsNoEscapeCodes(t *testing.T) {
 	if err := os.WriteFile(file, []byte(lines(2000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range append(slices.Clone(readers), []string{"import", file}, []string{"bench", "--prefix", "app1:jobs:b", "--count", "50"}) {
+	for _, args := range append(slices.Clone(readers), []string{"import", file}, []string{"bench", "--prefix", "app1:jobs:b",
+		"--count", "50"}) {
 		if out := d.pipe(args...); strings.ContainsRune(out, 0x1b) || out == "" {
 			t.Errorf("notifier %s in a pipe prints %q", strings.Join(args, " "), out)
 		}
 	}
 	// The same is printed twice: how far a time is would differ.
-	if one, two := d.pipe("list", "--prefix", "app1:jobs:t"), d.pipe("list", "--prefix", "app1:jobs:t"); one != two || strings.Contains(one, "ago") || strings.Contains(one, "in 3m") {
+	if one, two := d.pipe("list", "--prefix", "app1:jobs:t"), d.pipe("list", "--prefix", "app1:jobs:t"); one != two ||
+		strings.Contains(one, "ago") || strings.Contains(one, "in 3m") {
 		t.Errorf("%s%s", one, two)
 	}
 }

@@ -77,7 +77,8 @@ signed, for comparison with what a receiver computes.`,
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "address to call, if the route's target is notice")
-	c.Flags().StringVar(&body, "body", "", `the body, as JSON, or as a form if the route signs with alipay (default {"test":true} or test=true)`)
+	c.Flags().StringVar(&body, "body", "",
+		`the body, as JSON, or as a form if the route signs with alipay (default {"test":true} or test=true)`)
 	c.Flags().StringVar(&audience, "audience", "", "whom it is for, if the route signs for each audience")
 	return a.withJSON(c)
 }

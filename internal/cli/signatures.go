@@ -31,7 +31,8 @@ type scheme struct {
 var byKey = []webhook.Scheme{webhook.StandardEd25519, webhook.WechatPay, webhook.Alipay, webhook.JWS}
 
 func (s *signatures) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.schemes, "sign", string(webhook.Standard), "schemes to verify, comma-separated, as the route's _SIGN names them; each must be right")
+	f.StringVar(&s.schemes, "sign", string(webhook.Standard),
+		"schemes to verify, comma-separated, as the route's _SIGN names them; each must be right")
 	f.StringVar(&s.keyFile, "key-file", "", "file with the sender's public keys or certificates (PEM)")
 	f.StringVar(&s.keySet, "key-set", "", "address of the sender's key set: https://…/.well-known/jwks.json")
 	f.StringVar(&s.host, "host", "", "host of this receiver in the url, for jws")

@@ -30,7 +30,8 @@ func TestTimesAreReadInTheZoneOfTZ(t *testing.T) {
 	}
 	contains(t, out, due.Format("2006-01-02T15:04:05"))
 
-	if _, errs := d.run(0, "list", "--since", "2026-11-21T00:00:00Z", "--until", "1h"); strings.Contains(errs, "since is") || strings.Contains(errs, "until is") {
+	if _, errs := d.run(0, "list", "--since", "2026-11-21T00:00:00Z", "--until", "1h"); strings.Contains(errs, "since is") ||
+		strings.Contains(errs, "until is") {
 		t.Errorf("a time in full is told again: %s", errs)
 	}
 	d.env = append(d.env, "TZ=Europe/Berlin")

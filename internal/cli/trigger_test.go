@@ -16,7 +16,8 @@ func TestTrigger(t *testing.T) {
 	out, _ := d.run(0, "trigger", "--list")
 	contains(t, out, "trade.paid", "trade.refunded", "order.close", "amount=10.00")
 
-	out, _ = d.run(0, "trigger", "trade.paid", "--set", "module=orders", "--set", `amount=12.50" ${n}`, "--count", "3", "--delay", "1h", "--to", "https://shop.example/hook")
+	out, _ = d.run(0, "trigger", "trade.paid", "--set", "module=orders", "--set", `amount=12.50" ${n}`, "--count", "3", "--delay", "1h",
+		"--to", "https://shop.example/hook")
 	keys := strings.Fields(strings.ReplaceAll(out, "scheduled ", ""))
 	if len(keys) != 3 || keys[0] == keys[1] || !strings.HasPrefix(keys[0], "app1:orders:paid:") {
 		t.Fatalf("%q", keys)
@@ -32,7 +33,9 @@ func TestTrigger(t *testing.T) {
 	}
 
 	file := filepath.Join(t.TempDir(), "parcel.json")
-	if err := os.WriteFile(file, []byte(`{"set":{"by":"post"},"notice":{"key":"app1:jobs:sent:${id}","delay":60,"body":{"n":"${n}","kg":1.50,"by":["${by}"]}}}`), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte(`{"set":{"by":"post"},"notice":{"key":"app1:jobs:sent:${id}","delay":60,"body":{"n":"${n}","kg":1.50,"by":["${by}"]}}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, _ = d.run(0, "trigger", file, "--json")
