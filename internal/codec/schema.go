@@ -15,7 +15,8 @@ func (Delay) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		OneOf: []*huma.Schema{
 			{Type: huma.TypeString, Description: "A Go duration, or seconds.", Examples: []any{"15s", "1h30m", "250ms"}},
-			{Type: huma.TypeNumber, Description: "Seconds: 5000 is 1h23m20s. Five seconds are 5 or \"5s\", never 5000.", Minimum: &least, Maximum: &most},
+			{Type: huma.TypeNumber, Description: "Seconds: 5000 is 1h23m20s. Five seconds are 5 or \"5s\", never 5000.", Minimum: &least,
+				Maximum: &most},
 		},
 	}
 }
