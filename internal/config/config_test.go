@@ -52,7 +52,8 @@ func with(changes ...string) map[string]string {
 	return env
 }
 
-var files = map[string]string{"/run/url": "redis://u:" + hidden + "@r:6379/2\n", "/run/token": token + "\n", "/run/empty": "\n", "/run/none.pem": "x", "/run/ca.pem": authority}
+var files = map[string]string{"/run/url": "redis://u:" + hidden + "@r:6379/2\n", "/run/token": token + "\n", "/run/empty": "\n",
+	"/run/none.pem": "x", "/run/ca.pem": authority}
 
 func readFile(name string) ([]byte, error) {
 	if s, ok := files[name]; ok {
@@ -76,12 +77,13 @@ func TestDefaults(t *testing.T) {
 	}
 	r := c.Routes[0]
 	for what, ok := range map[string]bool{
-		"redis":       c.Redis.URL == "redis://127.0.0.1:6379/0" && c.Redis.Mode == Standalone && c.Redis.TLS == nil,
-		"namespace":   c.Namespace == "notifier" && c.Shards == 0,
-		"listen":      c.Listen == "127.0.0.1:8080" && len(c.Clients) == 0 && c.MetricsListen == "",
-		"limits":      c.Concurrency == 512 && c.Grace == 50*time.Millisecond && c.MaxBody == 256<<10,
-		"retention":   c.Retention == 24*time.Hour && c.Retain == 100_000,
-		"rest":        c.ConfigureRedis && c.ShutdownTimeout == 25*time.Second && c.LogCalls == "changes" && c.LogLevel == "info" && c.LogFormat == "json",
+		"redis":     c.Redis.URL == "redis://127.0.0.1:6379/0" && c.Redis.Mode == Standalone && c.Redis.TLS == nil,
+		"namespace": c.Namespace == "notifier" && c.Shards == 0,
+		"listen":    c.Listen == "127.0.0.1:8080" && len(c.Clients) == 0 && c.MetricsListen == "",
+		"limits":    c.Concurrency == 512 && c.Grace == 50*time.Millisecond && c.MaxBody == 256<<10,
+		"retention": c.Retention == 24*time.Hour && c.Retain == 100_000,
+		"rest": c.ConfigureRedis && c.ShutdownTimeout == 25*time.Second && c.LogCalls == "changes" && c.LogLevel == "info" &&
+			c.LogFormat == "json",
 		"instance":    regexp.MustCompile(`^[A-Za-z0-9_.~-]+-[a-z0-9]{6}$`).MatchString(c.Instance),
 		"route":       r.Name == "orders" && r.Prefix == "app1:trans" && r.Target.URL.String() == "https://merchant.example/hook",
 		"ladder":      slices.Equal(r.Ladder, notice.DefaultLadder) && r.Ack.Kind == route.Ack2xx && r.Timeout == 10*time.Second,
@@ -107,9 +109,11 @@ func TestValues(t *testing.T) {
 		}},
 		{[]string{"REDIS_MODE=cluster", "REDIS_URL=redis://a:1?addr=b:2"}, func(c *Config) bool { return c.Redis.Mode == Cluster }},
 		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=redis://a:1/3?master_name=m"}, func(c *Config) bool { return c.Redis.Mode == Sentinel }},
-		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1", "CLIENT_SHOP_ROLE=read"}, func(c *Config) bool {
-			return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1" && c.Clients[0].Role == access.Read
-		}},
+		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1", "CLIENT_SHOP_ROLE=read"},
+			func(c *Config) bool {
+				return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1" &&
+					c.Clients[0].Role == access.Read
+			}},
 		{[]string{"UI_BODIES=masked"}, func(c *Config) bool { return c.UIMask.All() }},
 		{[]string{"TRUSTED_PROXIES=10.1.2.3/8, 192.0.2.1,2001:db8::/32"}, func(c *Config) bool {
 			return fmt.Sprint(c.TrustedProxies) == "[10.0.0.0/8 192.0.2.1/32 2001:db8::/32]"
@@ -131,7 +135,9 @@ func TestValues(t *testing.T) {
 		{[]string{"RETENTION=0", "RETAIN=0"}, func(c *Config) bool { return c.Retention == 0 && c.Retain == 0 }},
 		{nil, func(c *Config) bool { return c.RepeatWindow == time.Hour && c.RepeatBytes == 256<<20 }},
 		{[]string{"REPEAT_WINDOW=0", "REPEAT_BYTES=0"}, func(c *Config) bool { return c.RepeatWindow == 0 && c.RepeatBytes == 0 }},
-		{[]string{"REPEAT_WINDOW=90m", "REPEAT_BYTES=4GiB"}, func(c *Config) bool { return c.RepeatWindow == 90*time.Minute && c.RepeatBytes == 4<<30 }},
+		{[]string{"REPEAT_WINDOW=90m", "REPEAT_BYTES=4GiB"}, func(c *Config) bool {
+			return c.RepeatWindow == 90*time.Minute && c.RepeatBytes == 4<<30
+		}},
 		{[]string{"GRACE=0.1"}, func(c *Config) bool { return c.Grace == 100*time.Millisecond }},
 		{[]string{"GRACE="}, func(c *Config) bool { return c.Grace == 50*time.Millisecond }}, // empty = not set
 		{[]string{"CONFIGURE_REDIS=no"}, func(c *Config) bool { return !c.ConfigureRedis }},
@@ -140,7 +146,8 @@ func TestValues(t *testing.T) {
 			func(c *Config) bool { return true }},
 		{nil, func(c *Config) bool { return c.Takeover == 3*time.Second && c.Limits == LimitsFleet }},
 		{[]string{"DURABILITY=replicas:2", "DURABILITY_TIMEOUT=300ms", "DURABILITY_SETTLE=fsync"}, func(c *Config) bool {
-			return c.Durability == notice.Durability{Replicas: 2} && c.DurabilityTimeout == 300*time.Millisecond && c.DurabilitySettle == notice.Durability{Fsync: true}
+			return c.Durability == notice.Durability{Replicas: 2} && c.DurabilityTimeout == 300*time.Millisecond &&
+				c.DurabilitySettle == notice.Durability{Fsync: true}
 		}},
 		{nil, func(c *Config) bool {
 			return !c.Durability.Waits() && !c.DurabilitySettle.Waits() && c.DurabilityTimeout == time.Second
@@ -148,11 +155,14 @@ func TestValues(t *testing.T) {
 		{nil, func(c *Config) bool {
 			return len(c.History.URL) == 0 && c.History.Bodies == "keep" && c.History.Retention == 0 && c.History.Backlog == 1_000_000
 		}},
-		{[]string{"HISTORY_URL=postgres://me:pw@db/x", "HISTORY_BODIES=hash", "HISTORY_RETENTION=720h", "HISTORY_BACKLOG=5000"}, func(c *Config) bool {
-			return string(c.History.URL) == "postgres://me:pw@db/x" && c.History.Bodies == "hash" && c.History.Retention == 720*time.Hour && c.History.Backlog == 5000
-		}},
+		{[]string{"HISTORY_URL=postgres://me:pw@db/x", "HISTORY_BODIES=hash", "HISTORY_RETENTION=720h", "HISTORY_BACKLOG=5000"},
+			func(c *Config) bool {
+				return string(c.History.URL) == "postgres://me:pw@db/x" && c.History.Bodies == "hash" && c.History.Retention == 720*time.Hour &&
+					c.History.Backlog == 5000
+			}},
 		{[]string{"TAKEOVER=lease", "LIMITS=instance"}, func(c *Config) bool { return c.Takeover == 0 && c.Limits == LimitsInstance }},
-		{[]string{"ROUTE_ORDERS_HOST_CONCURRENCY=128"}, func(c *Config) bool { return first(c).HostConcurrency == 128 }}, // 8 instances may have 16 each
+		// 8 instances may have 16 each
+		{[]string{"ROUTE_ORDERS_HOST_CONCURRENCY=128"}, func(c *Config) bool { return first(c).HostConcurrency == 128 }},
 		{[]string{"TAKEOVER=1s"}, func(c *Config) bool { return c.Takeover == time.Second }},
 		{[]string{"ROUTE_ORDERS_RETRY=wechat"}, func(c *Config) bool {
 			r := first(c)
@@ -176,15 +186,18 @@ func TestValues(t *testing.T) {
 			return first(c).Allow.String() == "*.corp.example,10.0.0.0/8,fd00::1/128,hook.internal"
 		}},
 		{[]string{"ROUTE_ORDERS_PROXY=socks5h://u:p@proxy:1080"}, func(c *Config) bool { return first(c).Proxy.URL().Scheme == "socks5h" }},
-		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_HTTPS_ONLY=0", "ROUTE_ORDERS_METHOD=post"}, func(c *Config) bool { return !first(c).HTTPSOnly }},
+		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_HTTPS_ONLY=0", "ROUTE_ORDERS_METHOD=post"},
+			func(c *Config) bool { return !first(c).HTTPSOnly }},
 		{nil, func(c *Config) bool { return first(c).Signs() == sign.PerRoute }},
 		{[]string{"ROUTE_ORDERS_TARGET=notice"}, func(c *Config) bool { return first(c).Signs() == sign.PerHost }},
 		{[]string{"ROUTE_ORDERS_SIGN_PER=host, route", "ROUTE_ORDERS_SECRET=" + secret}, func(c *Config) bool {
 			return first(c).Signs() == sign.PerHostRoute
 		}},
-		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=Shop.example, HTTP://*.shop.example:8080,[::1]:*"}, func(c *Config) bool {
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b",
+			"ROUTE_ORDERS_HEADERS_TO=Shop.example, HTTP://*.shop.example:8080,[::1]:*"}, func(c *Config) bool {
 			to := first(c).HeadersTo
-			return to.String() == "[::1]:*,http://*.shop.example:8080,shop.example" && to.Match(route.Origin{Scheme: "https", Host: "shop.example", Port: "443"})
+			return to.String() == "[::1]:*,http://*.shop.example:8080,shop.example" &&
+				to.Match(route.Origin{Scheme: "https", Host: "shop.example", Port: "443"})
 		}},
 		{[]string{"ROUTE_ORDERS_TARGET=stream:events", "ROUTE_ORDERS_MAXLEN=1000"}, func(c *Config) bool {
 			return first(c).Target == route.Target{Kind: route.KindStream, Key: "events", MaxLen: 1000}
@@ -285,7 +298,8 @@ func TestProblems(t *testing.T) {
 		{"PPROF_LISTEN=:6060", "a loopback address with a port"},
 		{"PPROF_LISTEN=10.0.0.1:6060", "a loopback address with a port"},
 		{"PPROF_LISTEN=127.0.0.1", "a loopback address with a port"},
-		{"HISTORY_URL=mysql://me:hunter22@db/x", "postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)"},
+		{"HISTORY_URL=mysql://me:hunter22@db/x",
+			"postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)"},
 		{"HISTORY_URL=sqlite://history.db", "three slashes"},
 		{"HISTORY_URL=sqlite:///var/lib/", "the name of a file"},
 		{"HISTORY_BODIES=some", "keep"},
@@ -356,7 +370,8 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{append(shop, "CLIENT_SHOP_READ_ONLY=true"), "NOTIFIER_CLIENT_SHOP_READ_ONLY=\"true\": was replaced by roles; use ROLE=read"},
 		{append(shop, "CLIENT_SHOP_RATE=fast"), "NOTIFIER_CLIENT_SHOP_RATE=\"fast\": want a rate such as 100/s"},
 		{append(shop, "CLIENT_SHOP_ROLE="), "NOTIFIER_CLIENT_SHOP_ROLE: is missing; want read ("},
-		{append(shop, "CLIENT_SHOP_ROLE=root"), "NOTIFIER_CLIENT_SHOP_ROLE=\"root\": want read (look at everything within its prefix), produce ("},
+		{append(shop, "CLIENT_SHOP_ROLE=root"),
+			"NOTIFIER_CLIENT_SHOP_ROLE=\"root\": want read (look at everything within its prefix), produce ("},
 		{append(shop, "CLIENT_SHOP_ROLE=public"), "operate (also redrive, purge, replay, restore, pause, make links) or admin ("},
 		{append(shop, "CLIENTS=shop,till", "CLIENT_TILL_ROLE=read", "CLIENT_TILL_TOKEN="+token), "is the token of client shop too"},
 		{[]string{"ROUTES=orders,b", "ROUTE_B_PREFIX=app1:trans", "ROUTE_B_TARGET=log"}, "is the prefix of route orders too"},
@@ -369,9 +384,11 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=shop.example/hook"},
 			"\"shop.example/hook\" is not [http://|https://]host[:port|:*]"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SIGN_PER=host"}, "is for HTTP targets"},
-		{[]string{"ROUTE_ORDERS_TARGET=stream:q", "ROUTE_ORDERS_RATE=100/s"}, "NOTIFIER_ROUTE_ORDERS_RATE: is for HTTP targets; the target of this route is stream"},
+		{[]string{"ROUTE_ORDERS_TARGET=stream:q", "ROUTE_ORDERS_RATE=100/s"},
+			"NOTIFIER_ROUTE_ORDERS_RATE: is for HTTP targets; the target of this route is stream"},
 		{[]string{"ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_RATE=100/s"}, "NOTIFIER_ROUTE_ORDERS_RATE: is for HTTP targets"},
-		{[]string{"ROUTE_ORDERS_SECRET=" + secret, "ROUTE_ORDERS_SIGN_PER=audience", "ROUTE_ORDERS_ADOPT=true"}, "a plain timer names no audience"},
+		{[]string{"ROUTE_ORDERS_SECRET=" + secret, "ROUTE_ORDERS_SIGN_PER=audience", "ROUTE_ORDERS_ADOPT=true"},
+			"a plain timer names no audience"},
 		{[]string{"ROUTE_ORDERS_CERT_FILE=/run/none.pem", "ROUTE_ORDERS_KEY_FILE=/run/none.pem"}, "want a certificate in PEM"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_ACK=2xx"}, "Want report"},
 		{[]string{"ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_ACK=report"}, "a log does not"},
@@ -460,7 +477,8 @@ func TestWhatMakesASecretMakesOne(t *testing.T) {
 
 func TestAllProblemsAtOnce(t *testing.T) {
 	_, err := load(with("GRACE=x", "SHARDS=x", "ROUTE_ORDERS_TARGET=x", "ROUTES=orders,b", "TYPO=x", "LISTEN=:1"))
-	want := []string{"NOTIFIER_GRACE=", "NOTIFIER_LISTEN=", "NOTIFIER_ROUTE_B_PREFIX:", "NOTIFIER_ROUTE_B_TARGET:", "NOTIFIER_ROUTE_ORDERS_TARGET=",
+	want := []string{"NOTIFIER_GRACE=", "NOTIFIER_LISTEN=", "NOTIFIER_ROUTE_B_PREFIX:", "NOTIFIER_ROUTE_B_TARGET:",
+		"NOTIFIER_ROUTE_ORDERS_TARGET=",
 		"NOTIFIER_SHARDS=", "NOTIFIER_TYPO:"}
 	lines := strings.Split(fmt.Sprint(err), "\n")
 	if len(lines) != len(want) {
@@ -474,7 +492,8 @@ func TestAllProblemsAtOnce(t *testing.T) {
 }
 
 func TestConfigPrintsNoSecret(t *testing.T) {
-	c, err := load(with("REDIS_URL=redis://u:"+hidden+"@h:1/0", "CLIENTS=shop", "CLIENT_SHOP_ROLE=read", "CLIENT_SHOP_TOKEN="+token, "ROUTE_ORDERS_SECRET="+secret,
+	c, err := load(with("REDIS_URL=redis://u:"+hidden+"@h:1/0", "CLIENTS=shop", "CLIENT_SHOP_ROLE=read", "CLIENT_SHOP_TOKEN="+token,
+		"ROUTE_ORDERS_SECRET="+secret,
 		"ROUTE_ORDERS_TARGET=https://u:"+hidden+"@h/p?key="+hidden))
 	if err != nil {
 		t.Fatal(err)
@@ -494,13 +513,15 @@ func TestConfigPrintsNoSecret(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	c, err := load(with("ROUTES=orders,q", "ROUTE_Q_PREFIX=app2", "ROUTE_Q_TARGET=list:todo", "ROUTE_Q_RETRY=none", "ROUTE_ORDERS_JITTER=0.1",
-		"CLIENTS=shop,desk", "CLIENT_SHOP_TOKEN="+token, "CLIENT_DESK_TOKEN=desk"+token, "CLIENT_DESK_ROLE=read", "CLIENT_DESK_PREFIX=app1", "CLIENT_SHOP_ROLE=operate"))
+		"CLIENTS=shop,desk", "CLIENT_SHOP_TOKEN="+token, "CLIENT_DESK_TOKEN=desk"+token, "CLIENT_DESK_ROLE=read", "CLIENT_DESK_PREFIX=app1",
+		"CLIENT_SHOP_ROLE=operate"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
 		"redis redis://127.0.0.1:6379/0 (standalone), namespace notifier, as many shards as it has",
-		"durability: a call is answered with success once Redis has what it wrote in memory, so that a failover loses what the promoted replica had not received, and a crash of the machine what was not on disk",
+		"durability: a call is answered with success once Redis has what it wrote in memory, so that a failover loses what the promoted " +
+			"replica had not received, and a crash of the machine what was not on disk",
 		"route orders: app1:trans to https://merchant.example, 9 retries over 25h13m15s (15s,3m,10m,30m,30m,1h,2h,6h,15h ± 10 %), " +
 			"acknowledged by 2xx within 10s, 64 at a time here and 16 to a host from all instances, unsigned",
 		"route q: app2 to list:todo, no retry, within 10s, 64 at a time",
@@ -514,9 +535,10 @@ func TestDescribe(t *testing.T) {
 
 func TestPromiseIsOneSentence(t *testing.T) {
 	for set, want := range map[string]string{
-		"DURABILITY=memory":            "a failover loses what the promoted replica had not received",
-		"DURABILITY=fsync":             "a crash of the machine loses none of it, and a failover",
-		"DURABILITY=replicas:1":        "once 1 replica has received what it wrote, so that a failover loses none of it unless that replica is cut off together with the master",
+		"DURABILITY=memory": "a failover loses what the promoted replica had not received",
+		"DURABILITY=fsync":  "a crash of the machine loses none of it, and a failover",
+		"DURABILITY=replicas:1": "once 1 replica has received what it wrote, so that a failover loses none of it unless that replica is " +
+			"cut off together with the master",
 		"DURABILITY=replicas:2":        "while at most 1 of them is cut off",
 		"DURABILITY=replicas:3":        "while at most 2 of them are cut off",
 		"DURABILITY_SETTLE=replicas:1": "not delivered again after a failover",

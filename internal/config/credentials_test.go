@@ -14,9 +14,12 @@ func TestWithoutCredentialsRemovesSecretsOnly(t *testing.T) {
 	}
 	removes := []string{
 		"NOTIFIER_TOKEN=t", "NOTIFIER_KEY=k", "NOTIFIER_REDIS_URL=redis://localhost/0", "NOTIFIER_SENTINEL_PASSWORD=p",
-		"NOTIFIER_TO_SENTINEL_PASSWORD=p", "NOTIFIER_HISTORY_URL=postgres://u:p@h/d", "NOTIFIER_CLIENT_SHOP_TOKEN=t", "NOTIFIER_ROUTE_PAY_SECRET=s",
-		"NOTIFIER_ROUTE_PAY_HEADERS=Authorization=s", "NOTIFIER_ROUTE_PAY_PROXY=http://u:p@proxy", "NOTIFIER_ROUTE_PAY_TARGET=https://u:p@shop.example/x",
-		"NOTIFIER_URL=https://u:p@shop.example", "NOTIFIER_URL=https://u:p%@shop.example", "NOTIFIER_OF_A_LATER_VERSION=s", "NOTIFIER_ROUTE_PREFIX=x",
+		"NOTIFIER_TO_SENTINEL_PASSWORD=p", "NOTIFIER_HISTORY_URL=postgres://u:p@h/d", "NOTIFIER_CLIENT_SHOP_TOKEN=t",
+		"NOTIFIER_ROUTE_PAY_SECRET=s",
+		"NOTIFIER_ROUTE_PAY_HEADERS=Authorization=s", "NOTIFIER_ROUTE_PAY_PROXY=http://u:p@proxy",
+		"NOTIFIER_ROUTE_PAY_TARGET=https://u:p@shop.example/x",
+		"NOTIFIER_URL=https://u:p@shop.example", "NOTIFIER_URL=https://u:p%@shop.example", "NOTIFIER_OF_A_LATER_VERSION=s",
+		"NOTIFIER_ROUTE_PREFIX=x",
 	}
 	if got := WithoutCredentials(slices.Concat(keeps, removes)); !slices.Equal(got, keeps) {
 		t.Errorf("%q", got)

@@ -14,10 +14,14 @@ import (
 // configuration that can be served or with errors that name variables, and
 // neither shows a secret.
 func FuzzEnvironment(f *testing.F) {
-	for _, s := range []string{"ROUTES=a,b\nROUTE_A_PREFIX=x", "REDIS_URL=redis://u:" + hidden + "@h:1/0", "ROUTE_ORDERS_SECRET=" + secret, "ROUTE_ORDERS_RETRY=1s,,2s",
-		"CLIENTS=a\nCLIENT_A_ROLE=read\nCLIENT_A_TOKEN=" + token + "\nLISTEN=:1", "ROUTE_ORDERS_TARGET=list:x\nROUTE_ORDERS_ACK=report", "KEY=" + hidden, "CONCURRENCY=9999999999999999999",
-		"ROUTE_ORDERS_HEADERS=A=b,C=" + hidden, "ROUTE_ORDERS_ALLOW=10.0.0.0/8,*.x,::/0", "GRACE=-1ms", "MAX_BODY=1e9MiB", "ROUTE_ORDERS_RATE=1/0s", "REDIS_MODE=cluster",
-		"SHARDS=0", "NAMESPACE={x}", "ROUTE_ORDERS_JITTER=NaN", "TAKEOVER=lease", "RETENTION=0", "REDIS_URL_FILE=/run/url", "X", "=", "ROUTE__PREFIX=1", "ROUTE_ORDERS_PREFIX=notifier",
+	for _, s := range []string{"ROUTES=a,b\nROUTE_A_PREFIX=x", "REDIS_URL=redis://u:" + hidden + "@h:1/0", "ROUTE_ORDERS_SECRET=" + secret,
+		"ROUTE_ORDERS_RETRY=1s,,2s",
+		"CLIENTS=a\nCLIENT_A_ROLE=read\nCLIENT_A_TOKEN=" + token + "\nLISTEN=:1", "ROUTE_ORDERS_TARGET=list:x\nROUTE_ORDERS_ACK=report",
+		"KEY=" + hidden, "CONCURRENCY=9999999999999999999",
+		"ROUTE_ORDERS_HEADERS=A=b,C=" + hidden, "ROUTE_ORDERS_ALLOW=10.0.0.0/8,*.x,::/0", "GRACE=-1ms", "MAX_BODY=1e9MiB",
+		"ROUTE_ORDERS_RATE=1/0s", "REDIS_MODE=cluster",
+		"SHARDS=0", "NAMESPACE={x}", "ROUTE_ORDERS_JITTER=NaN", "TAKEOVER=lease", "RETENTION=0", "REDIS_URL_FILE=/run/url", "X", "=",
+		"ROUTE__PREFIX=1", "ROUTE_ORDERS_PREFIX=notifier",
 		"ROUTE_ORDERS_TARGET=http://u:" + hidden + "@h/"} {
 		f.Add(s)
 	}
@@ -77,7 +81,8 @@ func usable(t *testing.T, c *Config) {
 		t.Errorf("%+v", c)
 	}
 	for _, r := range c.Routes {
-		if r.Timeout <= 0 || r.Lease() <= r.Timeout || r.Concurrency < 1 || r.HostConcurrency < 0 || !(r.Jitter >= 0 && r.Jitter <= 0.5) || !(r.Rate >= 0 && r.Rate < 1e9) {
+		if r.Timeout <= 0 || r.Lease() <= r.Timeout || r.Concurrency < 1 || r.HostConcurrency < 0 || !(r.Jitter >= 0 && r.Jitter <= 0.5) ||
+			!(r.Rate >= 0 && r.Rate < 1e9) {
 			t.Errorf("%+v", r)
 		}
 		for _, d := range r.Ladder {

@@ -99,7 +99,8 @@ func (r *reader) redisTLS(raw *redisVars) *tls.Config {
 	if raw.RedisCAFile == "" && raw.RedisCertFile == "" && raw.RedisKeyFile == "" {
 		return nil
 	}
-	for name, value := range map[string]string{"REDIS_CA_FILE": raw.RedisCAFile, "REDIS_CERT_FILE": raw.RedisCertFile, "REDIS_KEY_FILE": raw.RedisKeyFile} {
+	for name, value := range map[string]string{"REDIS_CA_FILE": raw.RedisCAFile, "REDIS_CERT_FILE": raw.RedisCertFile,
+		"REDIS_KEY_FILE": raw.RedisKeyFile} {
 		if value != "" && !strings.HasPrefix(raw.RedisURL, "rediss://") {
 			r.add(Prefix+name, value, "is for TLS; want "+Prefix+"REDIS_URL to begin with rediss://, or remove it")
 		}

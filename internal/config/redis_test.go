@@ -32,7 +32,8 @@ func TestTLSToRedisAndTheSentinelsLogIn(t *testing.T) {
 		{[]string{"REDIS_CERT_FILE=/run/none.pem"}, "NOTIFIER_REDIS_KEY_FILE: is missing"},
 		{[]string{"REDIS_KEY_FILE=/run/none.pem"}, "NOTIFIER_REDIS_CERT_FILE: is missing"},
 		{[]string{"REDIS_CERT_FILE=/run/none.pem", "REDIS_KEY_FILE=/run/none.pem"}, "want a certificate in PEM"},
-		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=rediss://h:26379?master_name=m", "SENTINEL_USERNAME=u"}, "NOTIFIER_SENTINEL_PASSWORD: is missing"},
+		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=rediss://h:26379?master_name=m", "SENTINEL_USERNAME=u"},
+			"NOTIFIER_SENTINEL_PASSWORD: is missing"},
 		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=rediss://h:26379?master_name=m", "SENTINEL_USERNAME=u", "SENTINEL_PASSWORD=" + hidden}, ""},
 	} {
 		env := with(append([]string{"REDIS_URL=rediss://h:6379"}, c.set...)...)
@@ -57,7 +58,8 @@ func TestTLSToRedisAndTheSentinelsLogIn(t *testing.T) {
 // The Redis that notices move to is reached as the other one, or as variables of its own
 // say, which are known wherever the others are.
 func TestTheRedisThatNoticesMoveTo(t *testing.T) {
-	as := Redis{URL: "rediss://old:6379", Mode: Standalone, TLS: &tls.Config{ServerName: "of the old one"}, SentinelUsername: "old", SentinelPassword: Secret("old")}
+	as := Redis{URL: "rediss://old:6379", Mode: Standalone, TLS: &tls.Config{ServerName: "of the old one"}, SentinelUsername: "old",
+		SentinelPassword: Secret("old")}
 	for _, c := range []struct {
 		url, mode string
 		set       []string
@@ -82,7 +84,8 @@ func TestTheRedisThatNoticesMoveTo(t *testing.T) {
 		}
 		got, err := LoadTo(c.url, c.mode, as, envconfig.MapLookuper(env), readFile)
 		switch {
-		case (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "NOTIFIER_REDIS")):
+		case (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "NOTIFIER_REDIS")):
 			t.Errorf("%s %s %v: %v; want %q", c.url, c.mode, c.set, err, c.want)
 		case err != nil && strings.Contains(err.Error(), hidden):
 			t.Errorf("%v: the error shows the password", c.set)

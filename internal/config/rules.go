@@ -188,7 +188,8 @@ func (r *reader) listen(c *Config) {
 		return
 	}
 	if !isLoopback(h) && len(c.Clients) == 0 {
-		r.wrong("LISTEN", c.Listen, fmt.Sprintf("clients with tokens (%sCLIENTS) for an address that others reach, or a loopback address", Prefix))
+		r.wrong("LISTEN", c.Listen, fmt.Sprintf("clients with tokens (%sCLIENTS) for an address that others reach, or a loopback address",
+			Prefix))
 	}
 }
 
@@ -203,7 +204,8 @@ func (r *reader) metricsListen(c *Config) {
 		return
 	}
 	if c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
-		r.wrong("METRICS_LISTEN", c.MetricsListen, "another address than "+Prefix+"LISTEN, which serves /metrics too, to clients without a prefix")
+		r.wrong("METRICS_LISTEN", c.MetricsListen, "another address than "+Prefix+
+			"LISTEN, which serves /metrics too, to clients without a prefix")
 	}
 }
 
@@ -242,9 +244,11 @@ var injected = regexp.MustCompile(`^NOTIFIER_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE
 // without the prefix, and what to write instead.
 var otherNames = func() map[string]string {
 	names := map[string]string{}
-	for _, n := range []string{"ADDR", "ADDRS", "ADDRESS", "HOST", "HOSTS", "PORT", "NODES", "URI", "DSN", "DB", "DATABASE", "USER", "USERNAME", "PASSWORD",
+	for _, n := range []string{"ADDR", "ADDRS", "ADDRESS", "HOST", "HOSTS", "PORT", "NODES", "URI", "DSN", "DB", "DATABASE", "USER",
+		"USERNAME", "PASSWORD",
 		"PASS", "AUTH", "TLS", "SSL"} {
-		names["REDIS_"+n] = Prefix + "REDIS_URL: host, port, user, password, database and TLS all stand in it, redis://user:password@host:6379/0 or rediss://…"
+		names["REDIS_"+n] = Prefix +
+			"REDIS_URL: host, port, user, password, database and TLS all stand in it, redis://user:password@host:6379/0 or rediss://…"
 	}
 	names["REDIS"] = names["REDIS_ADDR"]
 	names["REDIS_PASSWORD_FILE"] = Prefix + "REDIS_URL_FILE, the name of a file with the whole URL, password within"

@@ -92,13 +92,15 @@ func (rr *routeReader) schemes() {
 		rr.schemeKey(settings, scheme)
 	}
 	if len(rt.Secrets) > 0 && !settings.HMAC() {
-		rr.bad("SECRET", "", "(not shown) is used by none of the schemes in "+rr.prefix+"SIGN; add standard, stripe or github there, or remove it")
+		rr.bad("SECRET", "", "(not shown) is used by none of the schemes in "+rr.prefix+
+			"SIGN; add standard, stripe or github there, or remove it")
 	}
 	if !settings.Has(sign.Alipay) {
 		return
 	}
 	if rt.Adopt {
-		rr.bad("ADOPT", raw.Adopt, "does not go with "+rr.prefix+"SIGN=alipay: a plain timer's value has no content type, and alipay signs forms. Want false")
+		rr.bad("ADOPT", raw.Adopt, "does not go with "+rr.prefix+
+			"SIGN=alipay: a plain timer's value has no content type, and alipay signs forms. Want false")
 	}
 	if rt.Method == "GET" {
 		rr.bad("METHOD", raw.Method, "does not go with "+rr.prefix+"SIGN=alipay, which signs a form in the body; want POST or PUT")
@@ -145,7 +147,8 @@ func (rr *routeReader) signPer() {
 	case rt.Adopt && rt.SignPer == sign.PerAudience:
 		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+"ADOPT: a plain timer names no audience. Want route or host")
 	case rt.SignPer == sign.PerHostRoute && settings.Has(sign.GitHub):
-		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+"SIGN=github, whose header has room for one signature. Want route, host or audience")
+		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+
+			"SIGN=github, whose header has room for one signature. Want route, host or audience")
 	case slices.ContainsFunc(settings.Schemes, sign.Scheme.HMAC), rr.wrongOrFile("SECRET"):
 	case raw.Secret == "" && len(rt.Sign) == 0:
 		rr.bad("SIGN_PER", raw.SignPer, "nothing is signed without "+rr.prefix+"SECRET; give a secret, or remove it")
@@ -162,7 +165,8 @@ func (r *reader) signKeyIDs(routes []*route.Route) {
 		for _, k := range rt.SignKeys {
 			other, twice := seen[k.ID]
 			if twice && other.public != k.PublicPEM() {
-				r.add(routePrefix(rt.Name)+"SIGN_KEY_ID", k.ID, "is the id of another key of route "+other.name+"; all keys are published in one set. Want different ids")
+				r.add(routePrefix(rt.Name)+"SIGN_KEY_ID", k.ID, "is the id of another key of route "+other.name+
+					"; all keys are published in one set. Want different ids")
 			}
 			seen[k.ID] = owner{rt.Name, k.PublicPEM()}
 		}
