@@ -92,7 +92,8 @@ func (c *Consumer) left(ctx context.Context, n int64) ([]redis.XMessage, error) 
 func (c *Consumer) message(m redis.XMessage, takenOver bool) {
 	parsed, err := queue.ParseFields(m.Values)
 	if err != nil {
-		c.o.Logger.Error("an entry cannot be read; it is acknowledged unread", zap.String("stream", c.o.Key), zap.String("entry", m.ID), zap.Error(err))
+		c.o.Logger.Error("an entry cannot be read; it is acknowledged unread", zap.String("stream", c.o.Key), zap.String("entry", m.ID),
+			zap.Error(err))
 		c.acknowledge(m.ID)
 		return
 	}
@@ -122,7 +123,8 @@ func (c *Consumer) hold(id string, stop <-chan struct{}) {
 		case <-tick.C:
 		}
 		ctx, cancel := context.WithTimeout(c.work, c.o.Idle/3)
-		_ = c.o.Redis.XClaimJustID(ctx, &redis.XClaimArgs{Stream: c.o.Key, Group: c.o.Group, Consumer: c.o.Consumer, Messages: []string{id}}).Err()
+		_ = c.o.Redis.XClaimJustID(ctx, &redis.XClaimArgs{Stream: c.o.Key, Group: c.o.Group, Consumer: c.o.Consumer,
+			Messages: []string{id}}).Err()
 		cancel()
 	}
 }
