@@ -23,7 +23,8 @@ func TestEachOrderIsDelivered(t *testing.T) {
 			if err := Run(context.Background(), Options{Out: &out, Emulated: emulated, Version: "test"}); err != nil {
 				t.Fatalf("%v\n%s", err, out.String())
 			}
-			for _, want := range []string{"NOTICE", "demo:pay:notice:1003   5 ", "demo:order:close:2001", "delivered", "12 attempts", "5 rows in SQLite", "demo:pay:notice:1003 delivered: 500 ",
+			for _, want := range []string{"NOTICE", "demo:pay:notice:1003   5 ", "demo:order:close:2001", "delivered", "12 attempts",
+				"5 rows in SQLite", "demo:pay:notice:1003 delivered: 500 ",
 				"from the due instant to the arrival at the receiver"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q in\n%s", want, out.String())

@@ -194,7 +194,8 @@ func schedule(ctx context.Context, p *app.Process, n int) {
 			continue
 		}
 		body := fmt.Sprintf(`{"order":"%d","amount":"%d.%02d","status":"paid"}`, 100_000+n, 1+rand.IntN(300), rand.IntN(100))
-		_, _ = p.Schedule(ctx, store.Request{Key: fmt.Sprintf("demo:%s:notice:%d", s.name, 100_000+n), Delay: rand.N(s.most), Content: notice.Content{Body: []byte(body)}})
+		_, _ = p.Schedule(ctx, store.Request{Key: fmt.Sprintf("demo:%s:notice:%d", s.name, 100_000+n), Delay: rand.N(s.most),
+			Content: notice.Content{Body: []byte(body)}})
 		return
 	}
 }
@@ -213,6 +214,7 @@ func operate(ctx context.Context, c *client.Client, n int) {
 	case resumeAt:
 		_, _ = c.Resume(ctx, "order")
 	case replayAt:
-		_, _ = c.Replay(ctx, client.ReplayRequest{Since: time.Now().Add(-10 * time.Second), Prefix: "demo:pay", Outcome: []string{client.Delivered}, Rate: "2/s"})
+		_, _ = c.Replay(ctx, client.ReplayRequest{Since: time.Now().Add(-10 * time.Second), Prefix: "demo:pay",
+			Outcome: []string{client.Delivered}, Rate: "2/s"})
 	}
 }

@@ -37,7 +37,8 @@ func newReceiver(list []order) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &receiver{url: "http://" + l.Addr().String() + "/paid", fails: map[string]int{}, hits: map[string][]hit{}, made: map[string]time.Time{}}
+	r := &receiver{url: "http://" + l.Addr().String() + "/paid", fails: map[string]int{}, hits: map[string][]hit{},
+		made: map[string]time.Time{}}
 	for _, x := range list {
 		r.fails[x.key] = x.fails
 		r.total += x.fails + 1
