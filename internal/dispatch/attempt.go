@@ -106,7 +106,8 @@ func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
 	countLapses(q.r, c, now)
 	r := notice.DeferredResult(why, 0, "")
 	q.d.wg.Add(1)
-	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r, attempt: c.NextAttempt(),
+	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r,
+		attempt: c.NextAttempt(),
 		trigger: j.trigger, slot: slot})
 }
 

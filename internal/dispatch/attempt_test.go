@@ -78,8 +78,10 @@ func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
 					t.Errorf("%d not confirmed: the log calls the attempt stale", c.short)
 				}
 			}
-			if s.settles != c.calls || w.calls != 1 || seen.outcomes[notice.OutcomeDelivered] != 1 || len(seen.outcomes) != 1 || seen.unsettled != 0 {
-				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d told to be unsettled", c.short, s.settles, w.calls, seen.outcomes, seen.unsettled)
+			if s.settles != c.calls || w.calls != 1 || seen.outcomes[notice.OutcomeDelivered] != 1 || len(seen.outcomes) != 1 ||
+				seen.unsettled != 0 {
+				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d told to be unsettled", c.short, s.settles, w.calls, seen.outcomes,
+					seen.unsettled)
 			}
 			quiet(t, d)
 			drain(t, d)
@@ -267,7 +269,8 @@ func TestNoReportInTimeIsAFailedAttempt(t *testing.T) {
 		e.n.Add(notice.Attempt{Number: 1})
 		d := begin(options(s, w, 10, testRoute("a", 4)))
 		after(time.Second)
-		if w.calls != 0 || e.n.AttemptsMade != 1 || len(e.n.Attempts) != 1 || e.n.Attempts[0].Reason != notice.ReasonUnreported || e.n.AwaitsReport {
+		if w.calls != 0 || e.n.AttemptsMade != 1 || len(e.n.Attempts) != 1 || e.n.Attempts[0].Reason != notice.ReasonUnreported ||
+			e.n.AwaitsReport {
 			t.Errorf("%d calls, %+v", w.calls, e.n)
 		}
 		if after := s.ended[0].After; s.ended[0].Ending != store.EndRetry || after != 15*time.Second {
@@ -326,7 +329,8 @@ func TestOutageIsNoTimeToReport(t *testing.T) {
 				if took := time.Since(pushed); took < c.ends || took > c.ends+time.Second+500*time.Millisecond {
 					t.Errorf("the wait ended after %s, want %s", took, c.ends)
 				}
-				if w.calls != 0 || e.n.AttemptsMade != 1 || len(e.n.Attempts) != 1 || e.n.Attempts[0].Reason != notice.ReasonUnreported || e.n.AwaitsReport {
+				if w.calls != 0 || e.n.AttemptsMade != 1 || len(e.n.Attempts) != 1 || e.n.Attempts[0].Reason != notice.ReasonUnreported ||
+					e.n.AwaitsReport {
 					t.Errorf("%d calls, %+v", w.calls, e.n)
 				}
 				drain(t, d)

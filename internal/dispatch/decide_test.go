@@ -50,7 +50,8 @@ func TestDecideRowByRow(t *testing.T) {
 		{"dead", 0, false, false, gone, Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: notice.ReasonGone}},
 		{"deferred", 1, false, false, later(notice.ReasonBusy, time.Second),
 			Decision{Ending: store.EndPostponed, After: time.Second, Locked: lock}},
-		{"deferred for no time", 0, false, false, later(notice.ReasonBusy, 0), Decision{Ending: store.EndPostponed, After: minDeferral, Locked: lock}},
+		{"deferred for no time", 0, false, false, later(notice.ReasonBusy, 0), Decision{Ending: store.EndPostponed, After: minDeferral,
+			Locked: lock}},
 		{"deferred by a shutdown", 0, false, false, later(notice.ReasonShutdown, 0), Decision{Ending: store.EndPostponed, Locked: lock}},
 		{"deferred by a lock", 0, false, false, later(notice.ReasonLocked, time.Second),
 			Decision{Ending: store.EndDeferred, After: time.Second, Locked: lock + 1}},
@@ -136,9 +137,11 @@ func TestDecide(t *testing.T) {
 		{name: "retry-after of a month", res: patient(failed, 720*time.Hour), ending: "r", after: maxDelay, nowUsed: 1, kept: 1, last: refusal},
 		{name: "retry-after before now", res: patient(failed, -time.Hour), ending: "r", after: first, nowUsed: 1, kept: 1, last: refusal},
 		{name: "interrupted at last", used: 2, res: cut, ending: "r", after: minDeferral, nowUsed: 3, kept: 3, last: notice.ReasonInterrupted},
-		{name: "interrupted at last, the last that is granted", used: 2, lapses: 2, res: cut, ending: "r", after: minDeferral, nowUsed: 5, kept: 5,
+		{name: "interrupted at last, the last that is granted", used: 2, lapses: 2, res: cut, ending: "r", after: minDeferral,
+			nowUsed: 5, kept: 5,
 			last: notice.ReasonInterrupted},
-		{name: "interrupted at last, once too often", used: 2, lapses: 3, res: cut, ending: "x", nowUsed: 6, kept: 6, last: notice.ReasonInterrupted,
+		{name: "interrupted at last, once too often", used: 2, lapses: 3, res: cut, ending: "x", nowUsed: 6, kept: 6,
+			last:   notice.ReasonInterrupted,
 			reason: notice.ReasonInterrupted},
 		{name: "gone", res: notice.DeadResult(notice.ReasonGone, ""),
 			ending: "x", nowUsed: 1, kept: 1, last: notice.ReasonGone, reason: notice.ReasonGone},
@@ -184,7 +187,8 @@ func TestDecide(t *testing.T) {
 			if c.report {
 				r.Ack.Kind = route.AckReport
 			}
-			n := &notice.Notice{Key: "a:b:c:d", Redriven: c.redriven, AwaitsReport: c.handed, Locked: c.locked, Content: notice.Content{Ladder: c.own}}
+			n := &notice.Notice{Key: "a:b:c:d", Redriven: c.redriven, AwaitsReport: c.handed, Locked: c.locked,
+				Content: notice.Content{Ladder: c.own}}
 			for i := range c.used {
 				n.Add(notice.Attempt{Number: i + 1})
 			}
@@ -194,7 +198,8 @@ func TestDecide(t *testing.T) {
 			if s.Ending != c.ending || s.After != c.after || s.KeepRecord != c.keepRecord {
 				t.Errorf("%s after %s, keepRecord %v; want %s after %s, %v", s.Ending, s.After, s.KeepRecord, c.ending, c.after, c.keepRecord)
 			}
-			if n.AttemptsMade != c.nowUsed || len(n.Attempts) != c.kept || n.Reason != c.reason || n.AwaitsReport != c.nowHanded || n.Locked != c.nowLocked {
+			if n.AttemptsMade != c.nowUsed || len(n.Attempts) != c.kept || n.Reason != c.reason || n.AwaitsReport != c.nowHanded ||
+				n.Locked != c.nowLocked {
 				t.Errorf("%+v; want used %d, %d attempts, reason %q, handed %v, locked %d", n, c.nowUsed, c.kept, c.reason, c.nowHanded, c.nowLocked)
 			}
 			if k := len(n.Attempts); k > 0 && n.Attempts[k-1].Reason != c.last {

@@ -37,14 +37,15 @@ func TestLatenessIsObservedOncePerExchange(t *testing.T) {
 		waits []wait
 		want  string
 	}{
-		"none":                   {nil, "none 0s"},
-		"busy":                   {[]wait{{busy, short}, {busy, short}, {busy, short}}, "busy 6s"},
-		"rate":                   {[]wait{{rate, short}}, "rate 2s"},
-		"redis":                  {[]wait{{queue, short}}, "redis 2s"},
-		"breaker, then busy":     {[]wait{{breaker, long}, {breaker, long}, {busy, short}}, "breaker 1m2s"},
-		"busy, then breaker":     {[]wait{{busy, short}, {breaker, long}, {breaker, long}}, "breaker 1m2s"},
-		"busy and breaker":       {[]wait{{breaker, short}, {busy, long}, {breaker, short}, {busy, short}}, "busy 36s"},
-		"many of one and others": {[]wait{{busy, 20 * time.Second}, {breaker, 8 * time.Second}, {breaker, 8 * time.Second}, {breaker, 8 * time.Second}}, "breaker 44s"},
+		"none":               {nil, "none 0s"},
+		"busy":               {[]wait{{busy, short}, {busy, short}, {busy, short}}, "busy 6s"},
+		"rate":               {[]wait{{rate, short}}, "rate 2s"},
+		"redis":              {[]wait{{queue, short}}, "redis 2s"},
+		"breaker, then busy": {[]wait{{breaker, long}, {breaker, long}, {busy, short}}, "breaker 1m2s"},
+		"busy, then breaker": {[]wait{{busy, short}, {breaker, long}, {breaker, long}}, "breaker 1m2s"},
+		"busy and breaker":   {[]wait{{breaker, short}, {busy, long}, {breaker, short}, {busy, short}}, "busy 36s"},
+		"many of one and others": {[]wait{{busy, 20 * time.Second}, {breaker, 8 * time.Second}, {breaker, 8 * time.Second},
+			{breaker, 8 * time.Second}}, "breaker 44s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,8 @@ func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
 	receiver := e.result.Host
 	switch r.Target.Kind {
 	case route.KindList, route.KindStream:
-		if failed && e.trigger.source() != notice.SourceReport && e.result.Reason != notice.ReasonUnreported && e.result.Reason != notice.ReasonQueue {
+		if failed && e.trigger.source() != notice.SourceReport && e.result.Reason != notice.ReasonUnreported &&
+			e.result.Reason != notice.ReasonQueue {
 			return
 		}
 		receiver = r.Target.Key

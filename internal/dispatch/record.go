@@ -65,7 +65,8 @@ func (l attemptLog) record(e *finished, r *route.Route, s store.Settled) {
 // that of the attempt has them.
 func (e *finished) fields(r *route.Route, outcome notice.Outcome, s store.Settled) []zap.Field {
 	fields := make([]zap.Field, 0, 17)
-	fields = append(fields, zap.String("key", e.Claim.Key), zap.String("webhook_id", e.Claim.ID()), zap.String("route", r.Name), zap.Int("attempt", e.attempt),
+	fields = append(fields, zap.String("key", e.Claim.Key), zap.String("webhook_id", e.Claim.ID()), zap.String("route", r.Name),
+		zap.Int("attempt", e.attempt),
 		zap.String("outcome", string(outcome)), zap.String("source", string(e.trigger.source())))
 	if e.result.Host != "" {
 		fields = append(fields, zap.String("host", e.result.Host))

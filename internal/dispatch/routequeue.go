@@ -230,8 +230,9 @@ func (q *routeQueue) claimSwept() bool {
 	if w == wantDue {
 		grace = 0
 	}
-	q.begin(call{kind: kindSweep, trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, grace: grace, newest: newest,
-		begun: time.Now()})
+	q.begin(call{kind: kindSweep, trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, grace: grace,
+		newest: newest,
+		begun:  time.Now()})
 	return true
 }
 

@@ -27,7 +27,8 @@ func TestSettlesOfASteadyLoadGather(t *testing.T) {
 	for _, c := range []struct {
 		kind                   route.Kind
 		parts, shards, settles int
-	}{{route.KindLog, 1, 1, 3}, {route.KindNotice, 1, 1, 3}, {route.KindFixed, 1, 1, 3}, {route.KindNotice, 2, 1, 2}, {route.KindNotice, 6, 6, 2},
+	}{{route.KindLog, 1, 1, 3}, {route.KindNotice, 1, 1, 3}, {route.KindFixed, 1, 1, 3}, {route.KindNotice, 2, 1, 2},
+		{route.KindNotice, 6, 6, 2},
 		{route.KindNotice, 1000, 1, 2}, {route.KindNotice, 1, 12, 3}, {route.KindList, 1, 1, 8}, {route.KindStream, 48, 6, 8}} {
 		t.Run(fmt.Sprintf("%s, %d parts, %d shards and former ones", c.kind, c.parts, c.shards), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

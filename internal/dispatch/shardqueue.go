@@ -41,7 +41,8 @@ func (l *shardQueues) at(shard int) *shardQueue { return l.all()[shard] }
 
 func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	l := &shardQueue{shard: shard, health: newHealth(q), paused: true}
-	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch, Interval: settlesEvery(q.r, q.d.o.Shards.Places())},
+	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch,
+		Interval: settlesEvery(q.r, q.d.o.Shards.Places())},
 		func(e []finished) { q.settle(l, e) })
 	return l
 }

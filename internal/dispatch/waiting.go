@@ -278,7 +278,8 @@ func (q *routeQueue) remembered(e *finished, s store.Settled, now time.Time) {
 	h := q.waiting.host(e.result.Host)
 	h.coming--
 	if !q.closed && !s.Stale && s.Score != "" {
-		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, due: e.Claim.Due, until: now.Add(e.After), host: e.result.Host})
+		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, due: e.Claim.Due, until: now.Add(e.After),
+			host: e.result.Host})
 		q.checkWaiting()
 	}
 	q.waiting.tidy(e.result.Host)
