@@ -35,7 +35,8 @@ func (r *run) layout(ctx context.Context) {
 			r.cfg.Shards),
 			Remedy: "NOTIFIER_SHARDS=" + meta["shards"] + ", or remove the variable"})
 	case warning != "":
-		r.add(Finding{Check: "layout", Severity: Warning, Message: warning, Remedy: "NOTIFIER_SHARDS=" + meta["shards"] + ", or remove the variable"})
+		r.add(Finding{Check: "layout", Severity: Warning, Message: warning, Remedy: "NOTIFIER_SHARDS=" + meta["shards"] +
+			", or remove the variable"})
 	default:
 		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", layout.Version, r.space.Shards)})
 		r.former(ctx)
@@ -55,10 +56,12 @@ func (r *run) side(text string) {
 		f.Severity, f.Message = Warning, "notices are being moved to another Redis: what has left is answered with 503 moved here"
 		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
 	case side.State == layout.SideComing:
-		f.Severity, f.Message = Warning, "notices are being moved to this Redis: until all have come, calls that schedule or change notices are answered with 503 moved"
+		f.Severity, f.Message = Warning,
+			"notices are being moved to this Redis: until all have come, calls that schedule or change notices are answered with 503 moved"
 		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
 	case side.State == layout.SideLeft:
-		f.Message = "the notices of this Redis have moved to another one; what is still here is delivered and reported here, and nothing new is taken"
+		f.Message = "the notices of this Redis have moved to another one; what is still here is delivered and reported here, and nothing " +
+			"new is taken"
 		f.Remedy = "notifier migrate, run again with the same --to, fetches what has ended since; then stop the instances here"
 	case side.State == layout.SideOpened:
 		f.Message = "notices have moved to this Redis, and some are still on the other side: calls about those are answered with 503 moved"
@@ -80,8 +83,10 @@ func (r *run) former(ctx context.Context) {
 		}
 	}
 	if n > 0 && err == nil {
-		r.add(Finding{Check: "layout", Severity: Info, Message: fmt.Sprintf("former shards hold %s; they are delivered from there, and moved as far as "+
-			"no attempt is under way and no report is awaited", notice.Count(n, "notice")), Remedy: fmt.Sprintf("notifier reshard --to %d moves them at once", r.space.Shards)})
+		r.add(Finding{Check: "layout", Severity: Info,
+			Message: fmt.Sprintf("former shards hold %s; they are delivered from there, and moved as far as "+
+				"no attempt is under way and no report is awaited", notice.Count(n, "notice")),
+			Remedy: fmt.Sprintf("notifier reshard --to %d moves them at once", r.space.Shards)})
 	}
 }
 

@@ -69,7 +69,8 @@ func TestHealthy(t *testing.T) {
 	if r.Errors+r.Warnings > 0 {
 		t.Errorf("a server as deploy/redis.conf has it is found wanting:\n%s", r.text())
 	}
-	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "restart", "output buffer", "hz", "clock",
+	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "restart", "output buffer",
+		"hz", "clock",
 		"rights", "layout", "prefixes"} {
 		r.says(t, check, OK, "")
 	}
@@ -151,7 +152,8 @@ func TestAUserDefaultThatMayNotReadTheFileBack(t *testing.T) {
 	}
 	do("ACL", "SETUSER", "svc", "on", ">password", "~*", "&*", "+@all")
 	cfg := configFor("redis://svc:password@" + s.Addr() + "/0")
-	cfg.Routes = append(cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "todo"}, Timeout: time.Second})
+	cfg.Routes = append(cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "todo"},
+		Timeout: time.Second})
 	examine(t, cfg, Options{}).says(t, "restart", OK, "")
 
 	do("ACL", "SETUSER", "default", "resetkeys", "-@all", "+ping", "+acl", "+config", "+role", "+info")
@@ -199,7 +201,8 @@ func TestAPatternThatIsNotGrantedIsNamed(t *testing.T) {
 	}
 	cfg := configFor("redis://svc:password@" + s.Addr() + "/0")
 	for _, p := range []string{"old", "app2"} {
-		cfg.Routes = append(cfg.Routes, &route.Route{Name: p, Prefix: p, Target: route.Target{Kind: route.KindLog}, Timeout: time.Second, Adopt: true})
+		cfg.Routes = append(cfg.Routes, &route.Route{Name: p, Prefix: p, Target: route.Target{Kind: route.KindLog}, Timeout: time.Second,
+			Adopt: true})
 	}
 	r := examine(t, cfg, Options{})
 	r.says(t, "rights", Warning, "ACL SETUSER svc &__keyspace@0__:app2:*, and the same")
@@ -283,8 +286,9 @@ func TestNoticesThatWaitForTheirHeadersAreNamed(t *testing.T) {
 	add("https://b.shop.example:8443/", 1)
 	r = examine(t, cfg, Options{})
 	r.says(t, "headers", Warning, "of 9 pending notices of route my-orders, 3 are postponed when they are due")
-	r.says(t, "headers", Warning, ": http://a.shop.example (2 notices, such as app1:orders:x:http-a-shop-example-hook-token-hunter20; want https://a.shop.example), "+
-		"https://b.shop.example:8443 (1 notice, such as app1:orders:x:https-b-shop-example-8443-0; want https://b.shop.example) ")
+	r.says(t, "headers", Warning,
+		": http://a.shop.example (2 notices, such as app1:orders:x:http-a-shop-example-hook-token-hunter20; want https://a.shop.example), "+
+			"https://b.shop.example:8443 (1 notice, such as app1:orders:x:https-b-shop-example-8443-0; want https://b.shop.example) ")
 	r.says(t, "headers", Warning, "add http://a.shop.example,https://b.shop.example:8443 to NOTIFIER_ROUTE_MY_ORDERS_HEADERS_TO")
 	for i := range 7 {
 		add(fmt.Sprintf("http://h%d.shop.example/", i), 1)

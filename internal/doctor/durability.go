@@ -68,13 +68,16 @@ func (n *node) replicas(name string, want int) {
 			Remedy: fmt.Sprintf("%s needs %d of them", name, want)})
 	case have < want:
 		n.add(Finding{Check: durability, Severity: Error,
-			Message: fmt.Sprintf("connected replicas: %d of the %d that %s waits for; nothing is confirmed until all are connected", have, want, name),
-			Remedy:  "start them, or set a smaller number; calls that change notices are answered with 503 meanwhile, and delivering goes on"})
+			Message: fmt.Sprintf("connected replicas: %d of the %d that %s waits for; nothing is confirmed until all are connected", have,
+				want, name),
+			Remedy: "start them, or set a smaller number; calls that change notices are answered with 503 meanwhile, and delivering goes on"})
 	case have == want:
-		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%s, and %s waits for all: with one gone, nothing is confirmed", notice.Count(have, "replica"), name)})
+		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%s, and %s waits for all: with one gone, nothing is confirmed",
+			notice.Count(have, "replica"), name)})
 	default:
-		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%d replicas, of which %s waits for %d: what was confirmed survives a failover "+
-			"if at most %d of them are cut off together with the master", have, name, want, want-1)})
+		n.add(Finding{Check: durability, Severity: OK,
+			Message: fmt.Sprintf("%d replicas, of which %s waits for %d: what was confirmed survives a failover "+
+				"if at most %d of them are cut off together with the master", have, name, want, want-1)})
 	}
 }
 
@@ -116,10 +119,13 @@ func (n *node) priorities(ctx context.Context) {
 	}
 	switch {
 	case len(by) > 1:
-		n.add(Finding{Check: durability, Severity: Warning, Message: fmt.Sprintf("the replicas differ in %s (%s): a failover takes the one with the lowest number above 0, "+
-			"although another may have what was confirmed and it may not", name, strings.Join(said, ", ")), Remedy: "the same " + name + " on all servers"})
+		n.add(Finding{Check: durability, Severity: Warning,
+			Message: fmt.Sprintf("the replicas differ in %s (%s): a failover takes the one with the lowest number above 0, "+
+				"although another may have what was confirmed and it may not", name, strings.Join(said, ", ")), Remedy: "the same " + name +
+				" on all servers"})
 	case by["0"]:
-		n.add(Finding{Check: durability, Severity: Error, Message: name + " is 0 on all replicas: none is ever promoted", Remedy: name + " 100 in redis.conf"})
+		n.add(Finding{Check: durability, Severity: Error, Message: name + " is 0 on all replicas: none is ever promoted",
+			Remedy: name + " 100 in redis.conf"})
 	case len(unread) > 0:
 		n.add(Finding{Check: durability, Severity: Info, Message: fmt.Sprintf("%s of %s cannot be read", name, strings.Join(unread, ", ")),
 			Remedy: "look it up there: it must be the same on all servers"})
@@ -133,7 +139,8 @@ func (n *node) fsync(ctx context.Context, name string) {
 		return
 	}
 	if aof, ok := n.setting(ctx, "appendonly"); ok && aof != "yes" {
-		n.add(Finding{Check: durability, Severity: Error, Message: "appendonly is " + aof + ": nothing is on disk, so that " + name + "=fsync confirms nothing",
+		n.add(Finding{Check: durability, Severity: Error, Message: "appendonly is " + aof + ": nothing is on disk, so that " + name +
+			"=fsync confirms nothing",
 			Remedy: "appendonly yes in redis.conf; for now CONFIG SET appendonly yes"})
 	}
 }
@@ -148,12 +155,15 @@ func (n *node) minReplicas(ctx context.Context) {
 	}
 	switch want, _ := strconv.Atoi(text); {
 	case want > have:
-		n.add(Finding{Check: durability, Severity: Error, Message: fmt.Sprintf("connected replicas: %d, and %s is %d: Redis refuses all writes", have, name, want),
+		n.add(Finding{Check: durability, Severity: Error, Message: fmt.Sprintf("connected replicas: %d, and %s is %d: Redis refuses all writes",
+			have, name, want),
 			Remedy: "start the replicas, or lower it"})
 	case want == 0 && have > 0:
-		n.add(Finding{Check: durability, Severity: Warning, Message: fmt.Sprintf("%s is 0: a master that is cut off from its %s goes on taking writes, "+
-			"which are lost when a replica has taken its place", name, notice.Count(have, "replica")),
-			Remedy: "min-replicas-to-write 1 and min-replicas-max-lag 10 in redis.conf, on replicas too; with one replica only, its end then stops all writes"})
+		n.add(Finding{Check: durability, Severity: Warning,
+			Message: fmt.Sprintf("%s is 0: a master that is cut off from its %s goes on taking writes, "+
+				"which are lost when a replica has taken its place", name, notice.Count(have, "replica")),
+			Remedy: "min-replicas-to-write 1 and min-replicas-max-lag 10 in redis.conf, on replicas too; with one replica only, its end then " +
+				"stops all writes"})
 	}
 }
 
@@ -161,7 +171,8 @@ func (n *node) minReplicas(ctx context.Context) {
 func (n *node) coverage(ctx context.Context) {
 	const name = "cluster-require-full-coverage"
 	if text, ok := n.setting(ctx, name); ok && text == "yes" {
-		n.add(Finding{Check: durability, Severity: Warning, Message: name + " is yes: while one master is gone and no replica has taken its place, all masters refuse all calls",
-			Remedy: name + " no in redis.conf; for now CONFIG SET " + name + " no"})
+		n.add(Finding{Check: durability, Severity: Warning,
+			Message: name + " is yes: while one master is gone and no replica has taken its place, all masters refuse all calls",
+			Remedy:  name + " no in redis.conf; for now CONFIG SET " + name + " no"})
 	}
 }

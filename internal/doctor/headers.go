@@ -104,7 +104,8 @@ func mismatchFinding(check string, rt *route.Route, list []mismatch, looked int,
 	var names, origins []string
 	for i, m := range list {
 		if total += m.n; i < headersNamed {
-			names = append(names, fmt.Sprintf("%s (%s, such as %s; want %s)", m.origin, notice.Count(int64(m.n), "notice"), m.key, strings.Join(m.want, " or ")))
+			names = append(names, fmt.Sprintf("%s (%s, such as %s; want %s)", m.origin, notice.Count(int64(m.n), "notice"), m.key,
+				strings.Join(m.want, " or ")))
 			origins = append(origins, m.origin)
 		}
 	}
@@ -116,8 +117,10 @@ func mismatchFinding(check string, rt *route.Route, list []mismatch, looked int,
 		of = "the first " + of
 	}
 	return Finding{Check: check, Severity: Warning,
-		Message: fmt.Sprintf("of %s of route %s, %d are postponed when they are due: the scheme or port of their url is not in HEADERS_TO: %s", of, rt.Name, total,
+		Message: fmt.Sprintf("of %s of route %s, %d are postponed when they are due: the scheme or port of their url is not in HEADERS_TO: %s",
+			of, rt.Name, total,
 			strings.Join(names, ", ")),
-		Remedy: fmt.Sprintf("add %s to NOTIFIER_ROUTE_%s_HEADERS_TO if these may get the headers, or cancel the notices", strings.Join(origins, ","),
+		Remedy: fmt.Sprintf("add %s to NOTIFIER_ROUTE_%s_HEADERS_TO if these may get the headers, or cancel the notices",
+			strings.Join(origins, ","),
 			strings.ReplaceAll(strings.ToUpper(rt.Name), "-", "_"))}
 }

@@ -37,8 +37,11 @@ func (r *run) history(ctx context.Context) {
 	if len(r.cfg.History.URL) == 0 {
 		switch {
 		case on && time.Since(seen) > unseen:
-			r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("what ends is handed over to a history, and nobody has brought it to a database since %s; waiting: %s",
-				notice.Stamp(seen), notice.Count(left, "ending")), Remedy: "start an instance with NOTIFIER_HISTORY_URL; or end the history as docs/history.md says (Instances of different configurations)"})
+			r.add(Finding{Check: check, Severity: Warning,
+				Message: fmt.Sprintf("what ends is handed over to a history, and nobody has brought it to a database since %s; waiting: %s",
+					notice.Stamp(seen), notice.Count(left, "ending")),
+				Remedy: "start an instance with NOTIFIER_HISTORY_URL; or end the history as docs/history.md says (Instances of different " +
+					"configurations)"})
 		case on:
 			r.add(Finding{Check: check, Severity: Info, Message: "others keep a history; this environment has no NOTIFIER_HISTORY_URL",
 				Remedy: "give it to all instances, so that each of them can bring endings there and find them"})
@@ -50,8 +53,10 @@ func (r *run) history(ctx context.Context) {
 		f.Message += fmt.Sprintf(", %d were dropped since ever", lost)
 	}
 	if waits := time.Since(oldest).Round(time.Second); !oldest.IsZero() && waits > behind {
-		f.Severity, f.Message = Warning, f.Message+fmt.Sprintf(", and the oldest has waited %s: the database takes no rows, or not fast enough", waits)
-		f.Remedy = "see what the log of the instances says of it (endings do not get into the history): a full disk, rights, a lock; nothing is lost meanwhile"
+		f.Severity, f.Message = Warning, f.Message+fmt.Sprintf(", and the oldest has waited %s: the database takes no rows, or not fast enough",
+			waits)
+		f.Remedy = "see what the log of the instances says of it (endings do not get into the history): a full disk, rights, a lock; nothing " +
+			"is lost meanwhile"
 	}
 	if bound := int64(r.cfg.History.Backlog); left > bound/2 {
 		f.Severity, f.Remedy = Error, fmt.Sprintf("at %d the oldest get no row: see the log of the instances for what the database says", bound)
@@ -113,10 +118,12 @@ func (r *run) historyDatabase(ctx context.Context) {
 		r.add(Finding{Check: check, Severity: Error, Message: err.Error(),
 			Remedy: "start the database, or correct NOTIFIER_HISTORY_URL; until then what ends waits in Redis"})
 	case has > history.Newest:
-		r.add(Finding{Check: check, Severity: Error, Message: fmt.Sprintf("its schema has version %d, this program knows %d: it writes and reads nothing there", has, history.Newest),
-			Remedy: "run the version of the program that wrote it, or one after it"})
+		r.add(Finding{Check: check, Severity: Error,
+			Message: fmt.Sprintf("its schema has version %d, this program knows %d: it writes and reads nothing there", has, history.Newest),
+			Remedy:  "run the version of the program that wrote it, or one after it"})
 	case has == 0:
-		r.add(Finding{Check: check, Severity: Info, Message: "the database answers and has no schema yet: the first instance that starts makes it"})
+		r.add(Finding{Check: check, Severity: Info,
+			Message: "the database answers and has no schema yet: the first instance that starts makes it"})
 	default:
 		r.add(Finding{Check: check, Severity: OK, Message: fmt.Sprintf("the database answers, its schema has version %d", has)})
 	}
@@ -129,8 +136,10 @@ func (r *run) historyDatabase(ctx context.Context) {
 	}
 	list, err := fleet.List(ctx, r.heartbeats())
 	if err == nil && len(list) > 1 {
-		r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("SQLite is a file of one machine, and there are %d instances: those of other machines each have a file of their own, with some of the endings",
-			len(list)), Remedy: "if they run on several machines, use PostgreSQL for all"})
+		r.add(Finding{Check: check, Severity: Warning,
+			Message: fmt.Sprintf("SQLite is a file of one machine, and there are %d instances: those of other machines each have a file of their "+
+				"own, with some of the endings",
+				len(list)), Remedy: "if they run on several machines, use PostgreSQL for all"})
 	}
 }
 
@@ -138,7 +147,8 @@ func (r *run) historyDatabase(ctx context.Context) {
 func (r *run) historyWrites(ctx context.Context, d *history.DB) {
 	if err := d.Try(ctx); err != nil {
 		r.add(Finding{Check: "history", Severity: Error, Message: "the database takes no writes: " + err.Error(),
-			Remedy: "give the user of NOTIFIER_HISTORY_URL the rights that docs/history.md lists (Rights); for SQLite, a directory that the service may write to"})
+			Remedy: "give the user of NOTIFIER_HISTORY_URL the rights that docs/history.md lists (Rights); for SQLite, a directory that the " +
+				"service may write to"})
 	}
 }
 
@@ -159,9 +169,11 @@ func (r *run) historyOwner(ctx context.Context, d *history.DB) {
 		return
 	}
 	r.add(Finding{Check: check, Severity: Error,
-		Message: fmt.Sprintf("the history belongs to namespace %q with the data identity %s, and this service is namespace %q with %s: it writes and reads nothing there",
+		Message: fmt.Sprintf("the history belongs to namespace %q with the data identity %s, and this service is namespace %q with %s: it "+
+			"writes and reads nothing there",
 			has.Namespace, has.ID, mine.Namespace, cmp.Or(id, "none yet")),
-		Remedy: "give this service a separate database or schema in NOTIFIER_HISTORY_URL; if its data replaced the other data: notifier history claim --from " + has.ID})
+		Remedy: "give this service a separate database or schema in NOTIFIER_HISTORY_URL; if its data replaced the other data: notifier " +
+			"history claim --from " + has.ID})
 }
 
 // historyMemory compares the bound of what waits with the memory there is.
@@ -171,8 +183,9 @@ func (r *run) historyMemory(ctx context.Context, s *store.Store) {
 		return // the checks of the node say so
 	}
 	if needs := int64(r.cfg.History.Backlog) / int64(r.space.Places()) * perEnding; needs > most/2 {
-		r.add(Finding{Check: "history", Severity: Warning, Message: fmt.Sprintf("NOTIFIER_HISTORY_BACKLOG=%d endings take about %d MB at bodies of 200 bytes, and maxmemory is %d MB: "+
-			"the oldest are dropped before the bound, when a fifth of the memory is left", r.cfg.History.Backlog, needs>>20, most>>20),
+		r.add(Finding{Check: "history", Severity: Warning,
+			Message: fmt.Sprintf("NOTIFIER_HISTORY_BACKLOG=%d endings take about %d MB at bodies of 200 bytes, and maxmemory is %d MB: "+
+				"the oldest are dropped before the bound, when a fifth of the memory is left", r.cfg.History.Backlog, needs>>20, most>>20),
 			Remedy: fmt.Sprintf("give Redis more memory, or set NOTIFIER_HISTORY_BACKLOG=%d", most/2/perEnding*int64(r.space.Places()))})
 	}
 }

@@ -20,7 +20,8 @@ func (r *run) instances(ctx context.Context) {
 	list, err := fleet.List(ctx, r.heartbeats())
 	if err != nil {
 		r.add(Finding{Check: check, Severity: Warning, Message: "who lives cannot be read: " + err.Error(),
-			Remedy: "another program may use " + r.space.FleetSigns() + " or " + r.space.FleetAbout() + "; without them instances work as if each were alone"})
+			Remedy: "another program may use " + r.space.FleetSigns() + " or " + r.space.FleetAbout() +
+				"; without them instances work as if each were alone"})
 		return
 	}
 	if len(list) == 0 {
@@ -47,7 +48,8 @@ func (r *run) instances(ctx context.Context) {
 		note(takeovers, takeover(x.Takeover), x)
 		if names := r.differences(x); len(names) > 0 {
 			r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("%s is configured otherwise than this environment: route %s",
-				spell(x), strings.Join(names, ", ")), Remedy: "give all instances the same NOTIFIER_ROUTE_… variables; during a rollout this passes by itself"})
+				spell(x), strings.Join(names, ", ")),
+				Remedy: "give all instances the same NOTIFIER_ROUTE_… variables; during a rollout this passes by itself"})
 		}
 	}
 	r.keySets(list)
@@ -70,8 +72,10 @@ func (r *run) clockOf(x fleet.Instance) {
 	if d < 0 {
 		way = "behind"
 	}
-	r.add(Finding{Check: "instances", Severity: Warning, Message: fmt.Sprintf("the clock of %s is %s %s that of Redis", spell(x), notice.Short(d.Abs()), way),
-		Remedy: "keep both machines' clocks right (NTP): due times go by Redis's clock, signatures and the times of attempts by the instance's, " +
+	r.add(Finding{Check: "instances", Severity: Warning, Message: fmt.Sprintf("the clock of %s is %s %s that of Redis", spell(x),
+		notice.Short(d.Abs()), way),
+		Remedy: "keep both machines' clocks right (NTP): due times go by Redis's clock, signatures and the times of attempts by the " +
+			"instance's, " +
 			"and receivers refuse signatures that are minutes off"})
 }
 
@@ -80,7 +84,8 @@ func (r *run) outboxOf(x fleet.Instance) {
 	if len(r.cfg.History.URL) == 0 || !x.LacksOutbox() {
 		return
 	}
-	r.add(Finding{Check: "history", Severity: Error, Message: "the version of " + spell(x) + " has no history: notices that it finalizes get no entry there",
+	r.add(Finding{Check: "history", Severity: Error, Message: "the version of " + spell(x) +
+		" has no history: notices that it finalizes get no entry there",
 		Remedy: "update the instance"})
 }
 
@@ -94,8 +99,10 @@ func (r *run) keySets(list []fleet.Instance) {
 		for _, y := range list {
 			for _, id := range x.Signing {
 				if !slices.Contains(y.Keys, id) {
-					r.add(Finding{Check: "keys", Severity: Error, Message: fmt.Sprintf("%s signs with the key %s, which %s does not publish", spell(x), id, spell(y)),
-						Remedy: "give all instances the same NOTIFIER_ROUTE_…_SIGN_KEY; put a new key at the end, restart all instances, wait 10m, and only then put it first"})
+					r.add(Finding{Check: "keys", Severity: Error, Message: fmt.Sprintf("%s signs with the key %s, which %s does not publish", spell(x),
+						id, spell(y)),
+						Remedy: "give all instances the same NOTIFIER_ROUTE_…_SIGN_KEY; put a new key at the end, restart all instances, wait 10m, and " +
+							"only then put it first"})
 				}
 			}
 		}
@@ -141,7 +148,8 @@ func (r *run) same(m map[string][]string, what, remedy string) {
 		parts = append(parts, fmt.Sprintf("%s: %s", value, strings.Join(who, ", ")))
 	}
 	slices.Sort(parts)
-	r.add(Finding{Check: "instances", Severity: Warning, Message: "instances " + what + " (" + strings.Join(parts, "; ") + ")", Remedy: remedy})
+	r.add(Finding{Check: "instances", Severity: Warning, Message: "instances " + what + " (" + strings.Join(parts, "; ") + ")",
+		Remedy: remedy})
 }
 
 // spell names an instance. What it tells of itself came from Redis.

@@ -46,7 +46,8 @@ func TestInstancesThatDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: "cccccccccccc", About: `{"label":"web-3","version":"v1"}`, Figures: string(figures)}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: "cccccccccccc", About: `{"label":"web-3","version":"v1"}`,
+			Figures: string(figures)}); err != nil {
 			t.Fatal(err)
 		}
 		examine(t, cfg, Options{}).says(t, "instances", Warning, want)
@@ -83,7 +84,8 @@ func TestInstancesThatPublishOtherKeys(t *testing.T) {
 		t.Errorf("a key that only one publishes does not sign yet:\n%s", r.text())
 	}
 	beat("bbbbbbbbbbbb", "new", "new", "old")
-	examine(t, cfg, Options{}).says(t, "keys", Error, "instance bbbbbbbbbbbb (web, version v1) signs with the key new, which instance aaaaaaaaaaaa (web, version v1) does not publish")
+	examine(t, cfg, Options{}).says(t, "keys", Error,
+		"instance bbbbbbbbbbbb (web, version v1) signs with the key new, which instance aaaaaaaaaaaa (web, version v1) does not publish")
 	beat("aaaaaaaaaaaa", "old", "new", "old")
 	examine(t, cfg, Options{}).says(t, "keys", OK, "all instances publish the keys new, old")
 }

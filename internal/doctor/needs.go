@@ -159,7 +159,8 @@ func (n needs) always() []command {
 		of("ACL", "DRYRUN", "default", "PING").or("the rights of this user cannot be checked"),
 		of("EVALSHA", "ffffffffffffffffffffffffffffffffffffffff", 1, zset), of("EVAL", "return 1", 1, zset),
 
-		of("EXISTS", member), of("DEL", member), of("UNLINK", s.Bucket(0, "1")), of("SET", member, "1", "PXAT", "1"), of("PEXPIREAT", member, "1"),
+		of("EXISTS", member), of("DEL", member), of("UNLINK", s.Bucket(0, "1")), of("SET", member, "1", "PXAT", "1"),
+		of("PEXPIREAT", member, "1"),
 		of("SET", claim, "t", "NX", "PX", "1"), of("GET", claim), of("MGET", claim), of("PEXPIRE", claim, "1"),
 
 		of("ZADD", zset, "1", member), of("ZREM", zset, member), of("ZCARD", zset), of("ZCOUNT", zset, "0", "1"),
@@ -231,7 +232,8 @@ func (n needs) ofRoute(rt *route.Route) []command {
 
 	const without = "plain timers are not taken over"
 	timer := sampleKey(rt.Prefix)
-	for _, args := range [][]any{{"PSUBSCRIBE", keys.Keyspace(n.db, rt.Prefix)}, {"STRLEN", timer}, {"SCAN", "0"}, {"GETRANGE", timer, "0", "1"}} {
+	for _, args := range [][]any{{"PSUBSCRIBE", keys.Keyspace(n.db, rt.Prefix)}, {"STRLEN", timer}, {"SCAN", "0"},
+		{"GETRANGE", timer, "0", "1"}} {
 		list = append(list, command{args: args, without: without})
 	}
 	return list

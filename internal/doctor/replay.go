@@ -8,7 +8,8 @@ import (
 )
 
 // replayed are the commands that Redis writes to its append-only file.
-var replayed = []string{"ZREMRANGEBYSCORE", "SET", "DEL", "UNLINK", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "HSET", "HSETNX", "HDEL", "SADD", "SREM", "RPUSH", "LTRIM", "HINCRBY", "XADD"}
+var replayed = []string{"ZREMRANGEBYSCORE", "SET", "DEL", "UNLINK", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "HSET", "HSETNX",
+	"HDEL", "SADD", "SREM", "RPUSH", "LTRIM", "HINCRBY", "XADD"}
 
 // replay looks whether Redis may read its append-only file back. It does so as
 // the user default, on or off, and checks that user's rights to what stands
@@ -48,5 +49,6 @@ func (n *node) replay(ctx context.Context) {
 	n.add(Finding{Check: check, Severity: Error,
 		Message: "a restart of Redis loses every notice: it reads its append-only file with the rights of the user default, who may not " +
 			strings.Join(refused, ", "),
-		Remedy: line + " in the list of users, where nobody can log in as default; now, as an administrator: ACL SETUSER default off ~* &* +@all"})
+		Remedy: line + " in the list of users, where nobody can log in as default; now, as an administrator: ACL SETUSER default off " +
+			"~* &* +@all"})
 }

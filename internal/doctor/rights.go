@@ -162,7 +162,8 @@ func (d *denials) addRule(rule string) {
 // more.
 func (c command) String() string {
 	name := fmt.Sprint(c.args[0])
-	if slices.Contains(containers, name) || strings.HasSuffix(name, "SUBSCRIBE") || slices.Contains([]string{"SET", "RPUSH", "XADD", "PUBLISH"}, name) {
+	if slices.Contains(containers, name) || strings.HasSuffix(name, "SUBSCRIBE") ||
+		slices.Contains([]string{"SET", "RPUSH", "XADD", "PUBLISH"}, name) {
 		name += " " + fmt.Sprint(c.args[1])
 	}
 	return name
@@ -210,7 +211,8 @@ func (r *run) dryRun(ctx context.Context, user string, calls [][]any) (why []str
 
 // harmless are the commands that try sends: they read, or do nothing.
 var harmless = []string{"PING", "TIME", "EXISTS", "GET", "MGET", "EVAL", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE",
-	"ZRANK", "ZSCORE", "ZMSCORE", "HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "SMEMBERS", "SISMEMBER", "LLEN", "LINDEX", "LRANGE", "INFO", "ROLE"}
+	"ZRANK", "ZSCORE", "ZMSCORE", "HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "SMEMBERS", "SISMEMBER", "LLEN", "LINDEX", "LRANGE",
+	"INFO", "ROLE"}
 
 // try sends the commands that change nothing, and reports why Redis refuses each.
 // Commands that write are not tried.
@@ -240,11 +242,13 @@ func (r *run) rights(ctx context.Context) {
 	}
 	remedy := d.remedy() + ", and the same in the file of users; `notifier doctor --acl` prints all rules"
 	if len(d.refused) > 0 {
-		r.add(Finding{Check: "rights", Severity: Error, Message: fmt.Sprintf("user %s may not %s", d.user, strings.Join(slices.Compact(d.refused), ", ")),
+		r.add(Finding{Check: "rights", Severity: Error, Message: fmt.Sprintf("user %s may not %s", d.user,
+			strings.Join(slices.Compact(d.refused), ", ")),
 			Remedy: remedy})
 	}
 	if len(d.partly) > 0 {
-		r.add(Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", d.user, strings.Join(d.partly, ", ")), Remedy: remedy})
+		r.add(Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", d.user, strings.Join(d.partly, ", ")),
+			Remedy: remedy})
 	}
 	if len(d.refused)+len(d.partly) == 0 {
 		r.add(Finding{Check: "rights", Severity: OK, Message: fmt.Sprintf("user %s may do all that is needed", d.user)})

@@ -50,7 +50,8 @@ func TestMissingRightIsNamed(t *testing.T) {
 	}
 	many.cfg = configFor("redis://svc:password@" + many.s.Addr())
 	many.cfg.Redis.Mode, many.cfg.Durability = config.Cluster, notice.Durability{Replicas: 1}
-	many.cfg.Routes = append(many.cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "todo"}, Timeout: time.Second},
+	many.cfg.Routes = append(many.cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "todo"},
+		Timeout: time.Second},
 		&route.Route{Name: "s", Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "f*ow"}, Timeout: time.Second},
 		&route.Route{Name: "shop", Prefix: "shop:orders", Target: route.Target{Kind: route.KindLog}, Timeout: time.Second, Adopt: true})
 
@@ -58,13 +59,15 @@ func TestMissingRightIsNamed(t *testing.T) {
 	for _, k := range []*taking{one, many} {
 		k.without(func(all []string) []string { return all }).says(t, "rights", OK, "")
 		for _, rule := range k.rules {
-			if strings.HasPrefix(rule, "reset") || strings.HasPrefix(rule, "-") || rule == "+acl|whoami" || rule == "+acl|dryrun" || rule == "+ping" {
+			if strings.HasPrefix(rule, "reset") || strings.HasPrefix(rule, "-") || rule == "+acl|whoami" || rule == "+acl|dryrun" ||
+				rule == "+ping" {
 				continue // nothing can be checked without these
 			}
 			r := k.without(func(all []string) []string { return slices.DeleteFunc(all, func(x string) bool { return x == rule }) })
 			named := slices.ContainsFunc(r.Findings, func(f Finding) bool {
 				words := strings.FieldsFunc(f.Remedy, func(c rune) bool { return c == ' ' || c == ',' })
-				return f.Severity != OK && (slices.Contains(words, rule) || f.Check == "reachability" && strings.Contains(f.Message, "'"+rule[1:]+"' command"))
+				return f.Severity != OK && (slices.Contains(words, rule) || f.Check == "reachability" &&
+					strings.Contains(f.Message, "'"+rule[1:]+"' command"))
 			})
 			if !named && rule != "+client|setname" { // without it no connection is made
 				t.Errorf("without %s nothing names it:\n%s", rule, r.text())
@@ -83,7 +86,8 @@ func TestRightsAreTheLeast(t *testing.T) {
 	}
 	cfg := configFor("redis://" + s.Addr() + "/0")
 	cfg.ConfigureRedis = false
-	cfg.Routes = append(cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "to*do"}, Timeout: time.Second})
+	cfg.Routes = append(cfg.Routes, &route.Route{Name: "l", Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "to*do"},
+		Timeout: time.Second})
 	user, rules, err := ACLUser(ctx, cfg)
 	if err != nil || user != "notifier" {
 		t.Fatal(user, err)
@@ -92,7 +96,8 @@ func TestRightsAreTheLeast(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, allowed := range [][]any{{"SET", "app1:orders:a:b", "1"}, {"SET", "old:app:a:b", "1"}, {"HGET", "notifier:{0}:records:app1", "x"}, {"RPUSH", "to*do", "x"}} {
+	for _, allowed := range [][]any{{"SET", "app1:orders:a:b", "1"}, {"SET", "old:app:a:b", "1"}, {"HGET", "notifier:{0}:records:app1", "x"},
+		{"RPUSH", "to*do", "x"}} {
 		if reply := c.Do(ctx, append([]any{"ACL", "DRYRUN", user}, allowed...)...).Val(); reply != "OK" {
 			t.Errorf("%v: %v", allowed, reply)
 		}
@@ -116,7 +121,8 @@ func TestAllowedTriesWhereDryRunIsRefused(t *testing.T) {
 		"~notifier:* ~app1:orders:* &* +@all -acl|dryrun -zcount": "+zcount",
 		"~notifier:* ~app1:orders:* &* +@all -acl -time":          "+time",
 	} {
-		if err := c.Do(ctx, anys(append([]string{"ACL", "SETUSER", "svc", "reset", "on", ">password"}, strings.Fields(rules)...))...).Err(); err != nil {
+		if err := c.Do(ctx, anys(append([]string{"ACL", "SETUSER", "svc", "reset", "on", ">password"},
+			strings.Fields(rules)...))...).Err(); err != nil {
 			t.Fatal(err)
 		}
 		conn, err := wire.Open(wire.Address{URL: "redis://svc:password@" + s.Addr() + "/0"})

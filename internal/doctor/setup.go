@@ -37,7 +37,8 @@ func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding,
 	if err := cmp.Or(ctx.Err(), r.unanswered); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(r.found, func(f Finding) bool { return f.Severity != Error && (f.Severity != Warning || f.Check != durability) }), nil
+	return slices.DeleteFunc(r.found, func(f Finding) bool { return f.Severity != Error && (f.Severity != Warning || f.Check != durability) }),
+		nil
 }
 
 // Servers tells the servers behind a connection from others: the run ids of the

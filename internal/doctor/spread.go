@@ -36,7 +36,8 @@ func (r *run) spread(ctx context.Context) {
 		tags[i] = r.space.Tag(r.space.First() + i)
 	}
 	here, masters := over(ranges, tags)
-	f := Finding{Check: "shards", Severity: OK, Message: fmt.Sprintf("%s over %s: %s", notice.Count(shards, "shard"), notice.Count(len(masters), "master"), listed(here, masters))}
+	f := Finding{Check: "shards", Severity: OK, Message: fmt.Sprintf("%s over %s: %s", notice.Count(shards, "shard"),
+		notice.Count(len(masters), "master"), listed(here, masters))}
 	even, _ := over(ranges, numbered(shards))
 	switch {
 	case uneven(here, masters) <= 1 && shards >= len(masters):
