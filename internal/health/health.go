@@ -183,7 +183,8 @@ func readReceiver(name, text string) (r Receiver, ok bool) {
 			return r, false
 		}
 	}
-	return Receiver{Name: name, Since: instant(n[0]), LastSuccess: instant(n[1]), Failures: int(n[2]), LastAttempt: instant(n[4]), Status: int(n[5]), Reason: parts[6]}, true
+	return Receiver{Name: name, Since: instant(n[0]), LastSuccess: instant(n[1]), Failures: int(n[2]), LastAttempt: instant(n[4]),
+		Status: int(n[5]), Reason: parts[6]}, true
 }
 
 func instant(ms int64) time.Time {

@@ -81,7 +81,8 @@ func TestFailingReceiverIsStored(t *testing.T) {
 	a.fails("shop.example:443", 10, 20, 30)
 	a.answers("well.example:443", 5)
 	a.write()
-	want := Receiver{Name: "shop.example:443", Since: a.at(10), LastSuccess: a.at(1), Failures: 3, LastAttempt: a.at(30), Status: 500, Reason: "status_5xx"}
+	want := Receiver{Name: "shop.example:443", Since: a.at(10), LastSuccess: a.at(1), Failures: 3, LastAttempt: a.at(30), Status: 500,
+		Reason: "status_5xx"}
 	if got := a.receiver("shop.example:443"); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
