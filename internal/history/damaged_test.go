@@ -19,7 +19,8 @@ func TestDamagedRowDoesNotHideOthers(t *testing.T) {
 		want := map[string][]string{"1": {"retry"}, "2": {"headers"}, "3": {"outcome", "attempts"}, "4": nil}
 		if d.sqlite { // columns of SQLite hold values of any type
 			changes["4"], want["4"] = "ended = 'noon', body_size = 'large', due = NULL", []string{"ended", "due", "body_size"}
-			if _, err := d.db.Exec("PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, 'due           INTEGER NOT NULL', 'due           INTEGER') WHERE name = 'history'"); err != nil {
+			if _, err := d.db.Exec("PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, 'due           INTEGER NOT NULL', " +
+				"'due           INTEGER') WHERE name = 'history'"); err != nil {
 				t.Fatal(err)
 			}
 			_ = d.Close()

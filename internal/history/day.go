@@ -62,7 +62,8 @@ func (d *DB) forgetDays() {
 func (d *DB) makeDay(ctx context.Context, name string, day time.Time) error {
 	return d.alone(ctx, func(tx *sql.Tx) error {
 		var there bool
-		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = 'history'::regclass AND inhrelid = to_regclass($1))", name).Scan(&there)
+		err := tx.QueryRowContext(ctx,
+			"SELECT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = 'history'::regclass AND inhrelid = to_regclass($1))", name).Scan(&there)
 		if err != nil || there {
 			return err
 		}
@@ -104,7 +105,8 @@ func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) 
 	before := now.Add(-d.o.Retention)
 	if d.sqlite {
 		for {
-			res, err := d.db.ExecContext(ctx, "DELETE FROM history WHERE rowid IN (SELECT rowid FROM history WHERE ended < ? LIMIT ?)", before.UnixMicro(), sqliteStep)
+			res, err := d.db.ExecContext(ctx, "DELETE FROM history WHERE rowid IN (SELECT rowid FROM history WHERE ended < ? LIMIT ?)",
+				before.UnixMicro(), sqliteStep)
 			if err != nil {
 				return gone, d.wrap("expire", err)
 			}

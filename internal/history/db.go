@@ -102,7 +102,8 @@ func Open(o Options) (*DB, error) {
 		}
 		// FULL, because what is confirmed must outlive a power cut; secure_delete, because
 		// what is erased must not stay in the file where it was.
-		settings := fmt.Sprintf("?_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)", busyTimeout.Milliseconds())
+		settings := fmt.Sprintf("?_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)"+
+			"&_pragma=synchronous(FULL)&_pragma=secure_delete(1)", busyTimeout.Milliseconds())
 		d.sqlite, d.file = true, path
 		err := d.connect(func() (*sql.DB, error) {
 			return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+settings)
@@ -207,7 +208,8 @@ func (d *DB) migrate(ctx context.Context) error {
 	if err := d.ping(ctx); err != nil { // goose would wait for long where nobody answers
 		return err
 	}
-	p, err := goose.NewProvider(dialect, d.db, files, append(more, goose.WithTableName("history_schema"), goose.WithDisableGlobalRegistry(true))...)
+	p, err := goose.NewProvider(dialect, d.db, files, append(more, goose.WithTableName("history_schema"),
+		goose.WithDisableGlobalRegistry(true))...)
 	if err != nil {
 		return err
 	}
@@ -269,7 +271,8 @@ func (d *DB) wrap(op string, err error) error {
 		return fmt.Errorf("history: %s: %w", op, err)
 	}
 	if locked(err) {
-		return fmt.Errorf("%w: %s: another process has locked the file for %s and goes on; is an instance of this machine stopped (kill -STOP, a debugger), "+
+		return fmt.Errorf("%w: %s: another process has locked the file for %s and goes on; is an instance of this machine stopped (kill -STOP, "+
+			"a debugger), "+
 			"or a tool in the middle of a transaction? %w", ErrUnavailable, op, notice.Short(busyTimeout), err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)

@@ -47,7 +47,8 @@ func (d *DB) Refuse(ctx context.Context, x Erasure, until time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	text := "INSERT INTO history_erased (digest, at) VALUES ($1, $2) ON CONFLICT (digest) DO UPDATE SET at = greatest(history_erased.at, excluded.at)"
+	text := "INSERT INTO history_erased (digest, at) VALUES ($1, $2) ON CONFLICT (digest) DO UPDATE SET at = greatest(history_erased.at, " +
+		"excluded.at)"
 	if d.sqlite {
 		text = "INSERT INTO history_erased (digest, at) VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET at = max(at, excluded.at)"
 	}
@@ -101,7 +102,8 @@ func (d *DB) truncateLog(ctx context.Context) error {
 		return err
 	}
 	if busy != 0 {
-		return fmt.Errorf("the rows are gone, but not from %s-wal, from which another process has read for more than %s: erase once more", d.file, notice.Short(busyTimeout))
+		return fmt.Errorf("the rows are gone, but not from %s-wal, from which another process has read for more than %s: erase once more", d.file,
+			notice.Short(busyTimeout))
 	}
 	return nil
 }

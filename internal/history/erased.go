@@ -89,7 +89,8 @@ func digestsOf(rows []Row) [][]any {
 }
 
 func (d *DB) readErased(ctx context.Context, tx *sql.Tx, digests []any, until map[string]time.Time) error {
-	list, err := tx.QueryContext(ctx, d.marks("SELECT digest, at FROM history_erased WHERE digest IN (?"+strings.Repeat(", ?", len(digests)-1)+")"), digests...)
+	list, err := tx.QueryContext(ctx, d.marks("SELECT digest, at FROM history_erased WHERE digest IN (?"+strings.Repeat(", ?", len(digests)-1)+
+		")"), digests...)
 	if err != nil {
 		return err
 	}

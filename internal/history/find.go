@@ -81,7 +81,8 @@ func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
 		if q.isLookup() {
 			return Page{}, fmt.Errorf("%w: no answer about one key within %s", ErrUnavailable, notice.Short(FindTimeout))
 		}
-		return Page{}, fmt.Errorf("%w: more than %s; ask for a shorter window, or for a key, a host or an outcome as well", ErrSlow, notice.Short(FindTimeout))
+		return Page{}, fmt.Errorf("%w: more than %s; ask for a shorter window, or for a key, a host or an outcome as well", ErrSlow,
+			notice.Short(FindTimeout))
 	}
 	return page, d.wrap("find", err)
 }

@@ -11,7 +11,8 @@ import (
 // FuzzColumns: what stands in the columns that hold JSON, where another program or a
 // restored dump has written it, is read or is nothing, and can be shown.
 func FuzzColumns(f *testing.F) {
-	for _, s := range []string{"[]", "", "null", `[{"n":1,"at":"2026-11-22T00:00:00.000Z","status":200,"duration_ms":1.5,"response":"ok"}]`, `[["A","b"],["Secret"],[],["a","b","c"]]`,
+	for _, s := range []string{"[]", "", "null", `[{"n":1,"at":"2026-11-22T00:00:00.000Z","status":200,"duration_ms":1.5,"response":"ok"}]`,
+		`[["A","b"],["Secret"],[],["a","b","c"]]`,
 		`[{"n":-1,"duration_ms":1e300,"at":"x"}]`, `[{"duration_ms":-5}]`, `[null]`, `[[null]]`, "\xff", strings.Repeat("[", 3000)} {
 		f.Add(s)
 	}

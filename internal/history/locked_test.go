@@ -71,7 +71,8 @@ func TestAStoppedProcessHoldsTheLock(t *testing.T) {
 	began := time.Now()
 	_, err = d.Write(t.Context(), rowsOf(BodiesKeep, ended(2, nil)))
 	took := time.Since(began)
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "another process has locked the file for 10s") || took > 2*busyTimeout {
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "another process has locked the file for 10s") ||
+		took > 2*busyTimeout {
 		t.Errorf("after %s: %v", took, err)
 	}
 	// Reading goes on, also by an instance that begins now.

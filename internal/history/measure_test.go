@@ -55,7 +55,8 @@ func TestMeasure(t *testing.T) {
 	if err := d.db.QueryRow(`SELECT sum(pg_total_relation_size(inhrelid)), sum(pg_table_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'history'::regclass`).Scan(&size, &table); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d rows in %s: %d bytes a row, of which %d indexes; %d MB", n, time.Since(from).Round(time.Second), size/int64(n), (size-table)/int64(n), size>>20)
+	t.Logf("%d rows in %s: %d bytes a row, of which %d indexes; %d MB", n, time.Since(from).Round(time.Second), size/int64(n),
+		(size-table)/int64(n), size>>20)
 	for name, ask := range map[string]func() Query{
 		"key": func() Query {
 			i := rand.IntN(n/days) + 1
@@ -91,7 +92,8 @@ func TestMeasure(t *testing.T) {
 			found += len(p.Rows)
 		}
 		slices.Sort(took)
-		t.Logf("%s: p50 %s, p99 %s, %d rows each", name, took[asked/2].Round(10*time.Microsecond), took[asked*99/100].Round(10*time.Microsecond), found/asked)
+		t.Logf("%s: p50 %s, p99 %s, %d rows each", name, took[asked/2].Round(10*time.Microsecond), took[asked*99/100].Round(10*time.Microsecond),
+			found/asked)
 		text, args, err := d.question(ask())
 		if err != nil {
 			t.Fatal(err)

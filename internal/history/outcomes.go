@@ -50,8 +50,10 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 	}
 
 	const one = "(?, ?, ?, ?, ?)"
-	text := "WITH k (app, module, type, name, id) AS (VALUES " + one + strings.Repeat(", "+one, len(list)-1) + ") SELECT h." + strings.Join(withoutBody(), ", h.") +
-		" FROM k CROSS JOIN history h WHERE h.app = k.app AND h.module = k.module AND h.type = k.type AND h.name = k.name AND h.id = k.id AND h.ended >= ?"
+	text := "WITH k (app, module, type, name, id) AS (VALUES " + one + strings.Repeat(", "+one, len(list)-1) + ") SELECT h." +
+		strings.Join(withoutBody(), ", h.") +
+		" FROM k CROSS JOIN history h WHERE h.app = k.app AND h.module = k.module AND h.type = k.type AND h.name = k.name AND h.id = k.id AND " +
+		"h.ended >= ?"
 	rows, err := d.db.QueryContext(ctx, d.marks(text), append(args, d.time(since.Add(-clockSlack)))...)
 	if err != nil {
 		return nil, err
@@ -86,7 +88,8 @@ func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool
 			return r, notice.Delivered, true
 		}
 	}
-	if n := len(rows); n > 0 && rows[n-1].Number > endings && (rows[n-1].Outcome == notice.EndCancelled || rows[n-1].Outcome == notice.EndReplaced) {
+	if n := len(rows); n > 0 && rows[n-1].Number > endings && (rows[n-1].Outcome == notice.EndCancelled ||
+		rows[n-1].Outcome == notice.EndReplaced) {
 		return rows[n-1], notice.Cancelled, true
 	}
 	return Row{}, "", false

@@ -26,7 +26,8 @@ func TestOutcomesAreThoseOfTheNotice(t *testing.T) {
 			t.Fatalf("%+v, %v", found, err)
 		}
 		rows := found[Ref{list[0].Key, list[0].ID()}]
-		if len(rows) != 2 || rows[0].Number != 1 || rows[1].Number != 2 || rows[1].Outcome != notice.EndDelivered || len(rows[1].Attempts) != 1 || rows[0].Damaged != nil {
+		if len(rows) != 2 || rows[0].Number != 1 || rows[1].Number != 2 || rows[1].Outcome != notice.EndDelivered || len(rows[1].Attempts) != 1 ||
+			rows[0].Damaged != nil {
 			t.Errorf("%+v", rows)
 		}
 	})

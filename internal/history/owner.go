@@ -66,7 +66,8 @@ func (o Owner) differs(has Owner) error {
 		return nil
 	}
 	return fmt.Errorf("%w: it belongs to namespace %q with the data identity %s, and this service is namespace %q with %s; "+
-		"give this service a separate database or schema in NOTIFIER_HISTORY_URL; if its data replaced the other data: notifier history claim --from %s",
+		"give this service a separate database or schema in NOTIFIER_HISTORY_URL; if its data replaced the other data: notifier history "+
+		"claim --from %s",
 		ErrForeign, has.Namespace, has.ID, o.Namespace, o.ID, has.ID)
 }
 
@@ -129,7 +130,8 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 	case err != nil || has == to:
 		return false, err
 	case !ok:
-		return false, fmt.Errorf("%w: the history has no owner yet; the first instance that writes becomes the owner, without a claim", ErrForeign)
+		return false, fmt.Errorf("%w: the history has no owner yet; the first instance that writes becomes the owner, without a claim",
+			ErrForeign)
 	case has.ID != from:
 		return false, to.differs(has)
 	}
@@ -138,7 +140,8 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 		args []any
 	}{
 		{"UPDATE history_owner SET namespace = ?, id = ?, since = " + d.clock(0), []any{to.Namespace, to.ID}},
-		{"UPDATE history_replays SET state = 'failed', reason = ?, driver = '', changed = " + d.clock(0) + " WHERE state IN ('running', 'stopped')", []any{claimed}},
+		{"UPDATE history_replays SET state = 'failed', reason = ?, driver = '', changed = " + d.clock(0) +
+			" WHERE state IN ('running', 'stopped')", []any{claimed}},
 		{"DELETE FROM history_replay_items", nil},
 		{"DELETE FROM history_outboxes", nil}, // those of the old data
 	}

@@ -128,7 +128,8 @@ func add(t *testing.T, d *DB, r *Replay) (n int, err error) {
 
 // askedFor is a replay of delivered notices.
 func askedFor(change func(*Replay)) *Replay {
-	r := &Replay{ID: NewReplayID(), ReplayAbout: ReplayAbout{Outcomes: []notice.Ending{notice.EndDelivered}, Since: noon, Until: noon.AddDate(0, 0, 1), Rate: 50, Shards: 1}}
+	r := &Replay{ID: NewReplayID(), ReplayAbout: ReplayAbout{Outcomes: []notice.Ending{notice.EndDelivered}, Since: noon,
+		Until: noon.AddDate(0, 0, 1), Rate: 50, Shards: 1}}
 	if change != nil {
 		change(r)
 	}

@@ -72,7 +72,8 @@ func (r *Replay) Mark() string { return fmt.Sprintf("%s:%d", r.ID, r.Made.UnixMi
 // Same reports whether two replays were asked for in the same words. The number of
 // a second is as a database keeps it.
 func (r *Replay) Same(o *Replay) bool {
-	return r.Prefix == o.Prefix && r.Host == o.Host && r.Since.Equal(o.Since) && r.Asked.Equal(o.Asked) && r.Rate == o.Rate && r.NewIDs == o.NewIDs &&
+	return r.Prefix == o.Prefix && r.Host == o.Host && r.Since.Equal(o.Since) && r.Asked.Equal(o.Asked) && r.Rate == o.Rate &&
+		r.NewIDs == o.NewIDs &&
 		slices.Equal(r.Outcomes, o.Outcomes)
 }
 
@@ -124,7 +125,8 @@ func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice
 
 // lastEnding joins to a row h the row x of the last ending of its notice.
 func (d *DB) lastEnding() string {
-	const same = "l.app = h.app AND l.module = h.module AND l.type = h.type AND l.name = h.name AND l.id = h.id AND l.ended >= h.ended ORDER BY l.ended DESC, l.ending DESC LIMIT 1"
+	const same = "l.app = h.app AND l.module = h.module AND l.type = h.type AND l.name = h.name AND l.id = h.id AND l.ended >= h.ended " +
+		"ORDER BY l.ended DESC, l.ending DESC LIMIT 1"
 	if d.sqlite {
 		return "JOIN history x ON x.id = h.id AND (x.ended, x.ending) = (SELECT l.ended, l.ending FROM history l WHERE " + same + ")"
 	}
@@ -132,18 +134,22 @@ func (d *DB) lastEnding() string {
 }
 
 // chosenColumns name the columns that choosePage asks for.
-var chosenColumns = []string{"ended", "ending", "ended", "id", "ending", "app", "module", "type", "name", "route", "host", "outcome", "reason", "made", "url", "audience",
+var chosenColumns = []string{"ended", "ending", "ended", "id", "ending", "app", "module", "type", "name", "route", "host", "outcome",
+	"reason", "made", "url", "audience",
 	"headers", "body_sha256", "body_text"}
 
-func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles map[string]bool, each func(row *Row, c Choice) error) (n int, err error) {
+func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles map[string]bool, each func(row *Row, c Choice) error) (n int,
+	err error) {
 	c := &conditions{d: d}
-	c.restrict(Query{Prefix: r.Prefix, Host: r.Host, Since: r.Since, Until: r.Until, Outcomes: []notice.Ending{notice.EndDelivered, notice.EndDead}})
+	c.restrict(Query{Prefix: r.Prefix, Host: r.Host, Since: r.Since, Until: r.Until, Outcomes: []notice.Ending{notice.EndDelivered,
+		notice.EndDead}})
 	if *from != nil {
 		t := d.time(time.UnixMicro((*from).Ended).UTC())
 		c.add("ended >= "+at, t)
 		c.add("(ended, id, ending) > ("+at+", "+at+", "+at+")", t, (*from).ID, (*from).Ending)
 	}
-	rows, err := d.searches.QueryContext(ctx, fmt.Sprintf(`SELECT h.ended, h.ending, x.ended, x.id, x.ending, x.app, x.module, x.type, x.name, x.route, x.host, x.outcome, x.reason,
+	rows, err := d.searches.QueryContext(ctx,
+		fmt.Sprintf(`SELECT h.ended, h.ending, x.ended, x.id, x.ending, x.app, x.module, x.type, x.name, x.route, x.host, x.outcome, x.reason,
 		x.made, x.url, x.audience, x.headers, CASE WHEN x.body_sha256 IS NOT NULL THEN 1 ELSE 0 END,
 		CASE WHEN x.body_text IS NOT NULL OR x.body IS NOT NULL OR x.body_size = 0 THEN 1 ELSE 0 END
 		FROM (SELECT ended, id, ending, app, module, type, name FROM history%s ORDER BY ended, id, ending LIMIT %d) h %s
@@ -222,7 +228,8 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 	r.Name = cmp.Or(r.Name, r.ID)
 	r.State, r.Total = ReplayRunning, int64(len(list))
 	var made, changed moment
-	if err := tx.QueryRowContext(ctx, d.marks(`INSERT INTO history_replays (id, name, state, reason, client, prefix, host, about, total, done, counts, made, changed, driver, lease)
+	if err := tx.QueryRowContext(ctx,
+		d.marks(`INSERT INTO history_replays (id, name, state, reason, client, prefix, host, about, total, done, counts, made, changed, driver, lease)
 		VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, 0, '{}', `+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") ON CONFLICT (client, name) WHERE name <> '' DO NOTHING RETURNING made, changed"),
 		r.ID, r.Name, string(r.State), r.Client, r.Prefix, r.Host, string(about), r.Total).Scan(&made, &changed); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
@@ -249,11 +256,13 @@ func (d *DB) addItems(ctx context.Context, tx *sql.Tx, id string, from int, list
 	args := make([]any, 0, columns*len(list))
 	for i := range list {
 		c := &list[i]
-		args = append(args, id, int64(from+i+1), c.Shard, d.time(time.UnixMicro(c.Ended).UTC()), c.ID, c.Ending, c.Key.App, c.Key.Module, c.Key.Type, c.Key.ID)
+		args = append(args, id, int64(from+i+1), c.Shard, d.time(time.UnixMicro(c.Ended).UTC()), c.ID, c.Ending, c.Key.App, c.Key.Module,
+			c.Key.Type, c.Key.ID)
 	}
 	one := "(?" + strings.Repeat(", ?", columns-1) + ")"
-	_, err := tx.ExecContext(ctx, d.marks("INSERT INTO history_replay_items (replay, number, shard, ended, id, ending, app, module, type, name) VALUES "+
-		one+strings.Repeat(", "+one, len(list)-1)), args...)
+	_, err := tx.ExecContext(ctx,
+		d.marks("INSERT INTO history_replay_items (replay, number, shard, ended, id, ending, app, module, type, name) VALUES "+
+			one+strings.Repeat(", "+one, len(list)-1)), args...)
 	return err
 }
 

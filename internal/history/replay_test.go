@@ -37,8 +37,10 @@ func TestEachNoticeIsChosenOnceByItsLastEnding(t *testing.T) {
 		again := func(i, number int, outcome notice.Ending, after time.Duration) store.Ended {
 			return ended(i, func(e *store.Ended) { e.Number, e.Outcome, e.At = number, outcome, e.At.Add(after) })
 		}
-		write(t, d, rowsOf(BodiesKeep, ended(0, nil), again(1, 1, notice.EndDead, 0), again(1, 2, notice.EndDead, time.Minute), again(1, 3, notice.EndDelivered, 48*time.Hour),
-			again(2, 1, notice.EndDead, 0), again(2, 2, notice.EndCancelled, time.Hour), again(3, 1, notice.EndReplaced, 0), again(4, 1, notice.EndDead, 0),
+		write(t, d, rowsOf(BodiesKeep, ended(0, nil), again(1, 1, notice.EndDead, 0), again(1, 2, notice.EndDead, time.Minute),
+			again(1, 3, notice.EndDelivered, 48*time.Hour),
+			again(2, 1, notice.EndDead, 0), again(2, 2, notice.EndCancelled, time.Hour), again(3, 1, notice.EndReplaced, 0),
+			again(4, 1, notice.EndDead, 0),
 			ended(5, func(e *store.Ended) { e.Host = "other.example" }),
 			// Redis had lost its last second: the same ending, at two times.
 			ended(6, nil), again(6, 1, notice.EndDelivered, 3*time.Second)))
@@ -112,12 +114,14 @@ func TestOneDriverAtATimeHasAReplay(t *testing.T) {
 	engines(t, func(t *testing.T, url string) {
 		d, other := open(t, Options{URL: url}), open(t, Options{URL: url})
 		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil)))
-		r := &Replay{ID: "rpl_1", Prefix: "app1", Client: "me", ReplayAbout: ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 50, Shards: 3, Refused: map[string]int64{"x": 1}}}
+		r := &Replay{ID: "rpl_1", Prefix: "app1", Client: "me", ReplayAbout: ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 50,
+			Shards: 3, Refused: map[string]int64{"x": 1}}}
 		_, choices := chosen(t, d, &Replay{ReplayAbout: r.ReplayAbout})
 		if err := d.AddReplay(t.Context(), r, choices); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok, err := other.Replay(t.Context(), r.ID); err != nil || !ok || got.Shards != 3 || got.Refused["x"] != 1 || got.Rate != 50 || got.Total != 2 || got.Client != "me" ||
+		if got, ok, err := other.Replay(t.Context(), r.ID); err != nil || !ok || got.Shards != 3 || got.Refused["x"] != 1 || got.Rate != 50 ||
+			got.Total != 2 || got.Client != "me" ||
 			!got.Until.Equal(r.Until) || got.State != ReplayRunning || time.Since(got.Made).Abs() > time.Hour {
 			t.Errorf("%+v, %v, %v", got, ok, err)
 		}
@@ -228,7 +232,8 @@ func TestWhatIsErasedIsTakenOutOfReplays(t *testing.T) {
 			if !d.sqlite {
 				group = "string_agg(name, ' ')"
 			}
-			err := d.db.QueryRow("SELECT coalesce(" + group + ", '') FROM (SELECT name || '' AS name FROM history_replay_items WHERE name <> '' AND id <> '' ORDER BY replay, number) x").Scan(&names)
+			err := d.db.QueryRow("SELECT coalesce(" + group +
+				", '') FROM (SELECT name || '' AS name FROM history_replay_items WHERE name <> '' AND id <> '' ORDER BY replay, number) x").Scan(&names)
 			if err != nil || names != want {
 				t.Errorf("%q, want %q, %v", names, want, err)
 			}

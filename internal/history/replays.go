@@ -20,7 +20,8 @@ func scanReplay(scan func(...any) error) (Replay, error) {
 	var r Replay
 	var about, counts string
 	var made, changed moment
-	if err := scan(&r.ID, &r.Name, &r.State, &r.Reason, &r.Client, &r.Prefix, &r.Host, &about, &r.Total, &r.Done, &counts, &made, &changed); err != nil {
+	if err := scan(&r.ID, &r.Name, &r.State, &r.Reason, &r.Client, &r.Prefix, &r.Host, &about, &r.Total, &r.Done, &counts, &made,
+		&changed); err != nil {
 		return Replay{}, err
 	}
 	r.Name = cmp.Or(r.Name, r.ID)
@@ -135,7 +136,8 @@ func (d *DB) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return false, err
 	}
-	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'running', driver = '', lease = "+d.clock(0)+", changed = "+d.clock(0)+
+	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'running', driver = '', lease = "+d.clock(0)+
+		", changed = "+d.clock(0)+
 		" WHERE id = ? AND state = 'stopped' RETURNING "+replayColumns, id)
 	return ok, err
 }
@@ -157,7 +159,8 @@ func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration) 
 	if err != nil {
 		return Replay{}, false, d.wrap("replay", err)
 	}
-	return d.changedReplay(ctx, "UPDATE history_replays SET driver = ?, lease = "+d.clock(hold)+" WHERE id = ? AND "+free+d.clock(0)+") RETURNING "+replayColumns, driver, id)
+	return d.changedReplay(ctx, "UPDATE history_replays SET driver = ?, lease = "+d.clock(hold)+" WHERE id = ? AND "+free+d.clock(0)+
+		") RETURNING "+replayColumns, driver, id)
 }
 
 // KeepReplay renews a driver's hold and notes how far it is; ok is false if the
@@ -185,7 +188,8 @@ func (d *DB) EndReplay(ctx context.Context, r *Replay, driver string) error {
 		return err
 	}
 	_, ok, err := d.changedReplay(ctx, "UPDATE history_replays SET state = ?, reason = ?, done = ?, counts = ?, changed = "+d.clock(0)+
-		", driver = '' WHERE id = ? AND driver = ? AND state = 'running' RETURNING "+replayColumns, string(r.State), r.Reason, r.Done, string(counts), r.ID, driver)
+		", driver = '' WHERE id = ? AND driver = ? AND state = 'running' RETURNING "+replayColumns, string(r.State), r.Reason, r.Done,
+		string(counts), r.ID, driver)
 	if err != nil || !ok {
 		return err
 	}
@@ -194,7 +198,8 @@ func (d *DB) EndReplay(ctx context.Context, r *Replay, driver string) error {
 
 // forgetItems deletes the items of replays that are over or gone.
 func (d *DB) forgetItems(ctx context.Context) error {
-	return d.run(ctx, "DELETE FROM history_replay_items WHERE replay NOT IN (SELECT id FROM history_replays WHERE state IN ('running', 'stopped'))")
+	return d.run(ctx, "DELETE FROM history_replay_items WHERE replay NOT IN (SELECT id FROM history_replays WHERE state IN ('running', "+
+		"'stopped'))")
 }
 
 // run runs a statement that returns nothing.

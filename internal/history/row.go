@@ -159,7 +159,8 @@ func encode(v any) string {
 
 // columns of a row, in the order of values.
 var columns = []string{"ended", "id", "ending", "app", "module", "type", "name", "route", "host", "outcome", "reason", "due", "made",
-	"attempts_made", "url", "audience", "method", "content_type", "retry", "trace", "headers", "attempts", "body_size", "body_sha256", "body_text", "body"}
+	"attempts_made", "url", "audience", "method", "content_type", "retry", "trace", "headers", "attempts", "body_size", "body_sha256",
+	"body_text", "body"}
 
 // plain is text as PostgreSQL takes it: without zero bytes, in UTF-8.
 func plain(s string) string {

@@ -23,7 +23,8 @@ type Settled struct {
 	Changed   int `json:"changed"`   // not settled, because they changed meanwhile
 }
 
-// Settle settles notices of a restored Redis that ended after the backup was made. DryRun only counts. Each route that holds such a notice must
+// Settle settles notices of a restored Redis that ended after the backup was made. DryRun only counts. Each route that
+// holds such a notice must
 // be paused, or the error is ErrNotPaused. The call may be repeated.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
 	paused, err := s.Paused(ctx)
@@ -105,7 +106,8 @@ func endedAs(n *notice.Notice, row *Row) *notice.Notice {
 func settle(ctx context.Context, s *store.Store, known []store.Known, paused []string, done *Settled) error {
 	for i := range known {
 		if prefix := known[i].Route; !slices.Contains(paused, prefix) {
-			return fmt.Errorf("%w: the route of prefix %s may deliver notices that were delivered before; pause it first: notifier pause, or, while no instance runs, "+
+			return fmt.Errorf("%w: the route of prefix %s may deliver notices that were delivered before; pause it first: notifier pause, or, "+
+				"while no instance runs, "+
 				"redis-cli SADD %s %s", ErrNotPaused, prefix, s.Space().Paused(), prefix)
 		}
 	}

@@ -114,8 +114,9 @@ const (
 // NewShipper makes a Shipper. Run starts it.
 func NewShipper(o ShipperOptions) *Shipper {
 	s := &Shipper{o: o, token: rand.Text(), more: make(chan struct{}, 1), writes: make(chan struct{}, parallel)}
-	s.again = retry.Loop{Min: leastWait, Max: mostWait, Logger: o.Logger, WarnEvery: warnEvery, Recovered: "endings get into the history again",
-		Failure: "endings do not get into the history; they are kept in Redis and it is repeated"}
+	s.again = retry.Loop{Min: leastWait, Max: mostWait, Logger: o.Logger, WarnEvery: warnEvery,
+		Recovered: "endings get into the history again",
+		Failure:   "endings do not get into the history; they are kept in Redis and it is repeated"}
 	s.Grow(max(o.Shards, 1))
 	return s
 }

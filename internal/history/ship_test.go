@@ -38,7 +38,8 @@ func (q *queue) add(t *testing.T, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		key := fmt.Sprintf("app1:orders:paid:%d", i)
-		text := fmt.Sprintf(`d %d app1 - %s {"due":%d,"made":%d,"json":{"order":%d},"n":1}`, noon.Add(time.Duration(i)*time.Millisecond).UnixMicro(), key, noon.UnixMilli(),
+		text := fmt.Sprintf(`d %d app1 - %s {"due":%d,"made":%d,"json":{"order":%d},"n":1}`,
+			noon.Add(time.Duration(i)*time.Millisecond).UnixMicro(), key, noon.UnixMilli(),
 			185903985000000+i, i)
 		if err := q.c.RPush(t.Context(), q.space.Ended(q.space.Shard(key)), text).Err(); err != nil {
 			t.Fatal(err)
@@ -191,7 +192,8 @@ func TestABatchIsBoundedInBytes(t *testing.T) {
 	q := newQueue(t, 1)
 	big := strings.Repeat("x", 1<<20)
 	for i := range 12 {
-		text := fmt.Sprintf(`d %d app1 - app1:orders:paid:%d {"due":%d,"made":%d,"text":"%s"}`, noon.Add(time.Duration(i)).UnixMicro()+int64(i), i, noon.UnixMilli(), 185903985000000+i, big)
+		text := fmt.Sprintf(`d %d app1 - app1:orders:paid:%d {"due":%d,"made":%d,"text":"%s"}`, noon.Add(time.Duration(i)).UnixMicro()+int64(i),
+			i, noon.UnixMilli(), 185903985000000+i, big)
 		if err := q.c.RPush(t.Context(), q.space.Ended(0), text).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +245,8 @@ func TestMemoryIsAskedForAgainBeforeItIsFull(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	f := &full{queue: q}
-	s := NewShipper(ShipperOptions{Queue: f, Writer: open(t, Options{URL: "sqlite://" + t.TempDir() + "/h.db"}), Shards: 1, Logger: zap.NewNop()})
+	s := NewShipper(ShipperOptions{Queue: f, Writer: open(t, Options{URL: "sqlite://" + t.TempDir() + "/h.db"}), Shards: 1,
+		Logger: zap.NewNop()})
 	now := time.Unix(1_700_000_000, 0)
 	for _, x := range []struct {
 		what  string
@@ -290,7 +293,8 @@ func TestShortOfMemoryTheOldestGo(t *testing.T) {
 	if s.relieve(t.Context(), 0, time.Now()); q.left(t) != 90 || seen.of(FailedMemory) != 10 {
 		t.Errorf("%d left, %v; want 90, because 10 entries of %d bytes are over", q.left(t), seen.failed, each)
 	}
-	if other := NewShipper(ShipperOptions{Queue: f, Writer: w, Shards: 1, Logger: zap.NewNop()}); other.Ship(t.Context(), 0) != nil || q.left(t) != 90 {
+	if other := NewShipper(ShipperOptions{Queue: f, Writer: w, Shards: 1, Logger: zap.NewNop()}); other.Ship(t.Context(), 0) != nil ||
+		q.left(t) != 90 {
 		t.Error("two drop at a time")
 	}
 	_, _, lost, err := q.Backlog(t.Context(), 0)
@@ -312,7 +316,8 @@ func TestAnOutageOfTheDatabaseIsToldOnceAndEnds(t *testing.T) {
 	s.Wake(0, 1)
 	run(t, s)
 	eventually(t, "all is written", func() bool { return q.left(t) == 0 })
-	if got := len(all(t, d, Query{Limit: 100})); got != 30 || seen.of(FailedDatabase) != 2 || logs.FilterMessageSnippet("do not get into").Len() != 1 {
+	if got := len(all(t, d, Query{Limit: 100})); got != 30 || seen.of(FailedDatabase) != 2 ||
+		logs.FilterMessageSnippet("do not get into").Len() != 1 {
 		t.Errorf("%d rows, %v, %v", got, seen.failed, logs.All())
 	}
 }

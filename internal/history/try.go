@@ -70,7 +70,8 @@ func (d *DB) try(ctx context.Context, complete bool) error {
 		return err
 	}
 
-	rows := []Row{{Notice: &notice.Notice{Key: "notifier:doctor:probe:1", Due: probeDay}, Outcome: notice.EndDelivered, Number: 1, Ended: probeDay}}
+	rows := []Row{{Notice: &notice.Notice{Key: "notifier:doctor:probe:1", Due: probeDay}, Outcome: notice.EndDelivered, Number: 1,
+		Ended: probeDay}}
 	if d.sqlite {
 		_, err = d.insertSQLite(ctx, tx, rows)
 		return err

@@ -133,7 +133,8 @@ var insertPostgres = func() string {
 	for i, t := range types {
 		arrays[i] = fmt.Sprintf("$%d::%s[]", i+1, t)
 	}
-	return "INSERT INTO history (" + strings.Join(columns, ", ") + ") SELECT * FROM unnest(" + strings.Join(arrays, ", ") + ") ON CONFLICT DO NOTHING"
+	return "INSERT INTO history (" + strings.Join(columns, ", ") + ") SELECT * FROM unnest(" + strings.Join(arrays, ", ") +
+		") ON CONFLICT DO NOTHING"
 }()
 
 func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, error) {
@@ -163,10 +164,12 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 		app[i], module[i], typ[i], name[i] = k.App, k.Module, k.Type, k.ID
 		retry[i], bodyText[i], body[i], hash[i] = ladderOf(r), textOf(r), bytesOf(r), r.BodyHash
 	}
-	res, err := tx.ExecContext(ctx, insertPostgres, ended, texts(func(r *Row) string { return r.ID() }), ints(func(r *Row) int { return r.Number }),
+	res, err := tx.ExecContext(ctx, insertPostgres, ended, texts(func(r *Row) string { return r.ID() }),
+		ints(func(r *Row) int { return r.Number }),
 		app, module, typ, name, texts(func(r *Row) string { return r.Route }), texts(func(r *Row) string { return r.Host }),
 		texts(func(r *Row) string { return string(r.Outcome) }), texts(func(r *Row) string { return string(r.Reason) }), due, made,
-		ints(func(r *Row) int { return r.AttemptsMade }), texts(func(r *Row) string { return r.URL }), texts(func(r *Row) string { return r.Audience }),
+		ints(func(r *Row) int { return r.AttemptsMade }), texts(func(r *Row) string { return r.URL }),
+		texts(func(r *Row) string { return r.Audience }),
 		texts(func(r *Row) string { return r.Method }), texts(func(r *Row) string { return r.ContentType }), retry,
 		texts(func(r *Row) string { return r.Traceparent }), texts(headersText), texts(func(r *Row) string { return attemptsText(r.Attempts) }),
 		ints(func(r *Row) int { return r.BodySize }), hash, bodyText, body)
@@ -177,7 +180,8 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 	return int(added), err
 }
 
-var insertSQLite = "INSERT INTO history (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) + ") ON CONFLICT DO NOTHING"
+var insertSQLite = "INSERT INTO history (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) +
+	") ON CONFLICT DO NOTHING"
 
 func (d *DB) insertSQLite(ctx context.Context, tx *sql.Tx, rows []Row) (int, error) {
 	insert, err := tx.PrepareContext(ctx, insertSQLite)
