@@ -26,7 +26,8 @@ func TestAKeyThatIsNoneIsRefused(t *testing.T) {
 	for name, r := range map[string]*Ring{
 		"short": Fixed([]byte("short")), "none": Fixed(nil), "unreadable": New(func(context.Context) ([]byte, error) { return nil, down }),
 	} {
-		if k, err := r.Derive(t.Context(), Cursors); !errors.Is(err, ErrUnreadable) || k != nil || errors.Is(err, down) != (name == "unreadable") {
+		if k, err := r.Derive(t.Context(), Cursors); !errors.Is(err, ErrUnreadable) || k != nil ||
+			errors.Is(err, down) != (name == "unreadable") {
 			t.Errorf("%s: %x, %v", name, k, err)
 		}
 	}
