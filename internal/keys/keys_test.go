@@ -153,7 +153,8 @@ func TestForText(t *testing.T) {
 	if id, n, prefix, ok := ParseFor(ForText("aaaaaaaaaaaa", 7, "app1:m")); id != "aaaaaaaaaaaa" || n != 7 || prefix != "app1:m" || !ok {
 		t.Errorf("%s, %d, %s, %t", id, n, prefix, ok)
 	}
-	for _, text := range []string{"", "for", "for ", "for a", "for a 1", "for a x app1", "for a 0 app1", "for a -1 app1", "1 0 app1", "paused app1", "fora 1 app1"} {
+	for _, text := range []string{"", "for", "for ", "for a", "for a 1", "for a x app1", "for a 0 app1", "for a -1 app1", "1 0 app1",
+		"paused app1", "fora 1 app1"} {
 		if id, n, prefix, ok := ParseFor(text); ok {
 			t.Errorf("%q: %s, %d, %s", text, id, n, prefix)
 		}

@@ -45,7 +45,8 @@ func TestPlacesKeepTheirNumbers(t *testing.T) {
 				t.Errorf("%v", back)
 			}
 		}
-		if other := (Space{Namespace: "n", Shards: 2, Former: []string{"x", "y"}}); s.Grow(other) || (Space{Namespace: "n", Shards: 1}).Grow(other) {
+		if other := (Space{Namespace: "n", Shards: 2, Former: []string{"x", "y"}}); s.Grow(other) ||
+			(Space{Namespace: "n", Shards: 1}).Grow(other) {
 			t.Error("it grew to what it was never part of")
 		}
 	}

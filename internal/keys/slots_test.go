@@ -9,7 +9,8 @@ import (
 
 func TestSlot(t *testing.T) {
 	// As CLUSTER KEYSLOT answers.
-	for key, want := range map[string]int{"123456789": 12739, "foo": 12182, "0": 13907, "{0}list": 13907, "a{0}b{1}": 13907, "{}x": Slot("{}x"), "": 0} {
+	for key, want := range map[string]int{"123456789": 12739, "foo": 12182, "0": 13907, "{0}list": 13907, "a{0}b{1}": 13907,
+		"{}x": Slot("{}x"), "": 0} {
 		if got := Slot(key); got != want {
 			t.Errorf("%q lies in slot %d, want %d", key, got, want)
 		}
