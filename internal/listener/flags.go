@@ -138,5 +138,6 @@ func grant(c *redis.Client, channels []string) string {
 	if user == "" {
 		user = "default"
 	}
-	return "ACL SETUSER " + user + " &" + strings.Join(channels, " &") + ", and the same in the file of users (`notifier doctor --acl` prints it)"
+	return "ACL SETUSER " + user + " &" + strings.Join(channels, " &") +
+		", and the same in the file of users (`notifier doctor --acl` prints it)"
 }

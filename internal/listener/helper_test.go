@@ -107,7 +107,8 @@ func newListener(t testing.TB, c *redis.Client, namespace string, change func(*O
 	core, logs := observer.New(zapcore.DebugLevel)
 	o := Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 2}, Routes: routes(t, false), Configure: true,
 		Hints: e, Wakes: e, State: e,
-		Observer: e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Flags: 50 * time.Millisecond, Silence: 20 * time.Second}
+		Observer: e, Logger: zap.New(core), Beat: 20 * time.Millisecond, Check: 50 * time.Millisecond, Flags: 50 * time.Millisecond,
+		Silence: 20 * time.Second}
 	if c != nil {
 		o.DB = c.Options().DB
 	}

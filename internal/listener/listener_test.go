@@ -514,7 +514,8 @@ func (g *forGroups) ForGroup(_ *route.Route, id string) (mine, ok bool) {
 func FuzzMessage(f *testing.F) {
 	for _, s := range []string{"1763740800000 0 app1",
 		"paused app1", "beat x", "-9223372036854775808 0 app1", "1 -1 app1", "1 2 app1", "1 0", " ",
-		"for aaaaaaaaaaaa 3 app1", "for a -1 app1", "for a 1", "1 0 ", "9999999999999999999999 0 app1", "1  0 app1", "\x00", "paused", "app1:m:t:1", "1 1 \xff"} {
+		"for aaaaaaaaaaaa 3 app1", "for a -1 app1", "for a 1", "1 0 ", "9999999999999999999999 0 app1", "1  0 app1", "\x00", "paused",
+		"app1:m:t:1", "1 1 \xff"} {
 		f.Add(s)
 	}
 	l, e, _ := newListener(f, nil, "notifier", nil)
@@ -524,7 +525,8 @@ func FuzzMessage(f *testing.F) {
 		l.message(&redis.Message{Channel: l.o.Space.Wake(), Payload: s}, next)
 		l.message(&redis.Message{Channel: keys.Expired(0), Payload: s}, next)
 		l.message(&redis.Message{Channel: s, Pattern: "__keyspace@0__:old:*", Payload: "set"}, next)
-		if len(e.wakes) > 1 || e.counts[notice.EventDispatched]+e.counts[notice.EventUnrouted]+e.counts[notice.EventForeign] != 1 || len(e.keyspace) != 0 {
+		if len(e.wakes) > 1 || e.counts[notice.EventDispatched]+e.counts[notice.EventUnrouted]+e.counts[notice.EventForeign] != 1 ||
+			len(e.keyspace) != 0 {
 			t.Errorf("%q: wakes %v, counts %v, keyspace %v", s, e.wakes, e.counts, e.keyspace)
 		}
 		if len(e.wakes) == 1 && !strings.HasPrefix(e.wakes[0], "0 ") && !strings.HasPrefix(e.wakes[0], "1 ") {

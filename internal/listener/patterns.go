@@ -125,7 +125,8 @@ func (l *Listener) adopting(c *redis.Client, denied []string, answered bool) {
 	switch {
 	case len(denied) > 0 && !l.denied:
 		l.denied = true
-		l.o.Logger.Warn("keyspace events are refused: plain timers of these routes are looked for each second instead; other routes are as punctual as ever",
+		l.o.Logger.Warn("keyspace events are refused: plain timers of these routes are looked for each second instead; other routes are as "+
+			"punctual as ever",
 			zap.Strings("patterns", denied), zap.String("redis", c.Options().Addr),
 			zap.String("remedy", grant(c, denied)+"; patterns are compared to the letter"))
 	case all:

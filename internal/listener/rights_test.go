@@ -85,7 +85,8 @@ func TestRefusedChannelsAreToldWithTheRemedy(t *testing.T) {
 	run(t, l)
 	e.until(t, "the refusal", func() bool { return slices.Equal(e.events, []bool{false}) })
 	told := logs.FilterMessageSnippet("expired events do not arrive")
-	if told.Len() != 1 || !strings.Contains(told.All()[0].ContextMap()["remedy"].(string), "ACL SETUSER svc &__keyevent@0__:expired &notifier:wake, ") {
+	if told.Len() != 1 || !strings.Contains(told.All()[0].ContextMap()["remedy"].(string),
+		"ACL SETUSER svc &__keyevent@0__:expired &notifier:wake, ") {
 		t.Errorf("told: %v", told.All())
 	}
 	set("&*")

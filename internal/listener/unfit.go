@@ -38,8 +38,11 @@ func (u *unfit) tell(routes *route.Table, key string, logger *zap.Logger) {
 	}
 	_, err := keys.Parse(key)
 	logger.Warn("a timer under a route's prefix expired that can be no notice; nothing is delivered, and others like it are not told",
-		zap.String("key", shortened(key)), zap.String("route", r.Name), zap.String("prefix", r.Prefix), zap.String("why", shortened(fmt.Sprint(err))),
-		zap.String("remedy", "name it app:module:type:id, segments of letters, digits, '_', '.', '~' and '-'; or give it another prefix, if it is not meant for this service"))
+		zap.String("key", shortened(key)), zap.String("route", r.Name), zap.String("prefix", r.Prefix),
+		zap.String("why", shortened(fmt.Sprint(err))),
+		zap.String("remedy",
+			"name it app:module:type:id, segments of letters, digits, '_', '.', '~' and '-'; or give it another prefix, if it is not meant for "+
+				"this service"))
 }
 
 // routeAbove is the route of the longest prefix above a key of any form.

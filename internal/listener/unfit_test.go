@@ -23,7 +23,8 @@ func TestATimerThatCanBeNoNoticeIsToldOncePerPrefix(t *testing.T) {
 		t.Fatalf("%v", told)
 	}
 	first := told[0].ContextMap()
-	for name, want := range map[string]string{"key": "app1:orders:17", "route": "app1", "prefix": "app1", "why": "3 segments, want 4", "remedy": "app:module:type:id"} {
+	for name, want := range map[string]string{"key": "app1:orders:17", "route": "app1", "prefix": "app1", "why": "3 segments, want 4",
+		"remedy": "app:module:type:id"} {
 		if s, _ := first[name].(string); !strings.Contains(s, want) {
 			t.Errorf("%s is %q, want %q", name, s, want)
 		}
