@@ -27,8 +27,10 @@ func spellings(value string) []string {
 			hexed.WriteRune(c)
 		}
 	}
-	return []string{value, inner, string(again[1 : len(again)-1]), hexed.String(), percent.String(), url.QueryEscape(value), url.PathEscape(value),
-		html.EscapeString(value), base64.StdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)), hex.EncodeToString([]byte(value))}
+	return []string{value, inner, string(again[1 : len(again)-1]), hexed.String(), percent.String(), url.QueryEscape(value),
+		url.PathEscape(value),
+		html.EscapeString(value), base64.StdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
+		hex.EncodeToString([]byte(value))}
 }
 
 // notices have a value at a path that is hidden, and a text elsewhere.
@@ -56,7 +58,8 @@ func notices(value, text string) []Sent {
 
 // No hidden value of four or more bytes is in anything that is shown, in any spelling.
 func FuzzHiddenValueIsNowhere(f *testing.F) {
-	for i, value := range []string{"4111111111111111", "secret word", `a"b\c`, "päß/w?rd&x=1", "1234", "<b>&amp;", "card", "%41%42%43%44", `\u0041bcd`, "{}}}", "12.50", "a+b+c", "😀😀"} {
+	for i, value := range []string{"4111111111111111", "secret word", `a"b\c`, "päß/w?rd&x=1", "1234", "<b>&amp;", "card", "%41%42%43%44",
+		`\u0041bcd`, "{}}}", "12.50", "a+b+c", "😀😀"} {
 		f.Add(value, "no ", byte(i))
 		f.Add(value, "", byte(i+3))
 	}

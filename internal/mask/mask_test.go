@@ -71,16 +71,20 @@ const form = "application/x-www-form-urlencoded"
 
 // A text with an equals sign is not a form: only the content type says so.
 func TestBodyThatCannotBeParsedIsHidden(t *testing.T) {
-	for _, text := range []string{"card 4111", `{"a":1`, `{"a":1}{"card":2}`, "\x00\x01", "<card>4111</card>", `{"a":1} x`, "a=1&b", `{"a=1`, "{]",
-		"4111111111111111,737,x=1", "PAN:4111111111111111;a=b", "NDExMTExMTExMTExMTExMT0=", "a=1", "4111111111111111", `"4111111111111111"`, "{\"a\":\"\xff4111\"}",
+	for _, text := range []string{"card 4111", `{"a":1`, `{"a":1}{"card":2}`, "\x00\x01", "<card>4111</card>", `{"a":1} x`, "a=1&b",
+		`{"a=1`, "{]",
+		"4111111111111111,737,x=1", "PAN:4111111111111111;a=b", "NDExMTExMTExMTExMTExMT0=", "a=1", "4111111111111111", `"4111111111111111"`,
+		"{\"a\":\"\xff4111\"}",
 		strings.Repeat("[", 20000)} {
-		for _, contentType := range []string{"", "text/plain", "application/json", "multipart/form-data; boundary=x", "application/x-www-form-urlencodedx"} {
+		for _, contentType := range []string{"", "text/plain", "application/json", "multipart/form-data; boundary=x",
+			"application/x-www-form-urlencodedx"} {
 			if got, ok := body(t, "card", contentType, text); ok || got != nil {
 				t.Errorf("%q as %q: %q is shown", text, contentType, got)
 			}
 		}
 	}
-	for _, text := range []string{"a=1&b", "a=1&", "4111111111111111,737,x=1", "PAN:4111111111111111;a=b", "a=%zz", "%zz=1", "4111=1;5555", "=1", `{"a":"b=c"}`} {
+	for _, text := range []string{"a=1&b", "a=1&", "4111111111111111,737,x=1", "PAN:4111111111111111;a=b", "a=%zz", "%zz=1", "4111=1;5555",
+		"=1", `{"a":"b=c"}`} {
 		if got, ok := body(t, "card", form, text); ok || got != nil {
 			t.Errorf("%q as a form: %q is shown", text, got)
 		}
@@ -97,10 +101,12 @@ func TestFormFieldsAreHiddenByPath(t *testing.T) {
 		{"card.number", "card%5Bnumber%5D=4111", "card%5Bnumber%5D=•••"},
 		{"card.number", "Card.Number=4111&card=x", "Card.Number=•••&card=x"},
 		{"card.number", "card['number']=4111", ""}, // no name of a field
-		{"items[*].cvv", "items[].cvv=123&items[0][cvv]=124&items.1.cvv=125&cvv=126", "items[].cvv=•••&items[0][cvv]=•••&items.1.cvv=•••&cvv=126"},
+		{"items[*].cvv", "items[].cvv=123&items[0][cvv]=124&items.1.cvv=125&cvv=126",
+			"items[].cvv=•••&items[0][cvv]=•••&items.1.cvv=•••&cvv=126"},
 		{"items[1].cvv", "items[0].cvv=123&items[1].cvv=124&items[].cvv=125", "items[0].cvv=123&items[1].cvv=•••&items[].cvv=•••"},
 		{"$..pin", "a[b][pin]=1234&a.pin.b=1", "a[b][pin]=•••&a.pin.b=•••"},
-		{"card.number", `biz_content={"card":{"number":"4111"},"a":1}`, "biz_content=%7B%22card%22%3A%7B%22number%22%3A%22•••%22%7D%2C%22a%22%3A1%7D"},
+		{"card.number", `biz_content={"card":{"number":"4111"},"a":1}`,
+			"biz_content=%7B%22card%22%3A%7B%22number%22%3A%22•••%22%7D%2C%22a%22%3A1%7D"},
 		{"biz.card", `biz={"card":"4111"}`, "biz=%7B%22card%22%3A%22•••%22%7D"},
 		{"card", `biz={"card":"4111"`, "biz=•••"},
 		{"card", "data=card%3D4111%26a%3D1&b=2", "data=•••&b=2"},
@@ -133,7 +139,8 @@ func TestNestedDocumentsAreMasked(t *testing.T) {
 		{"card", `{"a":"eyJjYXJkIjoiNDExMSJ9","b":"eyJ4IjoxfQ.eyJjYXJkIjoiNDExMSJ9.x"}`, `{"a":"•••","b":"•••"}`},
 		{"card", `{"a":"eyJ4IjoxfQ"}`, `{"a":"eyJ4IjoxfQ"}`},
 		{"card.number", `{"card.number":"4111","card[number]":2}`, `{"card.number":"•••","card[number]":"•••"}`},
-		{"card", `{"card":"4111111111111111","note":"no 4111111111111111","n":4111111111111111,"4111111111111111":1}`, `{"card":"•••","note":"no •••","n":"•••","•••":1}`},
+		{"card", `{"card":"4111111111111111","note":"no 4111111111111111","n":4111111111111111,"4111111111111111":1}`,
+			`{"card":"•••","note":"no •••","n":"•••","•••":1}`},
 		{"card", `{"card":"{\"n\":\"4111\"}","note":"4111"}`, `{"card":"•••","note":"•••"}`},
 		{"card", `{"card":4111111111111111,"b":"4.111111111111111E15"}`, `{"card":"•••","b":"•••"}`},
 		{"card", deep, ""},
@@ -263,10 +270,12 @@ func TestAnswersThatRepeatWhatWasSent(t *testing.T) {
 		sent       Sent
 		text, want string
 	}{
-		"a form":               {Sent{ContentType: form, Body: []byte("order=4711&card=4111%2D1111")}, "4711: 4111-1111 or 4111%2D1111?", "4711: ••• or •••?"},
-		"an address":           {Sent{URL: "https://x/?order=4711&token=ab%20cd#e"}, "4711: ab cd", "4711: •••"},
-		"a query that is one":  {Sent{URL: "https://x/?41111111"}, "bad 41111111", ""},
-		"a header":             {Sent{Headers: map[string]string{"Token": "Bearer abcdef", "Other": "ghijkl"}}, "no abcdef, ghijkl", "no •••, ghijkl"},
+		"a form": {Sent{ContentType: form, Body: []byte("order=4711&card=4111%2D1111")}, "4711: 4111-1111 or 4111%2D1111?",
+			"4711: ••• or •••?"},
+		"an address":          {Sent{URL: "https://x/?order=4711&token=ab%20cd#e"}, "4711: ab cd", "4711: •••"},
+		"a query that is one": {Sent{URL: "https://x/?41111111"}, "bad 41111111", ""},
+		"a header": {Sent{Headers: map[string]string{"Token": "Bearer abcdef", "Other": "ghijkl"}}, "no abcdef, ghijkl",
+			"no •••, ghijkl"},
 		"no word of a body":    {Sent{Body: []byte("<card>4111</card>")}, "ok, done", "ok, done"},
 		"a value in a word":    {Sent{Body: []byte("4111111111111111,737")}, "PAN4111111111111111x", ""},
 		"a basic password":     {Sent{Headers: map[string]string{"Token": "Basic dXNlcjpzZWNyZXQ="}}, "no user secret", "no user •••"},
@@ -283,7 +292,8 @@ func TestAnswersThatRepeatWhatWasSent(t *testing.T) {
 }
 
 func TestPathsThatAreNone(t *testing.T) {
-	for _, bad := range []string{"$", "a..", "a.", ".", "a[", "a[x]", "a[-1]", "a[]", "a]", "$..", "a b", "['']", strings.Repeat("a.", 40) + "a"} {
+	for _, bad := range []string{"$", "a..", "a.", ".", "a[", "a[x]", "a[-1]", "a[]", "a]", "$..", "a b", "['']",
+		strings.Repeat("a.", 40) + "a"} {
 		if _, err := New(false, bad); err == nil {
 			t.Errorf("%q is a path", bad)
 		}
