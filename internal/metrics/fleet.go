@@ -16,10 +16,12 @@ type Fleet struct {
 }
 
 var (
-	instancesDesc = desc("notifier_instances", "Instances as this process knows them; living includes it, and is 0 while the fleet is unknown.", "state")
-	goneDesc      = desc("notifier_instances_gone_total", "Instances found dead: their connections were gone and they gave no sign of life.")
-	renamedDesc   = desc("notifier_counted_out_total", "How often this process was found dead by others although it lived, and went on under a new id.")
-	signsDesc     = desc("notifier_signs_failed_total", "Signs of life of this process that did not arrive.")
+	instancesDesc = desc("notifier_instances",
+		"Instances as this process knows them; living includes it, and is 0 while the fleet is unknown.", "state")
+	goneDesc    = desc("notifier_instances_gone_total", "Instances found dead: their connections were gone and they gave no sign of life.")
+	renamedDesc = desc("notifier_counted_out_total",
+		"How often this process was found dead by others although it lived, and went on under a new id.")
+	signsDesc = desc("notifier_signs_failed_total", "Signs of life of this process that did not arrive.")
 )
 
 // fleet is a Collector of what is asked for. Unlike what Redis holds it is

@@ -41,9 +41,10 @@ type RouteGauges struct {
 	RepeatWindow, RepeatSetting time.Duration
 	InFlight                    int64 // in this process
 	Paused                      bool
-	Waiting                     int64 // due notices that wait for a limit, a host or the end of a pause, at all instances together; -1 = not known
-	HostsWaiting                int   // hosts whose slots are all taken
-	ReceiversFailing            int   // receivers that fail for more than 15 minutes; -1 = unknown
+	// due notices that wait for a limit, a host or the end of a pause, at all instances together; -1 = not known
+	Waiting          int64
+	HostsWaiting     int // hosts whose slots are all taken
+	ReceiversFailing int // receivers that fail for more than 15 minutes; -1 = unknown
 }
 
 type observer struct {
@@ -60,21 +61,29 @@ func (m *Metrics) Observe(ask func(context.Context) (Gauges, error)) {
 }
 
 var (
-	upDesc        = desc("notifier_redis_up", "Whether Redis answered this scrape.")
-	flowingDesc   = desc("notifier_events_flowing", "Whether expired events arrive at this process and trigger claims. If not, the reconciler claims due notices.")
-	missingDesc   = desc("notifier_shards_missing", "Shards whose node of the cluster did not answer this scrape: the numbers of routes are without them.")
-	orphanedDesc  = desc("notifier_orphaned", "Notices under a prefix that no route has: nobody delivers them.")
-	pendingDesc   = desc("notifier_pending", "Notices scheduled and claimed.", "route")
-	overdueDesc   = desc("notifier_overdue", "Notices that are due and claimed by nobody.", "route")
-	deadDesc      = desc("notifier_dead", "Dead letters.", "route")
-	settledDesc   = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
-	repeatDesc    = desc("notifier_repeat_window_seconds", "For how long after it was settled a notice is recognised when its schedule call is repeated.", "route")
-	repeatSetDesc = desc("notifier_repeat_window_setting_seconds", "For how long it should be: NOTIFIER_REPEAT_WINDOW, or the retention if that is shorter.", "route")
-	inflightDesc  = desc("notifier_inflight", "Handlers that run in this process.", "route")
-	waitingDesc   = desc("notifier_waiting", "Due notices that wait for a slot of their host, a rate, a breaker, their Redis or the end of a pause, at all instances together, as these publish it.", "route")
-	hostsDesc     = desc("notifier_hosts_waiting", "Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
-	failingDesc   = desc("notifier_receivers_failing", "Receivers whose attempts have failed for more than 15 minutes, at all instances together.", "route")
-	pausedDesc    = desc("notifier_paused", "Whether the route is paused.", "route")
+	upDesc      = desc("notifier_redis_up", "Whether Redis answered this scrape.")
+	flowingDesc = desc("notifier_events_flowing",
+		"Whether expired events arrive at this process and trigger claims. If not, the reconciler claims due notices.")
+	missingDesc = desc("notifier_shards_missing",
+		"Shards whose node of the cluster did not answer this scrape: the numbers of routes are without them.")
+	orphanedDesc = desc("notifier_orphaned", "Notices under a prefix that no route has: nobody delivers them.")
+	pendingDesc  = desc("notifier_pending", "Notices scheduled and claimed.", "route")
+	overdueDesc  = desc("notifier_overdue", "Notices that are due and claimed by nobody.", "route")
+	deadDesc     = desc("notifier_dead", "Dead letters.", "route")
+	settledDesc  = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
+	repeatDesc   = desc("notifier_repeat_window_seconds",
+		"For how long after it was settled a notice is recognised when its schedule call is repeated.", "route")
+	repeatSetDesc = desc("notifier_repeat_window_setting_seconds",
+		"For how long it should be: NOTIFIER_REPEAT_WINDOW, or the retention if that is shorter.", "route")
+	inflightDesc = desc("notifier_inflight", "Handlers that run in this process.", "route")
+	waitingDesc  = desc("notifier_waiting",
+		"Due notices that wait for a slot of their host, a rate, a breaker, their Redis or the end of a pause, at all instances together, as "+
+			"these publish it.", "route")
+	hostsDesc = desc("notifier_hosts_waiting",
+		"Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
+	failingDesc = desc("notifier_receivers_failing",
+		"Receivers whose attempts have failed for more than 15 minutes, at all instances together.", "route")
+	pausedDesc = desc("notifier_paused", "Whether the route is paused.", "route")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -111,7 +120,8 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 		m.RedisError("stats")
 		return snapshot{value(upDesc, 0)}
 	}
-	s := snapshot{value(upDesc, 1), value(flowingDesc, boolValue(g.EventsFlowing)), value(orphanedDesc, float64(g.Orphaned)), value(missingDesc, float64(g.Missing))}
+	s := snapshot{value(upDesc, 1), value(flowingDesc, boolValue(g.EventsFlowing)), value(orphanedDesc, float64(g.Orphaned)),
+		value(missingDesc, float64(g.Missing))}
 	s = append(s, g.History.gauges()...)
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
@@ -145,7 +155,8 @@ type snapshot []prometheus.Metric
 
 // Describe promises the gauges, whether or not they could be had.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc,
+	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc,
+		repeatDesc, repeatSetDesc, inflightDesc,
 		pausedDesc, waitingDesc, hostsDesc, failingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}

@@ -13,8 +13,9 @@ type HistoryGauges struct {
 var (
 	historyBacklogDesc = desc("notifier_history_backlog", "Endings that the history's database has not confirmed; Redis holds them.")
 	historyBoundDesc   = desc("notifier_history_backlog_bound", "How many endings Redis holds at most (NOTIFIER_HISTORY_BACKLOG).")
-	historyLostDesc    = desc("notifier_history_lost", "Endings that were dropped and get no row, since ever: by the bound, or because Redis was short of memory.")
-	historyLagDesc     = desc("notifier_history_lag_seconds", "How long ago the oldest ending was that the history's database has not confirmed.")
+	historyLostDesc    = desc("notifier_history_lost",
+		"Endings that were dropped and get no row, since ever: by the bound, or because Redis was short of memory.")
+	historyLagDesc = desc("notifier_history_lag_seconds", "How long ago the oldest ending was that the history's database has not confirmed.")
 )
 
 // gauges of the history, if there is one.
@@ -22,7 +23,8 @@ func (h *HistoryGauges) gauges() snapshot {
 	if h == nil {
 		return nil
 	}
-	s := snapshot{value(historyBacklogDesc, float64(h.Backlog)), value(historyLostDesc, float64(h.Lost)), value(historyLagDesc, h.Lag.Seconds())}
+	s := snapshot{value(historyBacklogDesc, float64(h.Backlog)), value(historyLostDesc, float64(h.Lost)),
+		value(historyLagDesc, h.Lag.Seconds())}
 	if h.Bound > 0 {
 		s = append(s, value(historyBoundDesc, float64(h.Bound)))
 	}
@@ -57,4 +59,5 @@ func (m *Metrics) Replayed(result string) {
 }
 
 // ReplayResults are what may come of an item of a replay.
-var ReplayResults = []string{"sent", "pending", "dead", "cancelled", "gone", "body_hashed", "body_dropped", "secret_not_kept", "unreadable", "no_route", "unfit"}
+var ReplayResults = []string{"sent", "pending", "dead", "cancelled", "gone", "body_hashed", "body_dropped", "secret_not_kept", "unreadable",
+	"no_route", "unfit"}

@@ -25,7 +25,8 @@ func TestHistory(t *testing.T) {
 	m.HistoryFailed("memory", 2)
 	m.HistoryFailed("what", 1)
 	text := page()
-	for _, want := range []string{"notifier_history_backlog 7", "notifier_history_backlog_bound 1000", "notifier_history_lost 3", "notifier_history_lag_seconds 90",
+	for _, want := range []string{"notifier_history_backlog 7", "notifier_history_backlog_bound 1000", "notifier_history_lost 3",
+		"notifier_history_lag_seconds 90",
 		"notifier_history_rows_total 5", `notifier_history_failures_total{kind="memory"} 2`, `notifier_history_failures_total{kind="database"} 0`,
 		`notifier_history_failures_total{kind="other"} 1`} {
 		if !strings.Contains(text, "\n"+want+"\n") {

@@ -48,8 +48,10 @@ func (talks) Traffic() (trips map[string]uint64, used, idle int) {
 func TestCounting(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (Gauges, error) {
-		return Gauges{Orphaned: 3, EventsFlowing: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5, InFlight: 1,
-			Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, HostsWaiting: 3, ReceiversFailing: 2}, {Route: "adopts", Waiting: -1}}}, nil
+		return Gauges{Orphaned: 3, EventsFlowing: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5,
+			InFlight: 1,
+			Paused:   true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, HostsWaiting: 3, ReceiversFailing: 2},
+			{Route: "adopts", Waiting: -1}}}, nil
 	})
 	m.Scheduled("orders", 5)
 	m.BodiesLost("orders", 2)
@@ -76,10 +78,13 @@ func TestCounting(t *testing.T) {
 	m.Misconfigured("rights", false)
 	page := scrape(t, m)
 	for _, want := range []string{
-		`notifier_http_requests_total{client="shop",operation="schedule",status="429"} 1`, `notifier_http_requests_total{client="",operation="none",status="404"} 1`,
-		`notifier_http_request_seconds_bucket{operation="schedule",le="0.005"} 1`, `notifier_http_request_seconds_bucket{operation="schedule",le="0.0025"} 0`,
+		`notifier_http_requests_total{client="shop",operation="schedule",status="429"} 1`,
+		`notifier_http_requests_total{client="",operation="none",status="404"} 1`,
+		`notifier_http_request_seconds_bucket{operation="schedule",le="0.005"} 1`,
+		`notifier_http_request_seconds_bucket{operation="schedule",le="0.0025"} 0`,
 		`notifier_http_bytes_in_flight 40`,
-		`notifier_redis_round_trips_total{op="claim"} 7`, `notifier_redis_connections{state="used"} 2`, `notifier_redis_connections{state="idle"} 3`,
+		`notifier_redis_round_trips_total{op="claim"} 7`, `notifier_redis_connections{state="used"} 2`,
+		`notifier_redis_connections{state="idle"} 3`,
 		`notifier_scheduled_total{route="orders"} 5`, `notifier_bodies_lost_total{route="orders"} 2`,
 		`notifier_bodies_lost_total{route="adopts"} 0`, `notifier_authentication_failures_total{via="api"} 1`,
 		`notifier_attempts_total{outcome="delivered",route="orders"} 1`,
@@ -150,7 +155,8 @@ func TestAPageHasNoHundredsOfZeros(t *testing.T) {
 	if strings.Contains(page, `=""`) {
 		t.Errorf("an empty label:\n%s", page)
 	}
-	for _, standard := range []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds", "go_goroutines",
+	for _, standard := range []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds",
+		"go_goroutines",
 		"go_memstats_alloc_bytes", "go_info", "go_sync_mutex_wait_total_seconds_total"} {
 		if !strings.Contains(page, "\n"+standard) {
 			t.Errorf("no %s", standard)
@@ -237,7 +243,8 @@ func TestStats(t *testing.T) {
 
 // From the buckets that are scraped, a p99 of 11 ms was read as 19.9.
 func TestQuantilesAreFine(t *testing.T) {
-	for _, d := range []time.Duration{0, time.Microsecond, 15 * time.Microsecond, 16 * time.Microsecond, 900 * time.Microsecond, 11 * time.Millisecond, 310 * time.Millisecond, 7 * time.Second,
+	for _, d := range []time.Duration{0, time.Microsecond, 15 * time.Microsecond, 16 * time.Microsecond, 900 * time.Microsecond,
+		11 * time.Millisecond, 310 * time.Millisecond, 7 * time.Second,
 		3 * time.Hour, 40 * 24 * time.Hour} {
 		var all durations
 		for range 100 {
