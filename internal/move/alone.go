@@ -154,7 +154,8 @@ func able(ctx context.Context, s *store.Store, what string, ok func(fleet.Figure
 		// Where nobody listens, nobody lives.
 		var err error
 		if strangers, err = s.Strangers(ctx, nil); err != nil || strangers > 0 {
-			return false, fmt.Errorf("%w: who lives cannot be seen (%w); end all instances of a version before this one, and say --force", ErrRefused, unseen)
+			return false, fmt.Errorf("%w: who lives cannot be seen (%w); end all instances of a version before this one, and say --force",
+				ErrRefused, unseen)
 		}
 		unseen = nil
 	}
@@ -162,10 +163,12 @@ func able(ctx context.Context, s *store.Store, what string, ok func(fleet.Figure
 	case unseen != nil:
 		return lives, unseen
 	case len(unable) > 0:
-		return lives, fmt.Errorf("%w: these instances are of a version that knows nothing of %s: %s; update them first, or, if they have ended, say --force",
+		return lives, fmt.Errorf("%w: these instances are of a version that knows nothing of %s: %s; update them first, or, if they have "+
+			"ended, say --force",
 			ErrRefused, what, strings.Join(unable, ", "))
 	case strangers > 0:
-		return lives, fmt.Errorf("%w: %d more listen to %s than say that they are instances: they may be of a version that knows nothing of %s; end them, or, if they are no instances, say --force",
+		return lives, fmt.Errorf("%w: %d more listen to %s than say that they are instances: they may be of a version that knows nothing of "+
+			"%s; end them, or, if they are no instances, say --force",
 			ErrRefused, strangers, s.Space().Wake(), what)
 	}
 	return lives, nil

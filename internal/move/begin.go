@@ -27,13 +27,16 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 		m.sides[i] = s.Side()
 	}
 	if m.homes[0] == m.homes[1] {
-		return fmt.Errorf("%w: both addresses lead to the same Redis and namespace, or the new side is a copy of the old one (%s has the same home)",
+		return fmt.Errorf("%w: both addresses lead to the same Redis and namespace, or the new side is a copy of the old one (%s has "+
+			"the same home)",
 			ErrRefused, m.to.Space().Meta())
 	}
 	if left, err := m.from.Drained(ctx, nil); err != nil || left > 0 {
 		n := m.from.Space().Now().Shards
-		return errors.Join(err, refusedIf(left > 0, fmt.Sprintf("the old side's last reshard is not over: notices are left in %s, claimed, awaiting a report, or not moved yet. "+
-			"Report those, run notifier reshard --to %d until it leaves none, and then this again", formerShards(left), n)))
+		return errors.Join(err,
+			refusedIf(left > 0, fmt.Sprintf("the old side's last reshard is not over: notices are left in %s, claimed, awaiting a report, or not "+
+				"moved yet. "+
+				"Report those, run notifier reshard --to %d until it leaves none, and then this again", formerShards(left), n)))
 	}
 	if err := m.choose(ctx); err != nil {
 		return err
@@ -86,7 +89,8 @@ func (m *migrator) choose(ctx context.Context) error {
 	going := a.State == layout.SideLeaving || a.State == layout.SideLeft
 	switch {
 	case going && a.Other != m.homes[1]:
-		return refusedIf(true, "the old side's notices move, or have moved, to another Redis than "+m.Names[1]+": give the address of that one, or bring them back first")
+		return refusedIf(true, "the old side's notices move, or have moved, to another Redis than "+m.Names[1]+
+			": give the address of that one, or bring them back first")
 	case a.State == layout.SideComing && a.Other != m.homes[1]:
 		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: run that to its end first")
 	case b.State != layout.SideOpen && !back:
@@ -98,7 +102,8 @@ func (m *migrator) choose(ctx context.Context) error {
 	if a.State == layout.SideOpened && a.Other != m.homes[1] {
 		for place := range m.from.Space().Places() {
 			if was, _, err := m.from.Elsewhere(ctx, place, 0, 1); err != nil || len(was) > 0 {
-				return errors.Join(err, refusedIf(len(was) > 0, "some notices of the last migration to "+m.Names[0]+" have not come yet: run that one again first"))
+				return errors.Join(err, refusedIf(len(was) > 0, "some notices of the last migration to "+m.Names[0]+
+					" have not come yet: run that one again first"))
 			}
 		}
 	}
@@ -154,7 +159,8 @@ func (m *migrator) comeBack(ctx context.Context) error {
 		if err := m.set(ctx, 1, layout.SideOpened); err != nil {
 			return err
 		}
-		m.Say(m.Names[1] + " is open: it takes all calls but those about notices that are still on the other side, which are answered with 503 moved")
+		m.Say(m.Names[1] + " is open: it takes all calls but those about notices that are still on the other side, which are answered " +
+			"with 503 moved")
 	}
 	if m.sides[0].State == layout.SideComing {
 		if err := m.forget(ctx, 0); err != nil { // it takes no calls, so no call reads its marks
@@ -181,7 +187,8 @@ func (m *migrator) setOut(ctx context.Context) error {
 		if err := m.set(ctx, 1, layout.SideComing, "came", came, "id", identity); err != nil {
 			return err
 		}
-		m.Say(m.Names[1] + " is coming: its instances deliver, and answer calls that schedule or change notices with 503 moved until all is there")
+		m.Say(m.Names[1] + " is coming: its instances deliver, and answer calls that schedule or change notices with 503 moved until " +
+			"all is there")
 	}
 	// It takes no calls now, so no call reads its marks.
 	if err := m.forget(ctx, 1); err != nil {

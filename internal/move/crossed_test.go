@@ -45,7 +45,8 @@ func TestMovedNoticesAreNotUnknown(t *testing.T) {
 		return slices.Contains(none, key)
 	}
 	if unknown(old, delivered) || unknown(fresh, delivered) || !unknown(old, never) {
-		t.Errorf("unknown: on the old side %t, on the new one %t; one that never was: %t", unknown(old, delivered), unknown(fresh, delivered), unknown(old, never))
+		t.Errorf("unknown: on the old side %t, on the new one %t; one that never was: %t", unknown(old, delivered), unknown(fresh, delivered),
+			unknown(old, never))
 	}
 	if done, err := Migrate(ctx, migration(t, b, a)); err != nil || !done.Open {
 		t.Fatalf("%+v, %v", done, err)

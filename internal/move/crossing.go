@@ -74,7 +74,8 @@ type crossing struct {
 func (c crossing) Space() keys.Space { return c.m.to.Space() }
 
 // MoveOut looks at the clocks before each step.
-func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying, err error) {
+func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying,
+	err error) {
 	skew, err := c.m.clocks.check(ctx)
 	if c.m.done.SkewMS = skew.Milliseconds(); err != nil {
 		return batch, held, err

@@ -48,7 +48,8 @@ func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
 			if err != nil || got[0].Err != nil {
 				t.Errorf("neither side takes a call: %+v, %v", got, err)
 			}
-			if got, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, key), []store.Request{{Key: key}}); err == nil && got[0].Err == nil {
+			if got, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, key), []store.Request{{Key: key}}); err == nil &&
+				got[0].Err == nil {
 				t.Error("both sides take a call")
 			}
 			if done, err := Migrate(t.Context(), migration(t, a, b)); err != nil || !done.Open {
@@ -79,7 +80,8 @@ func TestANewSideThatIsFullTakesNothingFromTheOldOne(t *testing.T) {
 	body := []byte(`"` + strings.Repeat("x", 1000) + `"`)
 	p := keys.Partition{Prefix: prefix}
 	for i := range n {
-		if _, err := old.Schedule(ctx, p, []store.Request{{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour, Content: notice.Content{Body: body}}}); err != nil {
+		if _, err := old.Schedule(ctx, p, []store.Request{{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour,
+			Content: notice.Content{Body: body}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,12 +142,14 @@ func TestShardsOfANewCluster(t *testing.T) {
 	t.Parallel()
 	var h slots
 	for i := range 40 {
-		h = append(h, redis.ClusterSlot{Start: 400 * i, End: 400*i + 399, Nodes: []redis.ClusterNode{{Addr: fmt.Sprint("10.0.0.", i%3)}, {Addr: "10.0.0.9"}}})
+		h = append(h, redis.ClusterSlot{Start: 400 * i, End: 400*i + 399, Nodes: []redis.ClusterNode{{Addr: fmt.Sprint("10.0.0.", i%3)},
+			{Addr: "10.0.0.9"}}})
 	}
 	a, b := newSide(t, ""), newSide(t, "")
 	b.conn.AddHook(h)
 	o := migration(t, a, b)
-	o.To = &wire.Conn{UniversalClient: b.conn.UniversalClient, Masters: func(context.Context, func(context.Context, *redis.Client) error) error { return nil }}
+	o.To = &wire.Conn{UniversalClient: b.conn.UniversalClient,
+		Masters: func(context.Context, func(context.Context, *redis.Client) error) error { return nil }}
 	m := newMigrator(o)
 	m.from = a.store(t, 2)
 	if n, err := m.shards(t.Context()); n != 3 || err != nil {
@@ -166,11 +170,13 @@ func TestAMigrationAmidAReshardSaysWhatToDo(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	_, err := Migrate(t.Context(), migration(t, a, b))
-	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "notifier reshard --to 3") || !strings.Contains(err.Error(), "awaiting a report") {
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "notifier reshard --to 3") ||
+		!strings.Contains(err.Error(), "awaiting a report") {
 		t.Errorf("%v", err)
 	}
 	for _, c := range claims {
-		if got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}}); err != nil || got[0].Stale {
+		if got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}}); err != nil ||
+			got[0].Stale {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}

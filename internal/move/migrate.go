@@ -132,7 +132,8 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 		return m.done, wire.Wrap("the old side", err)
 	}
 	if n == 0 {
-		return m.done, fmt.Errorf("%w: no instance has begun on %s under the namespace %s, so there is nothing to move", ErrRefused, m.Names[0], m.Namespace)
+		return m.done, fmt.Errorf("%w: no instance has begun on %s under the namespace %s, so there is nothing to move", ErrRefused, m.Names[0],
+			m.Namespace)
 	}
 	skew, err := m.clocks.check(ctx)
 	if m.done.SkewMS = skew.Milliseconds(); err != nil {
@@ -180,8 +181,9 @@ func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes 
 	if err != nil {
 		return nil, err
 	}
-	s := store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm, Prefixes: prefixes,
-		Adopts: func(string) bool { return true }})
+	s := store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm,
+		Prefixes: prefixes,
+		Adopts:   func(string) bool { return true }})
 	if err := s.Wire().Detect(ctx); err != nil {
 		return nil, err
 	}
@@ -352,7 +354,8 @@ func (m *migrator) clients(ctx context.Context) error {
 		differ, err := m.to.AddClientNumbers(ctx, list)
 		if len(differ) > 0 {
 			slices.Sort(differ)
-			m.Say(fmt.Sprintf("%s and %s number these clients differently: %s. Their notices that move name another client, or none (%s on both sides has the numbers)",
+			m.Say(fmt.Sprintf("%s and %s number these clients differently: %s. Their notices that move name another client, or none (%s on both "+
+				"sides has the numbers)",
 				m.Names[0], m.Names[1], strings.Join(differ, ", "), m.from.Space().Clients()))
 		}
 		return err

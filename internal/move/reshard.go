@@ -69,13 +69,15 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 		return Done{}, wire.Wrap("meta", err)
 	}
 	if n == 0 {
-		return Done{}, fmt.Errorf("%w: no instance has begun on this Redis under the namespace %s: set NOTIFIER_SHARDS=%d for the first start", ErrRefused, o.Namespace, o.To)
+		return Done{}, fmt.Errorf("%w: no instance has begun on this Redis under the namespace %s: set NOTIFIER_SHARDS=%d for the first start",
+			ErrRefused, o.Namespace, o.To)
 	}
 	space, _, err := layout.Discover(ctx, o.Conn, keys.Space{Namespace: o.Namespace}, cluster)
 	if err != nil {
 		return Done{}, err
 	}
-	r := &resharder{Options: o, store: store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster, Nodes: o.Conn.Nodes, Conn: o.Conn,
+	r := &resharder{Options: o, store: store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster,
+		Nodes: o.Conn.Nodes, Conn: o.Conn,
 		Confirm: o.Confirm})}
 	if err := r.store.Wire().Detect(ctx); err != nil {
 		return Done{}, err
@@ -101,7 +103,8 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 		return err
 	}
 	if side := r.store.Side(); side.State != layout.SideOpen {
-		return fmt.Errorf("%w: notices are being moved to another Redis or from it (%s), or have moved: reshard the new side when notifier migrate is done",
+		return fmt.Errorf("%w: notices are being moved to another Redis or from it (%s), or have moved: reshard the new side when notifier "+
+			"migrate is done",
 			ErrRefused, side.State)
 	}
 	left, err := r.store.Drained(ctx, nil)
@@ -162,7 +165,8 @@ func (r *resharder) awaitFleet(ctx context.Context) error {
 		return nil // which is why it was forced
 	}
 	if len(r.done.Silent) > 0 {
-		r.Say("not heard from yet: " + strings.Join(r.done.Silent, ", ") + "; what they hold counts, and they learn of the new shards with their next call")
+		r.Say("not heard from yet: " + strings.Join(r.done.Silent, ", ") +
+			"; what they hold counts, and they learn of the new shards with their next call")
 	}
 	return err
 }

@@ -21,7 +21,8 @@ func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace str
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
+	s := store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour,
+		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,8 @@ func TestMigrationCopiesTombstones(t *testing.T) {
 		}
 		return do()
 	}
-	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"), []store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
+	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
+		[]store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := m.migrate(t.Context()); err != nil || !done.Open || done.Moved != 1 {
@@ -296,7 +298,8 @@ func TestMigrationCopiesTheLaterTombstoneOfAKey(t *testing.T) {
 		}
 		return do()
 	}
-	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"), []store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
+	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
+		[]store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := m.migrate(t.Context()); err != nil || !done.Open || !replaced {
