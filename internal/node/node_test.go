@@ -17,7 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // guarded is a client behind a gate, and what watches it.
 func guarded(t *testing.T, addr string) (*Nodes, *redis.Client) {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 3 * time.Second})
+	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
+		ReadTimeout: 3 * time.Second})
 	n := New()
 	n.Guard(c)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -53,7 +53,8 @@ func TestANodeIsReplacedByAHigherEpoch(t *testing.T) {
 		{"nothing new", "b", after, later, "", false, false},
 		{"a has them back, by hand", "b", before, s{"a": "7", "b": "2", "c": "5"}, "c", true, false},
 		{"c gets others", "b", s{"a": "0-100 102", "b": "200-250", "c": "251-300"}, s{"a": "7", "b": "2", "c": "8"}, "", false, true},
-		{"b loses all to c by moves, one slot after the other", "a", s{"a": "0-100 102", "c": "200-300"}, s{"a": "7", "b": "2", "c": "9"}, "b", true, false},
+		{"b loses all to c by moves, one slot after the other", "a", s{"a": "0-100 102", "c": "200-300"}, s{"a": "7", "b": "2", "c": "9"}, "b",
+			true, false},
 		{"b knows it", "b", s{"a": "0-100 102", "c": "200-300"}, s{"a": "7", "b": "2", "c": "9"}, "", false, true},
 	} {
 		all, self := readMembers(seen(step.from, step.slots, step.epochs))
@@ -68,7 +69,8 @@ func TestANodeIsReplacedByAHigherEpoch(t *testing.T) {
 			}
 		}
 		if strings.Join(replaced, " ") != step.replaced || switched != step.switched || back != step.back {
-			t.Errorf("%d, %s: %v replaced, switched %v, back %v; want %q, %v, %v", i, step.what, replaced, switched, back, step.replaced, step.switched, step.back)
+			t.Errorf("%d, %s: %v replaced, switched %v, back %v; want %q, %v, %v", i, step.what, replaced, switched, back, step.replaced,
+				step.switched, step.back)
 		}
 	}
 }
