@@ -3,7 +3,8 @@ package notice
 import "testing"
 
 func TestDurabilityReadsWhatItWrites(t *testing.T) {
-	for text, want := range map[string]Durability{"memory": {}, "fsync": {Fsync: true}, "replicas:1": {Replicas: 1}, "replicas:16": {Replicas: 16}} {
+	for text, want := range map[string]Durability{"memory": {}, "fsync": {Fsync: true}, "replicas:1": {Replicas: 1},
+		"replicas:16": {Replicas: 16}} {
 		got, err := ParseDurability(text)
 		if err != nil || got != want || got.String() != text || got.Waits() != (text != "memory") {
 			t.Errorf("%s: %+v, %v", text, got, err)

@@ -12,11 +12,14 @@ import (
 // FuzzDecode: whatever stands in a record's place, the two ways of reading one
 // agree, and what was read is written as something that reads the same.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"due":1,"made":2,"json":{"a":"}"},"url":"x"}`, `{"due":1,"made":2}`, `{"due":1,"made":2,"json":}`, `{"due":1,"made":2,"text":"`,
+	for _, s := range []string{`{"due":1,"made":2,"json":{"a":"}"},"url":"x"}`, `{"due":1,"made":2}`, `{"due":1,"made":2,"json":}`,
+		`{"due":1,"made":2,"text":"`,
 		`{"due":1,"made":2,"base64":"AA==","headers":[["A","b"]],"retry":"1s,2s","n":2,"redriven":1,"reason":"gone","attempts":[{"n":1,"at":5,"ms":6,"us":7,"status":500,"reason":"status_5xx","response":"no"}]}`,
-		`{"due":1,"made":2,"raw":"eyJkdWUiOjEsIm1hZGUiOjIsInRleHQiOiJhIn0=","again":true}`, `{"due":1,"made":2,"locked":-1,"handed":true,"lost":true,"adopted":true}`,
+		`{"due":1,"made":2,"raw":"eyJkdWUiOjEsIm1hZGUiOjIsInRleHQiOiJhIn0=","again":true}`,
+		`{"due":1,"made":2,"locked":-1,"handed":true,"lost":true,"adopted":true}`,
 		`{"due":1,"made":2,"client":7}`, `{"due":1,"made":2,"client":7,"text":"a"}`, `{"due":1,"made":2,"text":"a","client":-7}`,
-		`{"due":1,"made":2,"client":99999999999999999999}`, `{"due":1,"made":2,"client":7,"client":8}`, `{"due":1,"made":2,"json":1,"json":2}`, `{"due":1,"made":2,"text":"a","text":"b"}`, `{"due":1,"made":2,"retry":"none","n":-5,"redriven":9}`,
+		`{"due":1,"made":2,"client":99999999999999999999}`, `{"due":1,"made":2,"client":7,"client":8}`, `{"due":1,"made":2,"json":1,"json":2}`,
+		`{"due":1,"made":2,"text":"a","text":"b"}`, `{"due":1,"made":2,"retry":"none","n":-5,"redriven":9}`,
 		`{"due":9223372036854775807,"made":9223372036854775807}`, "null", "[]", "\xff\xfe", `{"due":1,"made":2,"JSON":1,"Text":"a"}`} {
 		f.Add(s)
 	}
@@ -52,8 +55,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		again := roundTrip(t, n)
 		n.inline, again.inline, n.kept, again.kept = false, false, "", ""
-		if !bytes.Equal(again.Body, n.Body) || again.URL != n.URL || again.Client != n.Client || again.AttemptsMade != n.AttemptsMade || again.Redriven != n.Redriven ||
-			again.Reason != n.Reason || len(again.Attempts) != len(n.Attempts) || !slices.Equal(again.Headers, n.Headers) || !slices.Equal(again.Ladder, n.Ladder) {
+		if !bytes.Equal(again.Body, n.Body) || again.URL != n.URL || again.Client != n.Client || again.AttemptsMade != n.AttemptsMade ||
+			again.Redriven != n.Redriven ||
+			again.Reason != n.Reason || len(again.Attempts) != len(n.Attempts) || !slices.Equal(again.Headers, n.Headers) ||
+			!slices.Equal(again.Ladder, n.Ladder) {
 			t.Fatalf("was %+v, is %+v", n, again)
 		}
 	})
@@ -97,7 +102,8 @@ func FuzzDuration(f *testing.F) {
 
 // FuzzURL: an address that is taken names a host, which is one spelling of it.
 func FuzzURL(f *testing.F) {
-	for _, s := range []string{"http://a/", "https://[::1]:8/x", "HTTP://EXAMPLE.com./a?b#c", "http://u:p@h/", "http://xn--/", "http://0x7f.1/", "http://a\r\nb/",
+	for _, s := range []string{"http://a/", "https://[::1]:8/x", "HTTP://EXAMPLE.com./a?b#c", "http://u:p@h/", "http://xn--/",
+		"http://0x7f.1/", "http://a\r\nb/",
 		"http://ⓔxample.com", "http://[fe80::1%25eth0]/", "http:///x", "//h", "http://h:99999/"} {
 		f.Add(s)
 	}
@@ -116,7 +122,8 @@ func FuzzURL(f *testing.F) {
 
 // FuzzHost: the spelling of a host is the spelling of itself.
 func FuzzHost(f *testing.F) {
-	for _, s := range []string{"Shop.Example.", "münchen.example", "::1", "[::1]", "1.2.3.4", "xn--a", "a..b", "127.1", "ß.example", strings.Repeat("a.", 130)} {
+	for _, s := range []string{"Shop.Example.", "münchen.example", "::1", "[::1]", "1.2.3.4", "xn--a", "a..b", "127.1", "ß.example",
+		strings.Repeat("a.", 130)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

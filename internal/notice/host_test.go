@@ -16,7 +16,8 @@ func TestHostHasOneForm(t *testing.T) {
 			t.Errorf("%q does not stay as it is: %q, %v", want, got, err)
 		}
 	}
-	for _, bad := range []string{"", ".", "shop.example:443", "https://shop.example", "shop.example/x", "u@shop.example", "a b", "[::1", "::1]", "::1:::",
+	for _, bad := range []string{"", ".", "shop.example:443", "https://shop.example", "shop.example/x", "u@shop.example", "a b", "[::1",
+		"::1]", "::1:::",
 		"*.shop.example", "a,b", "\u0000", "\U000e0001.example"} {
 		if got, err := Host(bad); err == nil {
 			t.Errorf("%q was read as %q", bad, got)

@@ -11,7 +11,8 @@ func TestLogAttempts(t *testing.T) {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
-	for setting, want := range map[string][2]int{"all": {10_000, 10_000}, "failed": {0, 0}, "1/1": {10_000, 10_000}, "1/100": {60, 140}, "1/1000000": {0, 2}} {
+	for setting, want := range map[string][2]int{"all": {10_000, 10_000}, "failed": {0, 0}, "1/1": {10_000, 10_000}, "1/100": {60, 140},
+		"1/1000000": {0, 2}} {
 		l, err := ParseLogAttempts(setting)
 		if err != nil {
 			t.Fatal(err)

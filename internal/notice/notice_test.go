@@ -71,7 +71,8 @@ func TestRecordComesBack(t *testing.T) {
 		case 1:
 			n.Body = []byte(rapid.String().Draw(t, "text"))
 		case 2:
-			n.Body = []byte(rapid.SampledFrom([]string{`{"a": 1 ,"b":"ä\u0000"}`, "1", ` {"a":1}`, "{}\n", `"x"`, "null", "1e999", "{\n}"}).Draw(t, "json"))
+			n.Body = []byte(rapid.SampledFrom([]string{`{"a": 1 ,"b":"ä\u0000"}`, "1", ` {"a":1}`, "{}\n", `"x"`, "null", "1e999", "{\n}"}).Draw(t,
+				"json"))
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "headers") {
 			n.Headers = append(n.Headers, Header{rapid.StringMatching("[a-z]+").Draw(t, "name"), rapid.String().Draw(t, "value")})
@@ -126,7 +127,8 @@ func TestRecordIsShortAndReadable(t *testing.T) {
 		t.Errorf("a record with a 200 B body has %d bytes, over the 252 of its allocation class", got)
 	}
 	n = &Notice{Content: Content{URL: "https://m/x", Body: []byte(`{"paid": true}`)}}
-	n.Add(Attempt{Number: 1, At: time.UnixMilli(1763740800001), Duration: 12*time.Millisecond + 345*time.Microsecond, Status: 500, Reason: ReasonStatus5xx, Response: "oh \"no\"\n"})
+	n.Add(Attempt{Number: 1, At: time.UnixMilli(1763740800001), Duration: 12*time.Millisecond + 345*time.Microsecond, Status: 500,
+		Reason: ReasonStatus5xx, Response: "oh \"no\"\n"})
 	want := `{"due":1763740800000,"made":1763740785000,"url":"https://m/x","json":{"paid": true},"n":1,` +
 		`"attempts":[{"n":1,"at":1763740800001,"ms":12,"us":345,"status":500,"reason":"status_5xx","response":"oh \"no\"\n"}]}`
 	if got := string(head(n)); got != want {
@@ -151,7 +153,8 @@ func TestKeptCutsAtARune(t *testing.T) {
 }
 
 func TestContentCheck(t *testing.T) {
-	good := Content{URL: "https://m.example/cb?x=1", Audience: strings.Repeat("m", 128), ContentType: "application/xml; charset=utf-8", Headers: []Header{{"X-A", "b"}},
+	good := Content{URL: "https://m.example/cb?x=1", Audience: strings.Repeat("m", 128), ContentType: "application/xml; charset=utf-8",
+		Headers:     []Header{{"X-A", "b"}},
 		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Ladder: Ladder{time.Second}, Method: "PUT"}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
@@ -228,7 +231,8 @@ func TestARecordThatCouldNotBeReadIsTriedAgainWhenRedriven(t *testing.T) {
 		if err != nil || (again.Raw == nil) != x.reads || again.Unreadable() != x.reason {
 			t.Fatalf("%q, redriven: %+v, %v", x.raw, again, err)
 		}
-		if x.reads && (string(again.Body) != `{"paid":true}` || again.AttemptsMade != 1 || again.Redriven != 1 || again.Due.UnixMilli() != 1763740900000) {
+		if x.reads && (string(again.Body) != `{"paid":true}` || again.AttemptsMade != 1 || again.Redriven != 1 ||
+			again.Due.UnixMilli() != 1763740900000) {
 			t.Errorf("%+v", again)
 		}
 	}
@@ -252,7 +256,8 @@ func TestDeepBodyIsStoredAsText(t *testing.T) {
 }
 
 func TestMostRecordsAreReadQuickly(t *testing.T) {
-	n := &Notice{Content: Content{URL: "https://m.example/cb", Audience: "m17", ContentType: "application/json", Body: []byte(`{"a":[1,{"b":"},\\"}],"c":"d"}`)}}
+	n := &Notice{Content: Content{URL: "https://m.example/cb", Audience: "m17", ContentType: "application/json",
+		Body: []byte(`{"a":[1,{"b":"},\\"}],"c":"d"}`)}}
 	for _, n.Client = range []int{0, 7} {
 		if _, ok := scan("a:b:c:d", "a", string(head(n))); !ok {
 			t.Errorf("not read: %s", head(n))

@@ -20,7 +20,8 @@ import (
 // from the comma after made (or the closing brace) on. A redrive appends
 // "again" before the closing brace; the next settle writes it as "redriven" and one more in "endings". Defaults are left out
 // and the key is not repeated. A notice that a replay scheduled again has the "made" that it had, and so its webhook-id,
-// and the replay's id under "replay". "client" is the number of the client that scheduled the notice; versions before that read it as any other and forget "replay" at their settle.
+// and the replay's id under "replay". "client" is the number of the client that scheduled the notice; versions before
+// that read it as any other and forget "replay" at their settle.
 //
 // The body stands under "json" when it is JSON, byte for byte as it came, under
 // "text" when it is UTF-8 and under "base64" otherwise.
@@ -304,7 +305,8 @@ func decode(key, route, data string) (*Notice, error) {
 		return nil, fmt.Errorf("%w: %s: due or made is missing", ErrRecord, key)
 	}
 	if r.N < 0 || r.N > maxCount || r.Redriven < 0 || r.Redriven > r.N || r.Locked < 0 || r.Locked > maxCount {
-		return nil, fmt.Errorf("%w: %s: no notice has made %d attempts, %d of them before it was redriven, and met %d locks", ErrRecord, key, r.N, r.Redriven, r.Locked)
+		return nil, fmt.Errorf("%w: %s: no notice has made %d attempts, %d of them before it was redriven, and met %d locks", ErrRecord, key, r.N,
+			r.Redriven, r.Locked)
 	}
 	if r.Client < 0 || r.Client > maxCount {
 		return nil, fmt.Errorf("%w: %s: no client has the number %d", ErrRecord, key, r.Client)
@@ -320,8 +322,10 @@ func decode(key, route, data string) (*Notice, error) {
 	}
 	n := &Notice{
 		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
-		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay, Reason: r.Reason, Raw: r.Raw,
-		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Adopted: r.Adopted, Lost: r.Lost},
+		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay, Reason: r.Reason,
+		Raw: r.Raw,
+		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Adopted: r.Adopted,
+			Lost: r.Lost},
 	}
 	switch {
 	case r.JSON != nil:
@@ -352,8 +356,9 @@ func decode(key, route, data string) (*Notice, error) {
 	if len(r.Attempts) > 0 {
 		n.Attempts = make([]Attempt, len(r.Attempts), len(r.Attempts)+1)
 		for i, a := range r.Attempts {
-			n.Attempts[i] = Attempt{Number: a.N, At: time.UnixMilli(a.At).UTC(), Duration: time.Duration(a.MS)*time.Millisecond + time.Duration(a.US)*time.Microsecond,
-				Status: a.Status, Reason: a.Reason, Response: a.Response}
+			n.Attempts[i] = Attempt{Number: a.N, At: time.UnixMilli(a.At).UTC(),
+				Duration: time.Duration(a.MS)*time.Millisecond + time.Duration(a.US)*time.Microsecond,
+				Status:   a.Status, Reason: a.Reason, Response: a.Response}
 		}
 	}
 	return n, nil

@@ -7,9 +7,11 @@ import (
 
 // Such numbers went on to the receiver, as notifier-attempt, and decided how many attempts were left.
 func TestARecordWithCountsThatCannotBeIsUnreadable(t *testing.T) {
-	for _, s := range []string{`{"due":1,"made":2,"n":-5}`, `{"due":1,"made":2,"n":2147483648}`, `{"due":1,"made":2,"redriven":1}`, `{"due":1,"made":2,"n":2,"redriven":3}`,
+	for _, s := range []string{`{"due":1,"made":2,"n":-5}`, `{"due":1,"made":2,"n":2147483648}`, `{"due":1,"made":2,"redriven":1}`,
+		`{"due":1,"made":2,"n":2,"redriven":3}`,
 		`{"due":1,"made":2,"redriven":-1}`, `{"due":1,"made":2,"locked":-1}`, `{"due":1,"made":2,"n":9223372036854775807}`,
-		`{"due":1,"made":2,"endings":-2}`, `{"due":1,"made":2,"endings":9223372036854775807}`, `{"due":1,"made":2,"endings":-1,"raw":"eyJkdWUiOjEsIm1hZGUiOjJ9","again":true}`} {
+		`{"due":1,"made":2,"endings":-2}`, `{"due":1,"made":2,"endings":9223372036854775807}`,
+		`{"due":1,"made":2,"endings":-1,"raw":"eyJkdWUiOjEsIm1hZGUiOjJ9","again":true}`} {
 		if n, err := Decode("k", "r", s); !errors.Is(err, ErrRecord) {
 			t.Errorf("%s is read as %+v", s, n)
 		}
@@ -21,7 +23,8 @@ func TestARecordWithCountsThatCannotBeIsUnreadable(t *testing.T) {
 
 // A body that was damaged went on to the receiver on the first attempt, and was found out on the second.
 func TestARecordWithADamagedBodyIsUnreadable(t *testing.T) {
-	for _, s := range []string{`{"due":1,"made":2,"json"""}`, `{"due":1,"made":2,"json":{"paid":tru}}`, `{"due":1,"made":2,"json":{"a":1]}`, "{\"due\":1,\"made\":2,\"text\":\"a\x00\"}", `{"due":01,"made":2}`} {
+	for _, s := range []string{`{"due":1,"made":2,"json"""}`, `{"due":1,"made":2,"json":{"paid":tru}}`, `{"due":1,"made":2,"json":{"a":1]}`,
+		"{\"due\":1,\"made\":2,\"text\":\"a\x00\"}", `{"due":01,"made":2}`} {
 		if n, err := Decode("k", "r", s); !errors.Is(err, ErrRecord) {
 			t.Errorf("%s is read as %+v", s, n)
 		}
