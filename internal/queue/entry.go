@@ -27,7 +27,8 @@ type Entry struct {
 // "body"}. The body stands byte for byte as it is when it is JSON, as a string
 // when it is text of another type, and under "body_base64" otherwise.
 func Envelope(n *notice.Notice) []byte {
-	e := codec.Entry{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), ContentType: n.EffectiveType(), Lost: n.Lost, Replay: n.Replay}
+	e := codec.Entry{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), ContentType: n.EffectiveType(), Lost: n.Lost,
+		Replay: n.Replay}
 	switch isJSON := e.ContentType == "application/json"; {
 	case len(n.Body) == 0:
 	case isJSON && n.InlineJSON():

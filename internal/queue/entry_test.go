@@ -12,7 +12,8 @@ import (
 func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
 	for _, c := range []notice.Content{
 		{Body: []byte(`{"a": "<b>"}`)}, {Body: []byte(`"text"`)}, {Body: []byte("text")}, {Body: []byte("text"), ContentType: "text/plain"},
-		{Body: []byte("no json"), ContentType: "application/json"}, {Body: []byte("\x00\xff")}, {Body: []byte(`{"a":1}`), ContentType: "text/plain"},
+		{Body: []byte("no json"), ContentType: "application/json"}, {Body: []byte("\x00\xff")},
+		{Body: []byte(`{"a":1}`), ContentType: "text/plain"},
 		{}, {Lost: true}, {Body: []byte("null")}, {Body: []byte("a=1&b=2"), ContentType: "application/x-www-form-urlencoded"},
 	} {
 		n := &notice.Notice{Key: "app1:a:b:1", Made: 1763740785000, Due: time.UnixMilli(1763740800123), AttemptsMade: 1, Content: c}
