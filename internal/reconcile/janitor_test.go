@@ -401,7 +401,8 @@ func TestTwoNoticesOfOneKeyThatDifferAreBothKept(t *testing.T) {
 		}
 		s.sweepUp()
 	}
-	if !slices.Equal(s.kept["a:old"], []string{"a:old:t:1"}) || k.Orphans() != 1 || logs.FilterMessageSnippet("two notices of one key").Len() != 1 {
+	if !slices.Equal(s.kept["a:old"], []string{"a:old:t:1"}) || k.Orphans() != 1 ||
+		logs.FilterMessageSnippet("two notices of one key").Len() != 1 {
 		t.Errorf("%v, %d orphans, %d lines", s.kept, k.Orphans(), logs.Len())
 	}
 }

@@ -100,7 +100,8 @@ func (m *mover) emptyShard(ctx context.Context, shard int, unserved []string) (o
 		orphans += live
 		if live > 0 && !m.reported[p] {
 			m.reported[p] = true
-			m.logger.Error("notices lie under a prefix that no route covers, or where those cannot be put that do; see NotifierOrphans in docs/operations.md",
+			m.logger.Error("notices lie under a prefix that no route covers, or where those cannot be put that do; see NotifierOrphans in "+
+				"docs/operations.md",
 				zap.String("prefix", p), zap.Int64("notices", live))
 		}
 	}

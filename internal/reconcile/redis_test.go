@@ -57,7 +57,8 @@ type sim struct {
 }
 
 func newSim(t *testing.T) *sim {
-	return &sim{t: t, trip: 100 * time.Microsecond, room: 64, touches: map[string]int{}, late: map[string]time.Duration{}, leftBy: map[string]bool{}}
+	return &sim{t: t, trip: 100 * time.Microsecond, room: 64, touches: map[string]int{}, late: map[string]time.Duration{},
+		leftBy: map[string]bool{}}
 }
 
 func (s *sim) now() time.Time { return time.Now().Add(s.offset) }
@@ -239,8 +240,9 @@ func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t)
-		w := NewSweeper(SweeperOptions{Store: s, Dispatch: s, Partition: keys.Partition{Prefix: "a"}, Grace: testGrace, Events: s, Assignment: s, Absences: s,
-			Alarm: alarm.Portable, Logger: zap.NewNop()})
+		w := NewSweeper(SweeperOptions{Store: s, Dispatch: s, Partition: keys.Partition{Prefix: "a"}, Grace: testGrace, Events: s, Assignment: s,
+			Absences: s,
+			Alarm:    alarm.Portable, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

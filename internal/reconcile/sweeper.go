@@ -131,9 +131,10 @@ type Sweeper struct {
 
 	patient bool // nothing that is known of asks for the coming look
 	clock   clock
-	near    []store.Timer     // what the last look saw, not yet due
-	reach   time.Time         // how far it saw; the last of near may lie beyond
-	check   time.Time         // when to look whether events have brought what was touched since the last look, or was at it; zero = nothing was
+	near    []store.Timer // what the last look saw, not yet due
+	reach   time.Time     // how far it saw; the last of near may lie beyond
+	// when to look whether events have brought what was touched since the last look, or was at it; zero = nothing was
+	check   time.Time
 	touched map[string]string // touched, and still unclaimed when last looked at, and for whom
 }
 
