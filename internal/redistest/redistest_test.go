@@ -84,7 +84,8 @@ func TestNoServersPortIsTheBusPortOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := Start(t, WithConfig("cluster-enabled yes")).Client().ConfigGet(t.Context(), "cluster-enabled").Val()["cluster-enabled"]; got != "yes" {
+	if got := Start(t, WithConfig("cluster-enabled yes")).Client().ConfigGet(t.Context(),
+		"cluster-enabled").Val()["cluster-enabled"]; got != "yes" {
 		t.Errorf("cluster-enabled %q", got)
 	}
 }
@@ -105,7 +106,8 @@ func TestSharedDatabasesAreApart(t *testing.T) {
 	if err != nil || o.DB != a.DB() || o.Addr != a.Addr() {
 		t.Errorf("URL %s: %v, %v", a.URL(), o, err)
 	}
-	if f := a.Client().ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]; !strings.Contains(f, "E") || !strings.Contains(f, "x") {
+	if f := a.Client().ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]; !strings.Contains(f, "E") ||
+		!strings.Contains(f, "x") {
 		t.Errorf("notify-keyspace-events %q", f)
 	}
 }
