@@ -14,7 +14,8 @@ func configured() *Route {
 	p, _ := ParseProxy("http://user:old@proxy.example:3128")
 	return &Route{Name: "orders", Prefix: "app:orders", Target: Target{Kind: KindFixed, URL: u}, Ladder: notice.DefaultLadder,
 		Timeout: 10 * time.Second, Ack: Ack{Kind: Ack2xx}, Concurrency: 64, HostConcurrency: 16, Rate: 100, Proxy: p,
-		Secrets: []sign.Secret{sign.SecretOf([]byte("one secret of twenty-four"))}, Headers: []notice.Header{{Name: "Authorization", Value: "old"}}}
+		Secrets: []sign.Secret{sign.SecretOf([]byte("one secret of twenty-four"))},
+		Headers: []notice.Header{{Name: "Authorization", Value: "old"}}}
 }
 
 // TestDigestTellsWhatDiffers: every setting that changes what is delivered, to

@@ -22,7 +22,8 @@ func TestAllowIsReadOnce(t *testing.T) {
 			t.Errorf("host %s: %v", host, !want)
 		}
 	}
-	for _, bad := range []string{"", "10.0.0.0/33", "http://h", "h:80", "*", "*.", "10.0.0", "a b", "1.2.3.4/x", "0x7f", "a,,b", "a..b", "*.1.2.3.4"} {
+	for _, bad := range []string{"", "10.0.0.0/33", "http://h", "h:80", "*", "*.", "10.0.0", "a b", "1.2.3.4/x", "0x7f", "a,,b", "a..b",
+		"*.1.2.3.4"} {
 		if _, err := ParseAllow(bad); !errors.Is(err, errAllow) {
 			t.Errorf("ALLOW=%q: %v", bad, err)
 		}

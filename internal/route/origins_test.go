@@ -30,27 +30,35 @@ func TestHeadersAreForSchemeAndPort(t *testing.T) {
 		"shop.example": {
 			"https://shop.example": yes, "https://shop.example:443/hook": yes, "HTTPS://Shop.EXAMPLE./hook": yes, "https://shop.example:0443/": yes,
 			"https://evil.example@shop.example/": yes, "https://shop.example:/": yes,
-			"http://shop.example/": refused, "http://shop.example:443/": refused, "https://shop.example:8443/": refused, "https://shop.example:80/": refused,
-			"HTTP://SHOP.example./": refused, "https://shop.example:0/": refused, "https://shop.example:99999/": refused,
-			"https://shop.example@evil.example/": no, "https://shop.example:x@evil.example/": no, "https://a.shop.example/": no, "http://evil.example/": no,
+			"http://shop.example/": refused, "http://shop.example:443/": refused, "https://shop.example:8443/": refused,
+			"https://shop.example:80/": refused,
+			"HTTP://SHOP.example./":    refused, "https://shop.example:0/": refused, "https://shop.example:99999/": refused,
+			"https://shop.example@evil.example/": no, "https://shop.example:x@evil.example/": no, "https://a.shop.example/": no,
+			"http://evil.example/":               no,
 			"https://shop.example.evil.example/": no, "https://evilshop.example/": no,
 		},
 		"*.shop.example": {
-			"https://a.shop.example/": yes, "https://a.b.shop.example:443/": yes, "http://a.shop.example/": refused, "https://shop.example/": no, "http://evilshop.example/": no,
+			"https://a.shop.example/": yes, "https://a.b.shop.example:443/": yes, "http://a.shop.example/": refused, "https://shop.example/": no,
+			"http://evilshop.example/": no,
 		},
-		"*":                         {"https://anybody.example/": yes, "https://[::1]/": yes, "http://anybody.example/": refused, "https://anybody.example:8443/": refused},
-		"*:*":                       {"https://anybody.example:8443/": yes, "http://anybody.example/": refused},
-		"http://shop.example":       {"http://shop.example/": yes, "http://shop.example:80/": yes, "https://shop.example/": refused, "http://shop.example:8080/": refused},
+		"*": {"https://anybody.example/": yes, "https://[::1]/": yes, "http://anybody.example/": refused,
+			"https://anybody.example:8443/": refused},
+		"*:*": {"https://anybody.example:8443/": yes, "http://anybody.example/": refused},
+		"http://shop.example": {"http://shop.example/": yes, "http://shop.example:80/": yes, "https://shop.example/": refused,
+			"http://shop.example:8080/": refused},
 		"shop.example:8443":         {"https://shop.example:8443/": yes, "https://shop.example/": refused, "http://shop.example:8443/": refused},
 		"Https://SHOP.example.:443": {"https://shop.example/": yes, "http://shop.example/": refused},
 		"http://shop.example:*":     {"http://shop.example/": yes, "http://shop.example:8080/": yes, "https://shop.example/": refused},
 		"shop.example,http://shop.example:8080": {
 			"https://shop.example/": yes, "http://shop.example:8080/": yes, "http://shop.example/": refused, "https://shop.example:8080/": refused,
 		},
-		"b\u00fccher.example": {"https://xn--bcher-kva.example/": yes, "https://B\u00dcCHER.example/": yes, "http://b\u00fccher.example/": refused},
-		"[::1]":               {"https://[::1]/": yes, "https://[0:0::1]:443/": yes, "http://[::1]/": refused, "https://[::1]:444/": refused, "https://[::2]/": no},
-		"::1,[fd00::0:1]:*":   {"https://[::1]/": yes, "https://[fd00::1]:8443/": yes, "http://[fd00::1]/": refused},
-		"10.0.0.1":            {"https://10.0.0.1/": yes, "http://10.0.0.1/": refused, "https://10.0.0.1:8443/": refused, "https://[::ffff:10.0.0.1]/": no},
+		"b\u00fccher.example": {"https://xn--bcher-kva.example/": yes, "https://B\u00dcCHER.example/": yes,
+			"http://b\u00fccher.example/": refused},
+		"[::1]": {"https://[::1]/": yes, "https://[0:0::1]:443/": yes, "http://[::1]/": refused, "https://[::1]:444/": refused,
+			"https://[::2]/": no},
+		"::1,[fd00::0:1]:*": {"https://[::1]/": yes, "https://[fd00::1]:8443/": yes, "http://[fd00::1]/": refused},
+		"10.0.0.1": {"https://10.0.0.1/": yes, "http://10.0.0.1/": refused, "https://10.0.0.1:8443/": refused,
+			"https://[::ffff:10.0.0.1]/": no},
 		// The zone is a part of what is dialled.
 		"[fe80::1]": {"https://[fe80::1]/": yes, "https://[fe80::1%25eth0]/": no},
 	} {
@@ -91,7 +99,8 @@ func TestRefusedOriginNamesRightOnes(t *testing.T) {
 		t.Errorf("%q", wrong)
 	}
 	var held *HeadersError
-	if err := r.CheckHeaders(originOf(t, "http://b.shop.example/")); !errors.As(err, &held) || !strings.Contains(err.Error(), "by https://b.shop.example only") {
+	if err := r.CheckHeaders(originOf(t, "http://b.shop.example/")); !errors.As(err, &held) ||
+		!strings.Contains(err.Error(), "by https://b.shop.example only") {
 		t.Error(err)
 	}
 	if wrong := r.Misfits(&notice.Content{URL: "https://b.shop.example/"}); wrong != nil {
@@ -115,9 +124,12 @@ func TestOriginsAreReadOnce(t *testing.T) {
 			t.Errorf("%s: %s, %v", list, again, err)
 		}
 	}
-	for _, bad := range []string{"", ",", "10.0.0.0/8", "https://", "https://shop.example/", "ftp://shop.example", "//shop.example", "shop.example:", "shop.example:0",
-		"shop.example:65536", "shop.example:https", "shop.example:+80", "shop.example:80:80", "u@shop.example", "https://u:p@shop.example", "*shop.example", "*.", "*.1.2.3.4",
-		"a b", "a..b", "0x7f", "127.1", "[::1", "[fe80::1%eth0]", "fe80::1%eth0", "shop.example,,a", "shop.example?x", "https://https://shop.example", "**"} {
+	for _, bad := range []string{"", ",", "10.0.0.0/8", "https://", "https://shop.example/", "ftp://shop.example", "//shop.example",
+		"shop.example:", "shop.example:0",
+		"shop.example:65536", "shop.example:https", "shop.example:+80", "shop.example:80:80", "u@shop.example", "https://u:p@shop.example",
+		"*shop.example", "*.", "*.1.2.3.4",
+		"a b", "a..b", "0x7f", "127.1", "[::1", "[fe80::1%eth0]", "fe80::1%eth0", "shop.example,,a", "shop.example?x",
+		"https://https://shop.example", "**"} {
 		list, err := ParseOrigins(bad)
 		if err == nil || !strings.Contains(err.Error(), OriginGrammar) {
 			t.Errorf("%q was read as %q: %v", bad, list, err)

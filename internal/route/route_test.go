@@ -14,7 +14,8 @@ func TestMatchTakesTheLongest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"app1:x:y:1": "a", "app1:trans:y:1": "b", "app1:trans:notice:1": "c", "app12:trans:notice:1": "", "app1:transx:y:1": "a"} {
+	for key, want := range map[string]string{"app1:x:y:1": "a", "app1:trans:y:1": "b", "app1:trans:notice:1": "c", "app12:trans:notice:1": "",
+		"app1:transx:y:1": "a"} {
 		got := ""
 		if r := tab.Match(key); r != nil {
 			got = r.Name
@@ -47,7 +48,8 @@ func TestParseAck(t *testing.T) {
 			t.Errorf("%q came back as %q, %v", s, a, err)
 		}
 	}
-	for _, s := range []string{"", "3xx", "status:", "status:500", "status:abc", "body:", "body: ", "json:", "json:code", "json:=x", "json:a..b=x", "2xx:1",
+	for _, s := range []string{"", "3xx", "status:", "status:500", "status:abc", "body:", "body: ", "json:", "json:code", "json:=x",
+		"json:a..b=x", "2xx:1",
 		"json:code=\xbc", "json:\xff=x"} {
 		if a, err := ParseAck(s); err == nil {
 			t.Errorf("%q was read as %v", s, a)
@@ -56,7 +58,8 @@ func TestParseAck(t *testing.T) {
 }
 
 func TestParseTarget(t *testing.T) {
-	for s, want := range map[string]Kind{"http://h/p": KindFixed, "https://h": KindFixed, "notice": KindNotice, "list:q": KindList, "stream:s:1": KindStream, "log": KindLog} {
+	for s, want := range map[string]Kind{"http://h/p": KindFixed, "https://h": KindFixed, "notice": KindNotice, "list:q": KindList,
+		"stream:s:1": KindStream, "log": KindLog} {
 		got, err := ParseTarget(s)
 		if err != nil || got.Kind != want {
 			t.Errorf("%q: %v, %v", s, got, err)
@@ -84,7 +87,8 @@ func TestSlots(t *testing.T) {
 		kind            Kind
 		all, host, want int
 	}{
-		{KindFixed, 64, 16, 16}, {KindFixed, 64, 0, 64}, {KindFixed, 8, 16, 8}, {KindFixed, 0, 16, 16}, {KindNotice, 64, 16, 64}, {KindList, 64, 16, 64},
+		{KindFixed, 64, 16, 16}, {KindFixed, 64, 0, 64}, {KindFixed, 8, 16, 8}, {KindFixed, 0, 16, 16}, {KindNotice, 64, 16, 64},
+		{KindList, 64, 16, 64},
 	} {
 		r := Route{Target: Target{Kind: c.kind}, Concurrency: c.all, HostConcurrency: c.host}
 		if got := r.Slots(); got != c.want {
