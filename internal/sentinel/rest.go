@@ -53,7 +53,8 @@ func (w *Watch) weigh() {
 	case before == "" && by != "":
 		w.letGo()
 		if w.o.OnRest != nil {
-			w.o.OnRest(fmt.Sprintf("sentinel %s has begun a failover: nothing is sent to the master %s until it names another, gives up, ends, or %s are over",
+			w.o.OnRest(fmt.Sprintf("sentinel %s has begun a failover: nothing is sent to the master %s until it names another, gives up, ends, or "+
+				"%s are over",
 				by, w.now.addr, w.most))
 		}
 	case before != "" && by == "" && w.o.OnResume != nil:

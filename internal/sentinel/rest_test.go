@@ -28,7 +28,8 @@ func rester(t *testing.T, most time.Duration, sentinels ...*fake) *resting {
 		defer r.mu.Unlock()
 		r.said = append(r.said, text)
 	}
-	o := Options{Master: "m", DialTimeout: 30 * time.Second, OnRest: note, OnResume: note, OnSwitch: func(from, to string) { note("switch " + from + " " + to) }}
+	o := Options{Master: "m", DialTimeout: 30 * time.Second, OnRest: note, OnResume: note,
+		OnSwitch: func(from, to string) { note("switch " + from + " " + to) }}
 	for _, f := range sentinels {
 		o.Addrs = append(o.Addrs, f.addr())
 	}

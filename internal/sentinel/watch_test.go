@@ -306,11 +306,12 @@ func TestSentinelsThatAreSetUpAnew(t *testing.T) {
 	a, b, c := newFake(t, master{old, 5}), newFake(t, master{old, 5}), newFake(t, master{old, 5})
 	var mu sync.Mutex
 	var switches []string
-	w := New(Options{Master: "m", Addrs: []string{a.addr(), b.addr(), c.addr()}, DialTimeout: 30 * time.Second, OnSwitch: func(from, to string) {
-		mu.Lock()
-		defer mu.Unlock()
-		switches = append(switches, from+" "+to)
-	}})
+	w := New(Options{Master: "m", Addrs: []string{a.addr(), b.addr(), c.addr()}, DialTimeout: 30 * time.Second,
+		OnSwitch: func(from, to string) {
+			mu.Lock()
+			defer mu.Unlock()
+			switches = append(switches, from+" "+to)
+		}})
 	t.Cleanup(w.Close)
 	conn := w.must(t)
 	for _, f := range []*fake{a, b, c} {
