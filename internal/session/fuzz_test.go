@@ -40,7 +40,8 @@ func FuzzSigned(f *testing.F) {
 		f.Fatal(err)
 	}
 	told, sum, _ := strings.Cut(cookie, ".")
-	for _, s := range []string{cookie, link, cookie + ".", cookie[:len(cookie)-1], told, told + ".", "." + sum, told + "." + sum + "=", "e30.", "bnVsbA.AA", "",
+	for _, s := range []string{cookie, link, cookie + ".", cookie[:len(cookie)-1], told, told + ".", "." + sum, told + "." + sum + "=", "e30.",
+		"bnVsbA.AA", "",
 		strings.Repeat("A", 3000), id, "eyJpZCI6IngiLCJjIjoib3BzIiwieCI6OTk5OTk5OTk5OTk5fQ." + sum} {
 		f.Add(s)
 	}
@@ -55,7 +56,8 @@ func FuzzSigned(f *testing.F) {
 		if _, err := open.Check(t.Context(), s); !errors.Is(err, ErrNone) {
 			t.Errorf("where no client is configured: %v", err)
 		}
-		if prefix, err := office.RevokeLink(t.Context(), access.Caller{Name: "desk", Prefix: "app2"}, s); !errors.Is(err, ErrLink) || prefix != "" {
+		if prefix, err := office.RevokeLink(t.Context(), access.Caller{Name: "desk", Prefix: "app2"}, s); !errors.Is(err, ErrLink) ||
+			prefix != "" {
 			t.Errorf("as the id of a link: %q, %v", prefix, err)
 		}
 	})

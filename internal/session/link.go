@@ -60,7 +60,8 @@ func (o *Office) MakeLink(ctx context.Context, by access.Caller, scope LinkScope
 	if err != nil {
 		return nil, err
 	}
-	f := facts{ID: rand.Text()[:idLength], Client: by.Name, Ends: o.o.Now().Add(life).Unix(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience}
+	f := facts{ID: rand.Text()[:idLength], Client: by.Name, Ends: o.o.Now().Add(life).Unix(), Prefix: scope.Prefix, Host: scope.Host,
+		Audience: scope.Audience}
 	text, err := json.Marshal(noted{by.Name, scope.Prefix})
 	if err != nil {
 		return nil, err

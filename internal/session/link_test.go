@@ -49,7 +49,8 @@ func TestALinkIsANarrowSession(t *testing.T) {
 	for range 3 { // any number of times
 		cookie, _ := f.enter(t, l.Token)
 		s, err := f.office(three...).Check(t.Context(), cookie)
-		if err != nil || s.Caller != (access.Caller{Name: "shop", Prefix: "app1:a", Role: access.Read}) || s.Host != "shop.example" || s.Audience != "m17" ||
+		if err != nil || s.Caller != (access.Caller{Name: "shop", Prefix: "app1:a", Role: access.Read}) || s.Host != "shop.example" ||
+			s.Audience != "m17" ||
 			s.Link != l.ID || s.Expires.Unix() != l.Expires.Unix() || cookie == last {
 			t.Fatalf("%+v, %v", s, err)
 		}

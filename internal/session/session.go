@@ -67,7 +67,8 @@ func (e *TooMany) Seconds() int { return int((e.Wait + time.Second - 1) / time.S
 type Full struct{ Wait time.Duration }
 
 func (e *Full) Error() string {
-	return fmt.Sprintf("this link has been opened %d times by people who did not sign out; the next time is possible in %d s", MaxSessions, e.Seconds())
+	return fmt.Sprintf("this link has been opened %d times by people who did not sign out; the next time is possible in %d s", MaxSessions,
+		e.Seconds())
 }
 
 // Seconds to wait, rounded up.

@@ -89,15 +89,18 @@ type fleet struct {
 
 func newFleet() *fleet {
 	f := &fleet{clock: time.Unix(1_800_000_000, 0), key: []byte("32 bytes of a key of this service"[:keyring.Size])}
-	f.desk = &desk{now: func() time.Time { return f.clock }, live: map[string]time.Time{}, links: map[string]string{}, until: map[string]time.Time{}}
+	f.desk = &desk{now: func() time.Time { return f.clock }, live: map[string]time.Time{}, links: map[string]string{},
+		until: map[string]time.Time{}}
 	return f
 }
 
-var three = []access.Client{{Name: "ops", Token: "token of ops", Role: access.Admin}, {Name: "shop", Token: "token of shop", Prefix: "app1", Role: access.Operate},
+var three = []access.Client{{Name: "ops", Token: "token of ops", Role: access.Admin}, {Name: "shop", Token: "token of shop", Prefix: "app1",
+	Role: access.Operate},
 	{Name: "desk", Token: "token of desk", Prefix: "app1", Role: access.Read}}
 
 func (f *fleet) office(clients ...access.Client) *Office {
-	return New(Options{Keys: keyring.New(func(context.Context) ([]byte, error) { return f.key, nil }), Clients: access.NewClients(clients), Register: f.desk, Now: f.desk.now})
+	return New(Options{Keys: keyring.New(func(context.Context) ([]byte, error) { return f.key, nil }), Clients: access.NewClients(clients),
+		Register: f.desk, Now: f.desk.now})
 }
 
 func (f *fleet) signIn(t *testing.T, token string) (string, *Session) {
@@ -124,7 +127,8 @@ func TestASessionIsGoodAtEveryInstance(t *testing.T) {
 	cookie, made := f.signIn(t, " token of shop\n")
 	for range 3 {
 		s, err := f.office(three...).Check(t.Context(), cookie)
-		if err != nil || s.Caller != (access.Caller{Name: "shop", Prefix: "app1", Role: access.Operate}) || s.Expires != f.clock.Add(Life) || s.CSRF() != made.CSRF() || !s.Confirms(made.CSRF()) || s.Anonymous() {
+		if err != nil || s.Caller != (access.Caller{Name: "shop", Prefix: "app1", Role: access.Operate}) || s.Expires != f.clock.Add(Life) ||
+			s.CSRF() != made.CSRF() || !s.Confirms(made.CSRF()) || s.Anonymous() {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		for _, wrong := range []string{"", "x", made.CSRF() + "x", made.ID} {
@@ -195,12 +199,16 @@ func TestForgedCookies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, forged := range map[string]string{
-		"empty": "", "a dot": ".", "no sum": text, "an empty sum": text + ".", "another's sum": text + "." + made.CSRF(), "too long": cookie + strings.Repeat("A", maxText),
-		"padded": cookie + "=", "twice": cookie + "." + sum, "the token": "token of shop", "the id": made.ID, "the csrf token": made.CSRF(),
+		"empty": "", "a dot": ".", "no sum": text, "an empty sum": text + ".", "another's sum": text + "." + made.CSRF(),
+		"too long": cookie + strings.Repeat("A", maxText),
+		"padded":   cookie + "=", "twice": cookie + "." + sum, "the token": "token of shop", "the id": made.ID, "the csrf token": made.CSRF(),
 		"of another client": edited(func(m map[string]any) { m["c"] = "ops" }), "of nobody": edited(func(m map[string]any) { delete(m, "c") }),
-		"of a client that is none": edited(func(m map[string]any) { m["c"] = "root" }), "longer": edited(func(m map[string]any) { m["x"] = 1e12 }),
-		"another id": edited(func(m map[string]any) { m["id"] = "another" }), "of a link": edited(func(m map[string]any) { m["l"] = link.ID }),
-		"the link itself": link.Token, "not base64": "%%%." + sum, "not JSON": base64.RawURLEncoding.EncodeToString([]byte("{")) + "." + sum,
+		"of a client that is none": edited(func(m map[string]any) { m["c"] = "root" }),
+		"longer":                   edited(func(m map[string]any) { m["x"] = 1e12 }),
+		"another id":               edited(func(m map[string]any) { m["id"] = "another" }),
+		"of a link":                edited(func(m map[string]any) { m["l"] = link.ID }),
+		"the link itself":          link.Token, "not base64": "%%%." + sum, "not JSON": base64.RawURLEncoding.EncodeToString([]byte("{")) + "." +
+			sum,
 	} {
 		refused(t, what, forged, a, b)
 	}
@@ -251,7 +259,8 @@ func TestWhatCannotBeCheckedLetsNobodyIn(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	f.fail, f.key = nil, nil
-	for what, err := range map[string]error{"sign in": second(o.SignIn(t.Context(), "token of ops", "")), "check": first(o.Check(t.Context(), cookie))} {
+	for what, err := range map[string]error{"sign in": second(o.SignIn(t.Context(), "token of ops", "")),
+		"check": first(o.Check(t.Context(), cookie))} {
 		if !errors.Is(err, keyring.ErrUnreadable) {
 			t.Errorf("%s: %v", what, err)
 		}

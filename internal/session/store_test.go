@@ -99,7 +99,8 @@ func TestSessionsOfALinkAreBounded(t *testing.T) {
 		s.begin(t, "c", "L", fmt.Sprint(i))
 	}
 	var full *Full
-	if err := s.BeginSession(ctx, "c", "L", "more", time.Hour); !errors.As(err, &full) || full.Wait <= 59*time.Minute || full.Wait > time.Hour {
+	if err := s.BeginSession(ctx, "c", "L", "more", time.Hour); !errors.As(err, &full) || full.Wait <= 59*time.Minute ||
+		full.Wait > time.Hour {
 		t.Errorf("one session more: %v, wait %+v", err, full)
 	}
 	s.stands(t, "c", "L", "0", true)
