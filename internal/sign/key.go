@@ -247,7 +247,8 @@ func (p *keyParser) number(ids []string) error {
 		}
 	}
 	if len(keys) != len(ids) {
-		return &IDsError{fmt.Sprintf("has %d ids for %d RSA keys; want one for each RSA key, in their order, comma-separated", len(ids), len(keys))}
+		return &IDsError{fmt.Sprintf("has %d ids for %d RSA keys; want one for each RSA key, in their order, comma-separated", len(ids),
+			len(keys))}
 	}
 	for i, id := range ids {
 		if id == "" || len(id) > 128 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {

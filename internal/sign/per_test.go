@@ -60,8 +60,9 @@ func TestADerivedKeyLeadsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine, other := keys[0].ForHost("mine.example"), keys[0].ForHost("other.example")
-	for name, got := range map[string]Secret{"the route's secret": keys[0], "its own key": mine, "the same name as audience": keys[0].ForAudience("other.example"),
-		"derived from its own": mine.ForHost("other.example")} {
+	for name, got := range map[string]Secret{"the route's secret": keys[0], "its own key": mine,
+		"the same name as audience": keys[0].ForAudience("other.example"),
+		"derived from its own":      mine.ForHost("other.example")} {
 		if string(got.Bytes()) == string(other.Bytes()) {
 			t.Errorf("%s is another receiver's key", name)
 		}

@@ -40,7 +40,8 @@ const (
 	maxSecret = 64
 )
 
-var wantSecret = fmt.Sprintf("want whsec_ and the base64 of %d to %d random bytes, several comma-separated; %s", minSecret, maxSecret, makeSecret)
+var wantSecret = fmt.Sprintf("want whsec_ and the base64 of %d to %d random bytes, several comma-separated; %s", minSecret, maxSecret,
+	makeSecret)
 
 // makeSecret is a command that prints a secret.
 const makeSecret = "echo whsec_$(openssl rand -base64 32) makes one"

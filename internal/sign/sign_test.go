@@ -31,7 +31,8 @@ const (
 )
 
 func vectorMessage() *Message {
-	return &Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", At: time.Unix(1614265330, 0), Body: []byte(`{"test": 2432232314}`), Type: "application/json", Host: "shop.example"}
+	return &Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", At: time.Unix(1614265330, 0), Body: []byte(`{"test": 2432232314}`),
+		Type: "application/json", Host: "shop.example"}
 }
 
 var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
@@ -136,9 +137,10 @@ func TestThumbprintsOfTheSpecifications(t *testing.T) {
 	t.Parallel()
 	for want, j := range map[string]jwk{
 		// RFC 7638, section 3.1; RFC 8037, appendix A.3.
-		"NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs": {Type: "RSA", Exponent: "AQAB", Modulus: "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMs" +
-			"tn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0f" +
-			"M4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"},
+		"NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs": {Type: "RSA", Exponent: "AQAB",
+			Modulus: "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMs" +
+				"tn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0f" +
+				"M4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"},
 		"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k": {Type: "OKP", Curve: "Ed25519", X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},
 	} {
 		if got := j.thumbprint(); got != want {
@@ -154,7 +156,9 @@ func TestSchemesVerify(t *testing.T) {
 	ec, form := p256(t), []byte("order_id=4711&note=a+b%26c&amount=10.00")
 	list := keys(t, pemOf(t, rsaKey())+certificate(t, rsaKey(), 0xABC)+svixKey)
 	jwsKeys := keys(t, pemOf(t, ec))
-	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(Set(append(list, jwsKeys...))) }))
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(Set(append(list, jwsKeys...)))
+	}))
 	t.Cleanup(served.Close)
 	set, err := webhook.NewKeySet(served.URL, nil)
 	if err != nil {
@@ -168,19 +172,31 @@ func TestSchemesVerify(t *testing.T) {
 		by   webhook.Options
 	}{
 		{"standard", Settings{Schemes: []Scheme{Standard}}, form, "", webhook.Options{}},
-		{"stripe", Settings{Schemes: []Scheme{Stripe}, Headers: Headers{Stripe: "Acme-Signature"}}, form, "", webhook.Options{Scheme: webhook.Stripe, Header: "Acme-Signature"}},
+		{"stripe", Settings{Schemes: []Scheme{Stripe}, Headers: Headers{Stripe: "Acme-Signature"}}, form, "",
+			webhook.Options{Scheme: webhook.Stripe, Header: "Acme-Signature"}},
 		{"github", Settings{Schemes: []Scheme{GitHub}}, form, "", webhook.Options{Scheme: webhook.GitHub}},
-		{"ed25519", Settings{Schemes: []Scheme{StandardEd25519}, Keys: list}, form, "", webhook.Options{Scheme: webhook.StandardEd25519, Keys: []string{list[1].Public()}}},
-		{"ed25519 by set", Settings{Schemes: []Scheme{StandardEd25519}, Keys: list}, form, "", webhook.Options{Scheme: webhook.StandardEd25519, KeySet: set}},
-		{"wechatpay", Settings{Schemes: []Scheme{WechatPay}, Keys: list}, form, "", webhook.Options{Scheme: webhook.WechatPay, Keys: []string{list[0].Certificate()}}},
-		{"wechatpay by public key", Settings{Schemes: []Scheme{WechatPay}, Keys: list}, form, "", webhook.Options{Scheme: webhook.WechatPay, Keys: []string{list[0].PublicPEM()}}},
-		{"wechatpay by set", Settings{Schemes: []Scheme{WechatPay}, Keys: list}, form, "", webhook.Options{Scheme: webhook.WechatPay, KeySet: set}},
-		{"alipay", Settings{Schemes: []Scheme{Alipay}, Keys: list}, form, formType, webhook.Options{Scheme: webhook.Alipay, Keys: []string{list[0].PublicPEM()}}},
-		{"alipay by set", Settings{Schemes: []Scheme{Alipay}, Keys: list}, form, formType + "; charset=UTF-8", webhook.Options{Scheme: webhook.Alipay, KeySet: set}},
-		{"jws", Settings{Schemes: []Scheme{JWS}, Keys: list}, form, "", webhook.Options{Scheme: webhook.JWS, Keys: []string{list[1].Public()}, Host: "Shop.Example."}},
-		{"jws by set", Settings{Schemes: []Scheme{JWS}, Keys: list}, form, "", webhook.Options{Scheme: webhook.JWS, KeySet: set, Host: "shop.example"}},
-		{"jws with P-256", Settings{Schemes: []Scheme{JWS}, Keys: jwsKeys}, form, "", webhook.Options{Scheme: webhook.JWS, Keys: []string{jwsKeys[0].PublicPEM()}, Host: "shop.example"}},
-		{"jws with P-256 by set", Settings{Schemes: []Scheme{JWS}, Keys: jwsKeys}, form, "", webhook.Options{Scheme: webhook.JWS, KeySet: set, Host: "shop.example"}},
+		{"ed25519", Settings{Schemes: []Scheme{StandardEd25519}, Keys: list}, form, "", webhook.Options{Scheme: webhook.StandardEd25519,
+			Keys: []string{list[1].Public()}}},
+		{"ed25519 by set", Settings{Schemes: []Scheme{StandardEd25519}, Keys: list}, form, "", webhook.Options{Scheme: webhook.StandardEd25519,
+			KeySet: set}},
+		{"wechatpay", Settings{Schemes: []Scheme{WechatPay}, Keys: list}, form, "", webhook.Options{Scheme: webhook.WechatPay,
+			Keys: []string{list[0].Certificate()}}},
+		{"wechatpay by public key", Settings{Schemes: []Scheme{WechatPay}, Keys: list}, form, "", webhook.Options{Scheme: webhook.WechatPay,
+			Keys: []string{list[0].PublicPEM()}}},
+		{"wechatpay by set", Settings{Schemes: []Scheme{WechatPay}, Keys: list}, form, "", webhook.Options{Scheme: webhook.WechatPay,
+			KeySet: set}},
+		{"alipay", Settings{Schemes: []Scheme{Alipay}, Keys: list}, form, formType, webhook.Options{Scheme: webhook.Alipay,
+			Keys: []string{list[0].PublicPEM()}}},
+		{"alipay by set", Settings{Schemes: []Scheme{Alipay}, Keys: list}, form, formType + "; charset=UTF-8",
+			webhook.Options{Scheme: webhook.Alipay, KeySet: set}},
+		{"jws", Settings{Schemes: []Scheme{JWS}, Keys: list}, form, "", webhook.Options{Scheme: webhook.JWS, Keys: []string{list[1].Public()},
+			Host: "Shop.Example."}},
+		{"jws by set", Settings{Schemes: []Scheme{JWS}, Keys: list}, form, "", webhook.Options{Scheme: webhook.JWS, KeySet: set,
+			Host: "shop.example"}},
+		{"jws with P-256", Settings{Schemes: []Scheme{JWS}, Keys: jwsKeys}, form, "", webhook.Options{Scheme: webhook.JWS,
+			Keys: []string{jwsKeys[0].PublicPEM()}, Host: "shop.example"}},
+		{"jws with P-256 by set", Settings{Schemes: []Scheme{JWS}, Keys: jwsKeys}, form, "", webhook.Options{Scheme: webhook.JWS, KeySet: set,
+			Host: "shop.example"}},
 		{"all", Settings{Schemes: Schemes, Keys: list}, form, formType, webhook.Options{Scheme: webhook.JWS, KeySet: set, Host: "shop.example"}},
 		{"all", Settings{Schemes: Schemes, Keys: list}, form, formType, webhook.Options{}},
 	} {
@@ -254,7 +270,8 @@ func TestExplainedTexts(t *testing.T) {
 	head, _, _ := strings.Cut(got[JWS], ".")
 	raw, err := base64.RawURLEncoding.DecodeString(head)
 	var p protected
-	if err != nil || json.Unmarshal(raw, &p) != nil || p.ID != m.ID || p.Host != "shop.example" || p.Algorithm != "EdDSA" || p.Key != s.Keys[1].ID {
+	if err != nil || json.Unmarshal(raw, &p) != nil || p.ID != m.ID || p.Host != "shop.example" || p.Algorithm != "EdDSA" ||
+		p.Key != s.Keys[1].ID {
 		t.Errorf("%s, %v", raw, err)
 	}
 	if len(s.Recipes()) != len(Schemes) {
@@ -293,7 +310,8 @@ func TestCheckForm(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		"a=1": "", "a=1&b=x%20y&": "", "charset=UTF-8&a=1": "", "%E4%BD%A0=%E5%A5%BD": "",
-		"": "not a form", "a": "no value", "a=": "no value", "a=%20": "no value", "=1": "not a form", "a=%zz": "not a form", "a=1;b=2": "semicolon",
+		"": "not a form", "a": "no value", "a=": "no value", "a=%20": "no value", "=1": "not a form", "a=%zz": "not a form",
+		"a=1;b=2": "semicolon",
 		"a=1&a=2": "more than once", "a=1&%61=2": "more than once", "sign=x&a=1": "field sign,", "sign_type=RSA2&a=1": "field sign_type,",
 		"a=%C4%E3": "UTF-8", "charset=gbk&a=1": "charset", `{"a":1}`: "no value",
 	} {
@@ -302,7 +320,8 @@ func TestCheckForm(t *testing.T) {
 			t.Errorf("%q: %v, want %q", body, err, want)
 		}
 	}
-	for typ, ok := range map[string]bool{formType: true, formType + ";charset=utf-8": true, formType + "; charset=GBK": false, "application/json": false, "": false} {
+	for typ, ok := range map[string]bool{formType: true, formType + ";charset=utf-8": true, formType + "; charset=GBK": false,
+		"application/json": false, "": false} {
 		var form *FormError
 		if err := CheckForm([]byte("a=1"), typ); (err == nil) != ok || err != nil && (!errors.As(err, &form) || !form.Type) {
 			t.Errorf("%q: %v", typ, err)
@@ -317,7 +336,8 @@ func TestParseKeys(t *testing.T) {
 	seed[0] = 7
 	whsk := "whsk_" + base64.StdEncoding.EncodeToString(seed)
 	list := keys(t, pkcs1+"\n"+whsk+" ,"+svixKey+"\n"+pemOf(t, p256(t)))
-	if len(list) != 4 || list[0].Type != RSA || list[1].Type != Ed25519 || list[3].Type != P256 || list[0].Serial != "" || len(list[0].ID) != 43 {
+	if len(list) != 4 || list[0].Type != RSA || list[1].Type != Ed25519 || list[3].Type != P256 || list[0].Serial != "" ||
+		len(list[0].ID) != 43 {
 		t.Errorf("%v", list)
 	}
 	if k := keys(t, pkcs1+certificate(t, rsaKey(), 0xABC))[0]; k.ID != "ABC" || k.Serial != "ABC" {
@@ -348,7 +368,8 @@ func TestParseKeys(t *testing.T) {
 		"-----BEGIN PRIVATE KEY-----\naHVudGVyMg==\n-----END PRIVATE KEY-----": "not readable",
 	} {
 		_, err := ParseKeys(text, nil)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVudG") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") ||
+			strings.Contains(err.Error(), "aHVudG") {
 			t.Errorf("%.60q: %v, want %q", text, err, want)
 		}
 	}
@@ -376,16 +397,19 @@ func TestParseHeaders(t *testing.T) {
 	t.Parallel()
 	reserved := func(name string) bool { return strings.HasPrefix(strings.ToLower(name), "notifier-") || name == "Host" }
 	h, err := ParseHeaders("stripe:acme-signature, github:X-Acme-256,wechatpay:Acme", reserved)
-	if err != nil || h.String() != "stripe:Acme-Signature,github:X-Acme-256,wechatpay:Acme" || strings.Join(h.Of(WechatPay), " ") != "Acme-Timestamp Acme-Nonce Acme-Signature Acme-Serial" {
+	if err != nil || h.String() != "stripe:Acme-Signature,github:X-Acme-256,wechatpay:Acme" ||
+		strings.Join(h.Of(WechatPay), " ") != "Acme-Timestamp Acme-Nonce Acme-Signature Acme-Serial" {
 		t.Errorf("%s, %v", h, err)
 	}
-	for _, s := range []string{"", "stripe", "alipay:X", "standard:X", "stripe:", "stripe:a b", "stripe:X_Y", "stripe:Host", "github:Notifier-Signature", "stripe:A,stripe:B"} {
+	for _, s := range []string{"", "stripe", "alipay:X", "standard:X", "stripe:", "stripe:a b", "stripe:X_Y", "stripe:Host",
+		"github:Notifier-Signature", "stripe:A,stripe:B"} {
 		if h, err := ParseHeaders(s, reserved); err == nil {
 			t.Errorf("%q was read as %v", s, h)
 		}
 	}
 	s := &Settings{Schemes: []Scheme{Stripe, WechatPay}, Headers: h}
-	for name, want := range map[string]bool{"acme_signature": true, "ACME-Serial": true, "acme_nonce": true, "X-Acme-256": false, "Wechatpay-Nonce": false} {
+	for name, want := range map[string]bool{"acme_signature": true, "ACME-Serial": true, "acme_nonce": true, "X-Acme-256": false,
+		"Wechatpay-Nonce": false} {
 		if s.Reserves(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
@@ -400,7 +424,8 @@ func TestParseHeaders(t *testing.T) {
 
 func TestSchemesNeedKeys(t *testing.T) {
 	t.Parallel()
-	for scheme, want := range map[Scheme]string{Standard: "secret", Stripe: "secret", GitHub: "secret", StandardEd25519: "Ed25519", WechatPay: "RSA", Alipay: "RSA", JWS: "P-256"} {
+	for scheme, want := range map[Scheme]string{Standard: "secret", Stripe: "secret", GitHub: "secret", StandardEd25519: "Ed25519",
+		WechatPay: "RSA", Alipay: "RSA", JWS: "P-256"} {
 		var need *NeedError
 		if _, err := New(&Settings{Schemes: []Scheme{scheme}}); !errors.As(err, &need) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", scheme, err)
