@@ -125,5 +125,6 @@ func at(shown time.Time, zone *time.Location) (time.Time, error) {
 	case 1:
 		return found[0], nil
 	}
-	return time.Time{}, fmt.Errorf("%s is twice in the zone %s, at %s and at %s: write one of these", text, zone, found[0].Format(time.RFC3339), found[1].Format(time.RFC3339))
+	return time.Time{}, fmt.Errorf("%s is twice in the zone %s, at %s and at %s: write one of these", text, zone,
+		found[0].Format(time.RFC3339), found[1].Format(time.RFC3339))
 }
