@@ -12,9 +12,10 @@ func TestMeasureCountsCodeTestsAndWords(t *testing.T) {
 		"README.md": "three words\nhere\n",
 		"internal/store/store.go": "package store\n\ntype Store[T any] struct{ a, b func(); c int }\n\n" +
 			"func (s *Store[T]) Get() {}\nfunc (s *Store[T]) put() {}\nfunc (other) Run() {}\n\ntype other struct{}\n",
-		"internal/store/store_test.go":     "package store\n",
-		"internal/store/testdata/bad.go":   "no Go at all",
-		"client/client.go":                 "package client\n\ntype options struct{ hook func() }\n" + branches("ten", 9) + branches("eleven", 10),
+		"internal/store/store_test.go":   "package store\n",
+		"internal/store/testdata/bad.go": "no Go at all",
+		"client/client.go": "package client\n\ntype options struct{ hook func() }\n" + branches("ten",
+			9) + branches("eleven", 10),
 		"client/README":                    "not Markdown",
 		".git/description.md":              "not counted",
 		"internal/store/deep/deep.go":      "package deep\n",
