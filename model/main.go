@@ -75,8 +75,10 @@ func check(ctx context.Context, stories, write bool) (bool, error) {
 	ok := true
 	var page strings.Builder
 	took := time.Duration(used.Load())
-	fmt.Fprintf(&page, "%s, %s, %s/%s. Every run is exhaustive: no seed. All took %.0f s of processor time, of %.0f s that they may take, and %.0f s on %d processors.\n\n",
-		version(ctx), runtime.Version(), runtime.GOOS, runtime.GOARCH, took.Seconds(), budget.Seconds(), time.Since(begun).Seconds(), runtime.NumCPU())
+	fmt.Fprintf(&page, "%s, %s, %s/%s. Every run is exhaustive: no seed. All took %.0f s of processor time, of %.0f s that they may take, "+
+		"and %.0f s on %d processors.\n\n",
+		version(ctx), runtime.Version(), runtime.GOOS, runtime.GOARCH, took.Seconds(), budget.Seconds(), time.Since(begun).Seconds(),
+		runtime.NumCPU())
 	fmt.Fprintf(&page, "| run | holds | states | transitions | depth | finds |\n|---|---|---|---|---|---|\n")
 	states, transitions := 0, 0
 	for i, r := range runs {
@@ -107,7 +109,8 @@ func check(ctx context.Context, stories, write bool) (bool, error) {
 	fmt.Print(page.String())
 	if took > budget {
 		ok = false
-		fmt.Printf("\nAll took %.0f s of processor time, more than the %.0f s that they may: make the model or the runs smaller.\n", took.Seconds(), budget.Seconds())
+		fmt.Printf("\nAll took %.0f s of processor time, more than the %.0f s that they may: make the model or the runs smaller.\n",
+			took.Seconds(), budget.Seconds())
 	}
 	if write && ok {
 		return ok, record.Write(record.Page, "model", page.String())

@@ -174,7 +174,8 @@ func story(out string) []string {
 			return list
 		case strings.HasPrefix(line, "<<<<<START OF CYCLE"):
 			list = append(list, "and from here on for ever:")
-		case line != "" && !strings.HasPrefix(line, "Never claim") && !strings.HasPrefix(line, "ltl ") && !strings.HasPrefix(line, "starting claim"):
+		case line != "" && !strings.HasPrefix(line, "Never claim") && !strings.HasPrefix(line, "ltl ") &&
+			!strings.HasPrefix(line, "starting claim"):
 			list = append(list, line)
 		}
 	}
