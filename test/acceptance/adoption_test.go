@@ -25,7 +25,8 @@ func TestTimersAreAdoptedWhileAMasterHangs(t *testing.T) {
 // A master of a cluster is killed, and its replica takes its place without notify flags:
 // they are neither replicated nor in its configuration.
 func TestTimersAreAdoptedWhenAMasterIsKilled(t *testing.T) {
-	adoptDuring(t, adoptionFault{no: "9.1", what: "adoption: a cluster's master is killed (-9), a replica without notify flags takes over, the master comes back",
+	adoptDuring(t, adoptionFault{no: "9.1",
+		what:   "adoption: a cluster's master is killed (-9), a replica without notify flags takes over, the master comes back",
 		config: `notify-keyspace-events ""`, begin: (*redistest.Server).Kill, end: (*redistest.Server).Restart})
 }
 
@@ -44,7 +45,8 @@ func adoptDuring(t *testing.T, f adoptionFault) {
 	heir := c.replicaOf(t, victim)
 
 	// The plain client: it knows nothing of the service, and keeps the ledger.
-	plain := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{heir.Addr()}, MaxRetries: 0, ReadTimeout: time.Second, DisableIdentity: true})
+	plain := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{heir.Addr()}, MaxRetries: 0, ReadTimeout: time.Second,
+		DisableIdentity: true})
 	t.Cleanup(func() { _ = plain.Close() })
 	dice := rand.New(rand.NewPCG(record.Seed(t), 9))
 	var mu sync.Mutex
@@ -111,7 +113,8 @@ func adoptDuring(t *testing.T, f adoptionFault) {
 			empty++
 			longest = max(longest, tm.due.Sub(tm.set))
 			// Its timer, or its record, was to be at the master that hung, and it was set or fell due meanwhile.
-			if (bad[tagged(shardsOnNodes).Shard(key)] || c.holding(t, key) == heir) && tm.due.After(paused) && tm.set.Before(paused.Add(outage+3*time.Second)) {
+			if (bad[tagged(shardsOnNodes).Shard(key)] || c.holding(t, key) == heir) && tm.due.After(paused) &&
+				tm.set.Before(paused.Add(outage+3*time.Second)) {
 				concerned++
 			}
 		}
@@ -119,9 +122,13 @@ func adoptDuring(t *testing.T, f adoptionFault) {
 	}
 	counts.Late = &most
 	share := float64(empty) / float64(max(1, len(confirmed)))
-	record.Fault{No: f.no, Fault: f.what, Settings: fmt.Sprintf("cluster 3+3, %d shards, cluster-node-timeout 2000, timers by plain SET", shardsOnNodes),
-		Counts: &counts, Aim: "≤ 0.1 % without body", Found: record.Reached(share <= 0.001, fmt.Sprintf("%d came without their body (%.2f %%): of %d of them the timer or the record was to be at that master, which was away for %s, "+
-			"and their lives were at most %s; API errors are those of the plain client", empty, 100*share, concerned, record.Short(outage), record.Short(longest))),
+	record.Fault{No: f.no, Fault: f.what, Settings: fmt.Sprintf("cluster 3+3, %d shards, cluster-node-timeout 2000, timers by plain SET",
+		shardsOnNodes),
+		Counts: &counts, Aim: "≤ 0.1 % without body", Found: record.Reached(share <= 0.001,
+			fmt.Sprintf("%d came without their body (%.2f %%): of %d of them the timer or the record was to be at that master, which was "+
+				"away for %s, "+
+				"and their lives were at most %s; API errors are those of the plain client", empty, 100*share, concerned, record.Short(outage),
+				record.Short(longest))),
 		Server: server, From: begun}.Put(t)
 	// What the master took after it had been replaced, or had not passed on before, is lost with it.
 	if counts.Lost > len(confirmed)/100 {

@@ -23,7 +23,8 @@ func TestAClockThatNobodyHasSetIsSaid(t *testing.T) {
 	em.Leap(behind)
 	s := launch(t, forward(t, em), route("dev", "app1", "log"))
 	await(t, waitTimeout, "what is wrong in the log", func() bool {
-		return strings.Contains(tail(s.log), "Redis's clock says 1970-01-01T00:0") && strings.Contains(tail(s.log), "set the clock of the machine that Redis runs on")
+		return strings.Contains(tail(s.log), "Redis's clock says 1970-01-01T00:0") &&
+			strings.Contains(tail(s.log), "set the clock of the machine that Redis runs on")
 	})
 	_, err = s.api.Schedule(t.Context(), client.Request{Key: "app1:a:b:1"})
 	var p *client.Problem

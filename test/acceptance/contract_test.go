@@ -88,9 +88,11 @@ func TestContract(t *testing.T) {
 		route("queue", "app1:queue", "list:out", "ACK=report", "TIMEOUT=60s"),
 		route("host", "app1:host", "notice", "SIGN_PER=host", secret),
 		[]string{"NOTIFIER_CLIENTS=all,one", "NOTIFIER_CLIENT_ALL_TOKEN=" + tokenAll, "NOTIFIER_CLIENT_ONE_TOKEN=" + tokenOne,
-			"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_CLIENT_ALL_ROLE=admin", "NOTIFIER_CLIENT_ONE_ROLE=produce", "NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db")})
+			"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_CLIENT_ALL_ROLE=admin", "NOTIFIER_CLIENT_ONE_ROLE=produce",
+			"NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db")})
 	var doc document
-	if err := json.Unmarshal([]byte(s.must(tokenAll, "GET", "/openapi.json", "").body), &doc); err != nil || !strings.HasPrefix(doc.OpenAPI, "3.1") {
+	if err := json.Unmarshal([]byte(s.must(tokenAll, "GET", "/openapi.json", "").body), &doc); err != nil ||
+		!strings.HasPrefix(doc.OpenAPI, "3.1") {
 		t.Fatalf("the document: %v, version %q", err, doc.OpenAPI)
 	}
 	operations := map[string]bool{}
@@ -171,7 +173,8 @@ func TestContract(t *testing.T) {
 		{"POST /v1/notices", "/v1/notices", `{"key":"app1:pay:later:1","delay":"1h","due":"2030-01-01T00:00:00Z"}`, 422, nil},
 		{"POST /v1/notices", "/v1/notices", `{"key":"app9:pay:later:1"}`, 422, nil},
 		{"POST /v1/notices", "/v1/notices", `{"key":"app1:pay:later:1"`, 400, nil},
-		{"POST /v1/notices/batch", "/v1/notices/batch", `[{"key":"app1:pay:batch:1","delay":"1h"},{"key":"app1:pay:batch:2","delay":"1h"}]`, 201, nil},
+		{"POST /v1/notices/batch", "/v1/notices/batch", `[{"key":"app1:pay:batch:1","delay":"1h"},{"key":"app1:pay:batch:2","delay":"1h"}]`, 201,
+			nil},
 		{"POST /v1/notices/batch", "/v1/notices/batch", `[{"key":"app1:pay:batch:1","delay":"1h"}]`, 200, nil},
 		{"POST /v1/notices/batch", "/v1/notices/batch", `[{"key":"app1:pay:batch:3","delay":"1h"},{"key":"x"}]`, 207, nil},
 		{"GET /v1/notices/{key}", n + "later:1", "", 200, nil},
@@ -188,7 +191,10 @@ func TestContract(t *testing.T) {
 		{"DELETE /v1/notices/{key}", n + "held:1", "", 200, nil}, // in flight
 		{"POST /v1/notices", "/v1/notices", `{"key":"app1:pay:dead:1"}`, 201, func() { state("app1:pay:dead:1", "dead") }},
 		{"PATCH /v1/notices/{key}", n + "dead:1", `{"delay":"3h"}`, 409, nil},
-		{"POST /v1/notices/{key}/redrive", n + "dead:1/redrive", "", 200, func() { rec.waitFor("app1:pay:dead:1", 2); state("app1:pay:dead:1", "dead") }},
+		{"POST /v1/notices/{key}/redrive", n + "dead:1/redrive", "", 200, func() {
+			rec.waitFor("app1:pay:dead:1", 2)
+			state("app1:pay:dead:1", "dead")
+		}},
 		{"POST /v1/notices/{key}/redrive", n + "batch:2/redrive", "", 409, nil},
 		{"POST /v1/routes/{name}/redrive", "/v1/routes/pay/redrive?dry_run=true", "", 200, nil},
 		{"POST /v1/routes/{name}/redrive", "/v1/routes/pay/redrive", "", 200, func() { rec.waitFor("app1:pay:dead:1", 3) }},
@@ -196,15 +202,19 @@ func TestContract(t *testing.T) {
 		{"POST /v1/routes/{name}/pause", "/v1/routes/pay/pause", "", 200, nil},
 		{"POST /v1/routes/{name}/resume", "/v1/routes/pay/resume", "", 200, nil},
 		{"POST /v1/routes/{name}/pause", "/v1/routes/none/pause", "", 404, nil},
-		{"POST /v1/notices/batch", "/v1/notices/batch", `[{"key":"app1:queue:q:1"},{"key":"app1:queue:q:2"},{"key":"app1:queue:q:3"}]`, 201, func() {
-			for _, id := range []string{"1", "2", "3"} {
-				state("app1:queue:q:"+id, "claimed")
-			}
-			await(t, waitTimeout, "three entries in the list", func() bool { return db.Client().LLen(t.Context(), "out").Val() == 3 })
-		}},
-		{"POST /v1/notices/{key}/ack", "/v1/notices/app1:queue:q:1/ack", `{"attempt":1,"id":"ID"}`, 200, func() { state("app1:queue:q:1", "delivered") }},
-		{"POST /v1/notices/{key}/nack", "/v1/notices/app1:queue:q:2/nack", `{"attempt":1,"id":"ID","permanent":true}`, 200, func() { state("app1:queue:q:2", "dead") }},
-		{"POST /v1/notices/{key}/defer", "/v1/notices/app1:queue:q:3/defer", `{"attempt":1,"id":"ID","after":"1h"}`, 200, func() { state("app1:queue:q:3", "scheduled") }},
+		{"POST /v1/notices/batch", "/v1/notices/batch", `[{"key":"app1:queue:q:1"},{"key":"app1:queue:q:2"},{"key":"app1:queue:q:3"}]`,
+			201, func() {
+				for _, id := range []string{"1", "2", "3"} {
+					state("app1:queue:q:"+id, "claimed")
+				}
+				await(t, waitTimeout, "three entries in the list", func() bool { return db.Client().LLen(t.Context(), "out").Val() == 3 })
+			}},
+		{"POST /v1/notices/{key}/ack", "/v1/notices/app1:queue:q:1/ack", `{"attempt":1,"id":"ID"}`, 200,
+			func() { state("app1:queue:q:1", "delivered") }},
+		{"POST /v1/notices/{key}/nack", "/v1/notices/app1:queue:q:2/nack", `{"attempt":1,"id":"ID","permanent":true}`, 200,
+			func() { state("app1:queue:q:2", "dead") }},
+		{"POST /v1/notices/{key}/defer", "/v1/notices/app1:queue:q:3/defer", `{"attempt":1,"id":"ID","after":"1h"}`, 200,
+			func() { state("app1:queue:q:3", "scheduled") }},
 		{"POST /v1/notices/{key}/ack", "/v1/notices/app1:queue:q:1/ack", `{"attempt":1,"id":"ID"}`, 200, nil}, // again
 		{"POST /v1/notices/{key}/ack", "/v1/notices/app1:queue:q:1/ack", `{"attempt":1,"id":"msg_another"}`, 409, nil},
 		{"POST /v1/notices/{key}/ack", "/v1/notices/app1:queue:q:1/ack", `{"attempt":1}`, 422, nil},

@@ -122,7 +122,8 @@ func TestFiftyDashboards(t *testing.T) {
 	for range turns {
 		wait := func() { time.Sleep(2 * window) } // sleep: the span that is measured
 		without, with := in(false, wait), in(true, wait)
-		t.Logf("without load: %.1f commands a second and %.3f of a core; with %d dashboards %.1f and %.3f", without.commands, without.cores, n, with.commands, with.cores)
+		t.Logf("without load: %.1f commands a second and %.3f of a core; with %d dashboards %.1f and %.3f", without.commands, without.cores, n,
+			with.commands, with.cores)
 		commandsMore, coresMore = append(commandsMore, with.commands-without.commands), append(coresMore, with.cores-without.cores)
 		idle, withAll = append(idle, without.commands), append(withAll, with.commands)
 	}
@@ -154,13 +155,15 @@ func TestFiftyDashboards(t *testing.T) {
 		coresLoad = append(coresLoad, cores[1]-cores[0])
 	}
 	without, with := spreadOf(all[0]), spreadOf(all[1])
-	text := fmt.Sprintf("%s%d dashboards of the first page, signed in to, of 7 routes with 30,000 notices pending; %d pairs of windows of %s without load, %d of %s at %d due a second. "+
+	text := fmt.Sprintf("%s%d dashboards of the first page, signed in to, of 7 routes with 30,000 notices pending; %d pairs of windows of "+
+		"%s without load, %d of %s at %d due a second. "+
 		"What is given is the median of the pairs.\n\n"+
 		"| | goal | measured |\n|---|---|---|\n"+
 		"| Redis commands a second that they cost in all (idle %.1f, with them %.1f) | ≤ 20 | %.1f |\n"+
 		"| share of a core that they cost in all, without load; with it | ≤ 5 %% | %.1f %%; %.1f %% |\n"+
 		"| lateness at the receiver with them, over that without: p50 (%.2f ms over %.2f), p99 (%.2f ms over %.2f) | ≤ 1.1 | %.2f, %.2f |\n",
-		machine(t, db), n, turns, 2*window, 4*turns, window, rate, middle(idle), middle(withAll), middle(commandsMore), 100*middle(coresMore), 100*middle(coresLoad),
+		machine(t, db), n, turns, 2*window, 4*turns, window, rate, middle(idle), middle(withAll), middle(commandsMore), 100*middle(coresMore),
+		100*middle(coresLoad),
 		ms(with.p50), ms(without.p50), ms(with.p99), ms(without.p99), middle(p50s), middle(p99s))
 	t.Log("\n" + text)
 	if more := middle(commandsMore); more > 20 {
@@ -199,8 +202,10 @@ func machine(t *testing.T, db *redistest.Server) string {
 	if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0); err == nil && p != 20 {
 		nice = fmt.Sprintf(", all at nice %d", 20-p)
 	}
-	return fmt.Sprintf("%s, %s, Redis %s, %s/%s, %d processors, load average %s%s. ", time.Now().UTC().Format(time.DateOnly), runtime.Version(),
-		strings.TrimSpace(version[:strings.IndexByte(version, '\n')]), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Fields(string(load))[0], nice)
+	return fmt.Sprintf("%s, %s, Redis %s, %s/%s, %d processors, load average %s%s. ", time.Now().UTC().Format(time.DateOnly),
+		runtime.Version(),
+		strings.TrimSpace(version[:strings.IndexByte(version, '\n')]), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+		strings.Fields(string(load))[0], nice)
 }
 
 // keepRecord puts what a run has found into docs/dashboard.md, where RECORD asks for it.

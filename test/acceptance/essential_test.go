@@ -98,7 +98,8 @@ func redisKilled(t *testing.T, n int) {
 	db.Kill()
 	_, before := rec.count()
 	const outage = "app1:pay:outage:1"
-	if _, err := s.api.Schedule(t.Context(), client.Request{Key: outage, Delay: time.Hour}); !client.IsStatus(err, http.StatusServiceUnavailable) {
+	if _, err := s.api.Schedule(t.Context(), client.Request{Key: outage, Delay: time.Hour}); !client.IsStatus(err,
+		http.StatusServiceUnavailable) {
 		t.Errorf("a schedule call in the outage: %v, want 503", err)
 	}
 	await(t, waitTimeout, "the service not ready in the outage", func() bool {
@@ -120,10 +121,12 @@ func redisKilled(t *testing.T, n int) {
 	}
 	c := db.Client()
 	part := db.part("app1:pay", outage)
-	if c.Exists(ctx, outage).Val() != 0 || c.HExists(ctx, db.space().Records(part), outage).Val() || c.ZScore(ctx, db.space().Shadow(part), outage).Err() == nil {
+	if c.Exists(ctx, outage).Val() != 0 || c.HExists(ctx, db.space().Records(part), outage).Val() || c.ZScore(ctx, db.space().Shadow(part),
+		outage).Err() == nil {
 		t.Error("the notice refused in the outage is there in part")
 	}
-	t.Logf("%d before the kill, all %d delivered %s after Redis came back; %s", before, n, last.Sub(back).Round(time.Millisecond), rec.lateness("app1"))
+	t.Logf("%d before the kill, all %d delivered %s after Redis came back; %s", before, n, last.Sub(back).Round(time.Millisecond),
+		rec.lateness("app1"))
 }
 
 // settled is how many of a route are settled; -1 while that is not to be had.
@@ -227,7 +230,8 @@ func stopFinishes(t *testing.T, n int) {
 	db := newRedis(t)
 	const timeout = 40 * time.Second // the lease is 5 s more
 	// Twice the slots, because a backlog leaves some for what falls due now.
-	env := append(route("hold", "app1:hold", hold.url, fmt.Sprintf("CONCURRENCY=%d", 2*n), fmt.Sprintf("HOST_CONCURRENCY=%d", 2*n), "TIMEOUT="+timeout.String()),
+	env := append(route("hold", "app1:hold", hold.url, fmt.Sprintf("CONCURRENCY=%d", 2*n), fmt.Sprintf("HOST_CONCURRENCY=%d", 2*n),
+		"TIMEOUT="+timeout.String()),
 		route("flow", "app1:flow", flow.url, "TIMEOUT="+timeout.String())...)
 	env = append(env, "NOTIFIER_SHUTDOWN_TIMEOUT=60s")
 	a := launch(t, db.URL(), env)

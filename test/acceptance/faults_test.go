@@ -163,7 +163,8 @@ func TestForeignKeysFlood(t *testing.T) {
 	})
 	ctx, c := t.Context(), db.Client()
 	huge := strings.Repeat("x", 10<<20)
-	forms := []string{"session:%d", "a:b:c:d:%d", "app1:pay:\xff\xfe:%d", "app9:no:route:%d", "notifier:x:y:%d", "::: %d", "app1:pay:t:\n\x00%d", "%d"}
+	forms := []string{"session:%d", "a:b:c:d:%d", "app1:pay:\xff\xfe:%d", "app9:no:route:%d", "notifier:x:y:%d", "::: %d",
+		"app1:pay:t:\n\x00%d", "%d"}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	var last []string
@@ -252,7 +253,9 @@ func TestThreeHundredThousandInOneMillisecond(t *testing.T) {
 	if peak > idle+256 || late.p99 > 2*time.Second {
 		t.Errorf("resident %d → at most %d MiB; the other route %s", idle, peak, late)
 	}
-	t.Logf("%d in %s (%.0f/s); resident %d → at most %d MiB; other route %s; events dispatched %.0f, dropped %.0f, claims by sweep %.0f, subscriptions %.0f",
+	t.Logf("%d in %s (%.0f/s); resident %d → at most %d MiB; other route %s; events dispatched %.0f, dropped %.0f, claims by sweep %.0f, "+
+		"subscriptions %.0f",
 		n, took.Round(time.Millisecond), n/took.Seconds(), idle, peak, late, s.metric("notifier_events_total", `"dispatched"`),
-		s.metric("notifier_events_total", `"dropped"`), s.metric("notifier_claims_total", `"sweep"`, `"won"`), s.metric("notifier_subscriptions_total"))
+		s.metric("notifier_events_total", `"dropped"`), s.metric("notifier_claims_total", `"sweep"`, `"won"`),
+		s.metric("notifier_subscriptions_total"))
 }

@@ -128,7 +128,8 @@ func (f *former) ends(ctx context.Context, c formerClaim) bool {
 func otherVersion(t *testing.T, version string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notifier")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.version="+version, "-o", path, "notifier/cmd/notifier").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.version="+version, "-o", path,
+		"notifier/cmd/notifier").CombinedOutput(); err != nil {
 		t.Fatalf("build the service: %v\n%s", err, out)
 	}
 	return path
@@ -194,7 +195,8 @@ func TestAVersionBeforeTheFleetBesideThisOne(t *testing.T) {
 	stop()
 	working.Wait()
 	by := int(f.delivered.Load())
-	t.Logf("%d of %d were delivered by the former, which died with %d in hand; the others' lateness %s", by, n, len(held), rec.lateness("app1"))
+	t.Logf("%d of %d were delivered by the former, which died with %d in hand; the others' lateness %s", by, n, len(held),
+		rec.lateness("app1"))
 	if len(held) == 0 || by == n-len(held) {
 		t.Fatal("the former did not work beside the others")
 	}

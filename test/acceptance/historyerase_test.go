@@ -30,7 +30,8 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 		t.Helper()
 		s.scheduleAll(2*n, func(i int) string {
 			host := []string{"localhost", "127.0.0.1"}[i%2]
-			return fmt.Sprintf(`{"key":"app1:%s:%s:%d","url":"http://%s:%s/","body":{"at":%q}}`, strings.ReplaceAll(host, ".", "-"), kind, i, host, port, host)
+			return fmt.Sprintf(`{"key":"app1:%s:%s:%d","url":"http://%s:%s/","body":{"at":%q}}`, strings.ReplaceAll(host, ".", "-"), kind, i, host,
+				port, host)
 		})
 		total += 2 * n
 		rec.wait(waitTimeout, total)

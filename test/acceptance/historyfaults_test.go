@@ -75,7 +75,8 @@ func TestTheDatabaseGoneDelaysNothing(t *testing.T) {
 func sqliteRows(t *testing.T, file string) map[string]int {
 	t.Helper()
 	db := fileOf(t, file, 10*time.Second)
-	list, err := db.QueryContext(t.Context(), "SELECT app || ':' || module || ':' || type || ':' || name || ' ' || outcome || ' ' || ending, count(*) FROM history GROUP BY 1")
+	list, err := db.QueryContext(t.Context(),
+		"SELECT app || ':' || module || ':' || type || ':' || name || ' ' || outcome || ' ' || ending, count(*) FROM history GROUP BY 1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +150,13 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 	second.scheduleAll(n/10, func(i int) string {
 		return line(fmt.Sprintf("app1:pay:amid:%d", i), from.Add(time.Duration(i)*5*time.Millisecond))
 	})
-	await(t, waitTimeout, "all are delivered that the other does not hold", func() bool { return len(rec.of(fmt.Sprintf("app1:pay:amid:%d", n/10-1))) > 0 })
+	await(t, waitTimeout, "all are delivered that the other does not hold",
+		func() bool { return len(rec.of(fmt.Sprintf("app1:pay:amid:%d", n/10-1))) > 0 })
 	if late := rec.lateness("app1:pay:amid"); late.p50 > 100*time.Millisecond {
 		t.Errorf("deliveries are late: %s", late)
 	}
-	await(t, waitTimeout, "the other says why", func() bool { return strings.Contains(tail(second.log), "another process has locked the file") })
+	await(t, waitTimeout, "the other says why",
+		func() bool { return strings.Contains(tail(second.log), "another process has locked the file") })
 	if db.waiting() < n/10 {
 		t.Error("endings are not kept in Redis meanwhile")
 	}

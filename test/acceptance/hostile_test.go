@@ -36,7 +36,8 @@ func (d dice) junk() string {
 	case 1:
 		return strings.Repeat(oneOf(d, "A", "../", "%2e%2e%2f", ":", "\x00", "ä", "'", "%00", "%3a", "{"), d.IntN(200))
 	case 2:
-		return oneOf(d, "__proto__", "null", "NaN", "1e309", "9223372036854775808", "0x10", "\u2028", "\ufeff", "notifier:{0}:records:app1", "EVAL",
+		return oneOf(d, "__proto__", "null", "NaN", "1e309", "9223372036854775808", "0x10", "\u2028", "\ufeff",
+			"notifier:{0}:records:app1", "EVAL",
 			"*3\r\n$3\r\nSET", "\r\nX-Injected: 1", "${jndi:ldap://x}", "; DROP TABLE notices", "<script>")
 	}
 	return ""
@@ -49,8 +50,10 @@ func (d dice) key() string {
 }
 
 func (d dice) value() string {
-	return oneOf(d, `null`, `true`, `-1`, `1e999`, `123456789012345678901234567890`, `"x"`, `[]`, `{}`, `{"a":{"a":{"a":1}}}`, `"\ud800"`, `"\u0000"`,
-		`"99999999h"`, `"-1s"`, `"9999-99-99T99:99:99Z"`, "\"\xff\"", `"http://[::1"`, `["1s",-1]`, strings.Repeat("[", 300)+strings.Repeat("]", 300),
+	return oneOf(d, `null`, `true`, `-1`, `1e999`, `123456789012345678901234567890`, `"x"`, `[]`, `{}`, `{"a":{"a":{"a":1}}}`, `"\ud800"`,
+		`"\u0000"`,
+		`"99999999h"`, `"-1s"`, `"9999-99-99T99:99:99Z"`, "\"\xff\"", `"http://[::1"`, `["1s",-1]`,
+		strings.Repeat("[", 300)+strings.Repeat("]", 300),
 		`tru`, `"unclosed`, `'single'`, `1 2`)
 }
 
@@ -62,7 +65,8 @@ func (d dice) body() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"key":%q`, d.key())
 	for range d.IntN(4) {
-		fmt.Fprintf(&b, `,"%s":%s`, oneOf(d, "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "headers", "method", "retry",
+		fmt.Fprintf(&b, `,"%s":%s`, oneOf(d, "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "headers",
+			"method", "retry",
 			"on_duplicate", "attempt", "after", "key", "Key", "bogus", "__proto__", "state"), d.value())
 	}
 	// A field that is never there, so that nothing here is ever scheduled.
@@ -75,9 +79,11 @@ func (d dice) path() string {
 	if d.IntN(3) == 0 {
 		key = strings.ReplaceAll(key, ":", "%3A")
 	}
-	p := oneOf(d, "/v1/notices", "/v1/notices/batch", "/v1/notices/"+key, "/v1/notices/"+key+"/"+oneOf(d, "fire", "redrive", "ack", "nack", "defer", "x"),
+	p := oneOf(d, "/v1/notices", "/v1/notices/batch", "/v1/notices/"+key, "/v1/notices/"+key+"/"+oneOf(d, "fire", "redrive", "ack", "nack",
+		"defer", "x"),
 		"/v1/routes/"+oneOf(d, "two", "none", url.PathEscape(d.junk()))+"/"+oneOf(d, "pause", "resume", "redrive"), "/v1/stats", "/metrics",
-		"/"+url.PathEscape(d.junk()), "//v1//notices", "/v1/notices/%2e%2e/%2e%2e/etc/passwd", "/v1/notices/"+key+"/../..", "/v1/notices/"+key+"%2f..")
+		"/"+url.PathEscape(d.junk()), "//v1//notices", "/v1/notices/%2e%2e/%2e%2e/etc/passwd", "/v1/notices/"+key+"/../..",
+		"/v1/notices/"+key+"%2f..")
 	for range max(0, d.IntN(6)-3) {
 		p += oneOf(d, "?", "&") + oneOf(d, "limit", "state", "route", "prefix", "cursor", "since", "dry_run", "x", "%zz", ";") + "=" +
 			oneOf(d, "1", "0", "1000", "dead", "two", "app2", "true", url.QueryEscape(d.junk()), "%zz")
@@ -102,7 +108,8 @@ func TestHostileRequests(t *testing.T) {
 	before := digest(t, db)
 	idle := s.memory("VmRSS")
 	d := dice{rand.New(rand.NewPCG(11, 20261121))}
-	client := &http.Client{Timeout: waitTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 16}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	client := &http.Client{Timeout: waitTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 16}, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 	defer client.CloseIdleConnections()
@@ -125,7 +132,8 @@ func TestHostileRequests(t *testing.T) {
 		req.URL = u
 		// The operator's token would reach what is there.
 		req.Header.Set("Authorization", oneOf(d, "Bearer "+tokenOne, "Bearer "+tokenOne, "Bearer "+tokenOne, "Bearer x", "Bearer", "Basic eDp4"))
-		req.Header.Set("Content-Type", oneOf(d, "application/json", "application/json", "application/x-ndjson", "text/html", "application/json; charset=utf-16"))
+		req.Header.Set("Content-Type", oneOf(d, "application/json", "application/json", "application/x-ndjson", "text/html",
+			"application/json; charset=utf-16"))
 		if d.IntN(10) == 0 {
 			req.Header.Set(oneOf(d, "Accept", "X-Request-Id", "Traceparent", "Content-Encoding", "Origin", "X-Http-Method-Override"),
 				oneOf(d, "text/html", "gzip", "DELETE", "null", strings.Repeat("x", 5000)))
@@ -153,7 +161,8 @@ func TestHostileRequests(t *testing.T) {
 	if h, err := s.api.Ready(t.Context()); err != nil || !h.Ready {
 		t.Errorf("afterwards: %v, %+v", err, h)
 	}
-	t.Logf("%d requests in %s, statuses %v (0 = the connection was closed), resident %d → at most %d MiB, %d lines in the log", n, took.Round(time.Millisecond),
+	t.Logf("%d requests in %s, statuses %v (0 = the connection was closed), resident %d → at most %d MiB, %d lines in the log", n,
+		took.Round(time.Millisecond),
 		statuses, idle, s.memory("VmHWM"), s.logLines(""))
 }
 

@@ -77,7 +77,8 @@ func TestImportIsKilledHalfWay(t *testing.T) {
 	if out, err := command().CombinedOutput(); err != nil || pending() != n {
 		t.Errorf("a third run: %v, %d pending\n%s", err, pending(), out)
 	}
-	t.Logf("killed at %d after %s; the second run %s, and said %q; memory by Redis %s", stopped, half.Round(time.Millisecond), rest.Round(time.Millisecond),
+	t.Logf("killed at %d after %s; the second run %s, and said %q; memory by Redis %s", stopped, half.Round(time.Millisecond),
+		rest.Round(time.Millisecond),
 		out, info(t, db, "used_memory_human"))
 }
 

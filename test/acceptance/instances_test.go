@@ -57,7 +57,8 @@ func TestInstanceStandsStillForALease(t *testing.T) {
 			t.Errorf("%s came as %+v", key(i), hits)
 		}
 		got, err := b.api.Get(t.Context(), key(i))
-		if err != nil || got.State != "delivered" || len(got.Attempts) != 2 || got.Attempts[0].Reason != "interrupted" || got.Attempts[1].Status != 200 {
+		if err != nil || got.State != "delivered" || len(got.Attempts) != 2 || got.Attempts[0].Reason != "interrupted" ||
+			got.Attempts[1].Status != 200 {
 			t.Errorf("%s: %v, %s", key(i), err, got.JSON)
 		}
 	}

@@ -52,7 +52,8 @@ func keepLedger(s *service, space keys.Space, bad map[int]bool, rate int, ahead 
 
 // newLedger is one that has not begun; name tells its keys from those of others.
 func newLedger(s *service, space keys.Space, name string, ahead func(i int) time.Duration) *ledger {
-	return &ledger{s: s, space: space, ahead: ahead, prefix: fmt.Sprintf("app1:pay:s%d%s:", record.Seed(s.t), name), stop: make(chan struct{}), done: make(chan struct{})}
+	return &ledger{s: s, space: space, ahead: ahead, prefix: fmt.Sprintf("app1:pay:s%d%s:", record.Seed(s.t), name), stop: make(chan struct{}),
+		done: make(chan struct{})}
 }
 
 func (l *ledger) run(rate int) {
@@ -161,7 +162,8 @@ func missing(entries []entry, rec *receiver) (names []string) {
 
 // count holds the ledger's entries against what has come.
 func count(entries []entry, rec *receiver, faults ...window) reckoning {
-	r := reckoning{calls: map[bool]spread{}, late: map[bool]spread{}, refused: map[bool]int{}, unanswered: map[bool]int{}, missing: missing(entries, rec)}
+	r := reckoning{calls: map[bool]spread{}, late: map[bool]spread{}, refused: map[bool]int{}, unanswered: map[bool]int{},
+		missing: missing(entries, rec)}
 	calls, late := map[bool][]time.Duration{}, map[bool][]time.Duration{}
 	var before, beforeCalls []time.Duration
 	hits := rec.byKey()
@@ -230,12 +232,14 @@ func later(a, b time.Time) time.Time {
 
 func (r reckoning) log(t *testing.T) {
 	t.Helper()
-	t.Logf("confirmed %d, missing %d, doubled %d; before the fault late %s, calls %s; amid it:", r.confirmed, len(r.missing), r.doubled, r.before, r.beforeCalls)
+	t.Logf("confirmed %d, missing %d, doubled %d; before the fault late %s, calls %s; amid it:", r.confirmed, len(r.missing), r.doubled,
+		r.before, r.beforeCalls)
 	for _, bad := range []bool{false, true} {
 		name := map[bool]string{false: "healthy shards", true: "the bad node's"}[bad]
 		t.Logf("  %s: late %s; calls %s, refused %d, unanswered %d", name, r.late[bad], r.calls[bad], r.refused[bad], r.unanswered[bad])
 	}
-	t.Logf("  the bad node's were delivered at most %s after it was back, or they were due and confirmed; with an attempt used: %d", r.after.Round(time.Millisecond), r.again)
+	t.Logf("  the bad node's were delivered at most %s after it was back, or they were due and confirmed; with an attempt used: %d",
+		r.after.Round(time.Millisecond), r.again)
 }
 
 // untouched fails the test unless nothing confirmed is missing, nothing came twice,

@@ -35,7 +35,8 @@ func (s *service) callers(many, n int, name string) (took []time.Duration, all t
 					break
 				}
 				at := time.Now()
-				if _, err := s.api.Schedule(s.t.Context(), client.Request{Key: fmt.Sprintf("app1:pay:%s:%d", name, i), Delay: 24 * time.Hour, Body: body}); err != nil {
+				if _, err := s.api.Schedule(s.t.Context(), client.Request{Key: fmt.Sprintf("app1:pay:%s:%d", name, i), Delay: 24 * time.Hour,
+					Body: body}); err != nil {
 					failed.Add(1)
 				}
 				mine = append(mine, time.Since(at))
@@ -63,7 +64,8 @@ func TestLevelsOfDurability(t *testing.T) {
 	var found []string
 	var plain float64
 	version := ""
-	for i, lv := range []level{{"memory", nil}, {"memory", []string{"appendfsync everysec"}}, {"memory", []string{"appendfsync always"}}, {"replicas:1", nil},
+	for i, lv := range []level{{"memory", nil}, {"memory", []string{"appendfsync everysec"}}, {"memory", []string{"appendfsync always"}},
+		{"replicas:1", nil},
 		{"fsync", []string{"appendfsync always"}}} {
 		t.Run(lv.String(), func(t *testing.T) {
 			var options []redistest.Option
@@ -86,12 +88,14 @@ func TestLevelsOfDurability(t *testing.T) {
 				plain = rate
 			}
 			x := spreadOf(took)
-			found = append(found, fmt.Sprintf("%s: %.0f/s (%.2f of the first), p50 %s, p99 %s", lv, rate, rate/plain, record.Short(x.p50), record.Short(x.p99)))
+			found = append(found, fmt.Sprintf("%s: %.0f/s (%.2f of the first), p50 %s, p99 %s", lv, rate, rate/plain, record.Short(x.p50),
+				record.Short(x.p99)))
 			t.Log(found[len(found)-1])
 		})
 	}
-	record.Fault{No: "13", Fault: "no fault: schedule calls at each level of durability", Settings: fmt.Sprintf("%d callers with one notice each, over HTTP, %d at each level", callers, n),
-		Aim: "its figures", Found: strings.Join(found, "; "), Server: version, From: begun}.Put(t)
+	record.Fault{No: "13", Fault: "no fault: schedule calls at each level of durability",
+		Settings: fmt.Sprintf("%d callers with one notice each, over HTTP, %d at each level", callers, n),
+		Aim:      "its figures", Found: strings.Join(found, "; "), Server: version, From: begun}.Put(t)
 }
 
 // cpuOf is the processor time that a server has used.
@@ -153,7 +157,8 @@ func shareOf(t *testing.T, s *service, rec *receiver, n, rate int, servers ...*r
 		took := (cpuOf(t, db) - before[i]) / time.Duration(n)
 		x := share{took, float64(scriptsOf(t, db)-ran[i]) / float64(n), spent(stats[i], commandsOf(t, db), n),
 			time.Duration(float64(idle) * time.Since(from).Seconds() / float64(n))}
-		t.Logf("Redis's processor time for each of %d notices: %s, of which %s without any; %.3f scripts; %s", n, x.busiest, x.idle, x.scripts, x.commands)
+		t.Logf("Redis's processor time for each of %d notices: %s, of which %s without any; %.3f scripts; %s", n, x.busiest, x.idle, x.scripts,
+			x.commands)
 		if took > most.busiest {
 			most = x
 		}
@@ -237,19 +242,25 @@ func TestThreeMastersShareTheWork(t *testing.T) {
 		}
 		put := func(t *testing.T, no int, begun time.Time, how, aimed, found string) {
 			t.Helper()
-			record.Fault{No: fmt.Sprintf("12.%d", no), Fault: "no fault: Redis's processor time for a notice, on the busiest of 3 masters and on one Redis",
-				Settings: fmt.Sprintf("%d shards on 3 masters, 1 on one; %s, delivered by HTTP", shards, how), Aim: aimed, Found: found, Server: version, From: begun}.Put(t)
+			record.Fault{No: fmt.Sprintf("12.%d", no),
+				Fault:    "no fault: Redis's processor time for a notice, on the busiest of 3 masters and on one Redis",
+				Settings: fmt.Sprintf("%d shards on 3 masters, 1 on one; %s, delivered by HTTP", shards, how), Aim: aimed, Found: found,
+				Server: version, From: begun}.Put(t)
 		}
 		t.Run(fmt.Sprintf("three, %d shards, all at once", shards), func(t *testing.T) {
 			begun := time.Now()
 			s, rec, servers := masters(t)
 			x := shareOf(t, s, rec, n, 0, servers...)
 			ratio := float64(x.busiest) / float64(one.busiest)
-			put(t, 3+i, begun, fmt.Sprintf("%d notices scheduled in batches and due in one millisecond", n), fmt.Sprintf("≤ %.2f × (two cores cannot show the rate)", aim),
-				record.Reached(ratio <= aim, fmt.Sprintf("%.2f ×: %s against %s. Each server also works while nothing is due (the bus of a cluster, looks, signs of life): "+
-					"of these %s and %s; without it %.2f ×. The rest beyond a third are timers, each set by a command of its own where one Redis sets them in the "+
-					"script, and calls for one shard each. Commands for a notice there: %s; on one Redis: %s", ratio, x.busiest, one.busiest, x.idle, one.idle,
-					float64(x.busiest-x.idle)/float64(one.busiest-one.idle), x.commands, one.commands)))
+			put(t, 3+i, begun, fmt.Sprintf("%d notices scheduled in batches and due in one millisecond", n),
+				fmt.Sprintf("≤ %.2f × (two cores cannot show the rate)", aim),
+				record.Reached(ratio <= aim,
+					fmt.Sprintf("%.2f ×: %s against %s. Each server also works while nothing is due (the bus of a cluster, looks, signs of life): "+
+						"of these %s and %s; without it %.2f ×. The rest beyond a third are timers, each set by a command of its own where one Redis sets "+
+						"them in the "+
+						"script, and calls for one shard each. Commands for a notice there: %s; on one Redis: %s", ratio, x.busiest, one.busiest,
+						x.idle, one.idle,
+						float64(x.busiest-x.idle)/float64(one.busiest-one.idle), x.commands, one.commands)))
 			if ratio > 1 {
 				t.Errorf("the busiest of three masters takes %.2f of the time of one Redis", ratio)
 			}
@@ -260,8 +271,10 @@ func TestThreeMastersShareTheWork(t *testing.T) {
 			x := shareOf(t, s, rec, n/2, rate, servers...)
 			ratio := float64(x.busiest) / float64(atRate.busiest)
 			put(t, 1+i, begun, fmt.Sprintf("%d notices scheduled in batches, due 2,000 a second", n/2), "its figures",
-				fmt.Sprintf("%.2f ×: %s against %s; scripts for a notice %.2f × (%.2f against %.2f); %.2f × that of one Redis with a third of the rate, which is what "+
-					"each master has (%s: fewer notices come together and share a call)", ratio, x.busiest, atRate.busiest, x.scripts/atRate.scripts, x.scripts, atRate.scripts,
+				fmt.Sprintf("%.2f ×: %s against %s; scripts for a notice %.2f × (%.2f against %.2f); %.2f × that of one Redis with a third of the "+
+					"rate, which is what "+
+					"each master has (%s: fewer notices come together and share a call)", ratio, x.busiest, atRate.busiest, x.scripts/atRate.scripts,
+					x.scripts, atRate.scripts,
 					float64(x.busiest)/float64(third.busiest), third.busiest))
 		})
 	}

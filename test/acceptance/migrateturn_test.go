@@ -141,7 +141,8 @@ func TestMigrationTurnedRound(t *testing.T) {
 	random := rand.New(rand.NewPCG(record.Seed(t), 3))
 	rec := listen(t, nil)
 	first, second := redistest.Start(t), redistest.Start(t)
-	a, b := newHouse(t, first.Client(), first.URL(), "standalone"), newHouse(t, second.Client(), second.URL(), "standalone", "NOTIFIER_SHARDS=3")
+	a, b := newHouse(t, first.Client(), first.URL(), "standalone"), newHouse(t, second.Client(), second.URL(), "standalone",
+		"NOTIFIER_SHARDS=3")
 	routes := route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "TIMEOUT=2s")
 	for range 2 {
 		a.open(routes...)
@@ -216,7 +217,8 @@ func TestMigrationTurnedRound(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d movers killed, %d turns, %d notices, %d calls of which %d were to be repeated", turnMovers, turns, len(w.notices), w.calls, w.moved)
+	t.Logf("%d movers killed, %d turns, %d notices, %d calls of which %d were to be repeated", turnMovers, turns, len(w.notices),
+		w.calls, w.moved)
 }
 
 // reckon compares the producers' notices with the receiver's hits.

@@ -146,7 +146,8 @@ func TestMigrateToAClockThatIsOff(t *testing.T) {
 	// libc behind it, because faketime and jemalloc call each other before either is ready.
 	lib := find("/usr/lib/*/faketime/libfaketimeMT.so.1") + ":" + find("/lib/*/libc.so.6")
 	db := redistest.Start(t)
-	far := redistest.Start(t, redistest.WithEnv("LD_PRELOAD="+lib, "FAKETIME_TIMESTAMP_FILE="+clock, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"))
+	far := redistest.Start(t, redistest.WithEnv("LD_PRELOAD="+lib, "FAKETIME_TIMESTAMP_FILE="+clock, "FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1"))
 	rec := listen(t, nil)
 	routes := route("pay", "app1:pay", rec.url)
 	s, other := launch(t, db.URL(), routes), launch(t, far.URL(), routes)

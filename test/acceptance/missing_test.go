@@ -29,7 +29,8 @@ func TestAnswersWithoutTheNodeThatHangs(t *testing.T) {
 	c := newNodes(t, 3, 0, "cluster-node-timeout 30000", "cluster-require-full-coverage no")
 	space := tagged(shardsOnNodes)
 	node := c.holding(t, space.Base(3))
-	tokens := []string{"NOTIFIER_CLIENTS=ops,one", "NOTIFIER_CLIENT_OPS_TOKEN=" + strings.Repeat("o", 32), "NOTIFIER_CLIENT_ONE_TOKEN=" + strings.Repeat("1", 32), "NOTIFIER_CLIENT_ONE_PREFIX=app1",
+	tokens := []string{"NOTIFIER_CLIENTS=ops,one", "NOTIFIER_CLIENT_OPS_TOKEN=" + strings.Repeat("o", 32), "NOTIFIER_CLIENT_ONE_TOKEN=" +
+		strings.Repeat("1", 32), "NOTIFIER_CLIENT_ONE_PREFIX=app1",
 		"NOTIFIER_CLIENT_OPS_ROLE=admin", "NOTIFIER_CLIENT_ONE_ROLE=operate"}
 	s := launch(t, c.url, []string{"NOTIFIER_REDIS_MODE=cluster", fmt.Sprintf("NOTIFIER_SHARDS=%d", shardsOnNodes)}, wide(rec.url), tokens)
 	s.api = s.as(strings.Repeat("o", 32))
@@ -79,7 +80,8 @@ func TestAnswersWithoutTheNodeThatHangs(t *testing.T) {
 	}
 	for time.Since(paused) < 4*time.Second {
 		if !slices.Equal(stats.Missing, want) || stats.Routes[0].Dead != int64(n-there) {
-			t.Fatalf("%s after the node was stopped: %v missing, %d dead; want %v and %d", time.Since(paused), stats.Missing, stats.Routes[0].Dead, want, n-there)
+			t.Fatalf("%s after the node was stopped: %v missing, %d dead; want %v and %d", time.Since(paused), stats.Missing, stats.Routes[0].Dead,
+				want, n-there)
 		}
 		if keys, missing := list(s.api); len(keys) != n-there || !slices.Equal(missing, want) {
 			t.Fatalf("%d listed without %v, want %d without %v", len(keys), missing, n-there, want)
@@ -147,7 +149,8 @@ func TestPagesWithoutTheNodeThatHangs(t *testing.T) {
 		}
 		said := "Redis node " + node.Addr() + " does not answer"
 		for range 3 {
-			for _, path := range []string{"/ui/", "/ui/notices", "/ui/dead", "/ui/dead/group?" + url.Values{"route": {"pay"}, "reason": {"gone"}, "host": {"127.0.0.1"}}.Encode()} {
+			for _, path := range []string{"/ui/", "/ui/notices", "/ui/dead", "/ui/dead/group?" + url.Values{"route": {"pay"}, "reason": {"gone"},
+				"host": {"127.0.0.1"}}.Encode()} {
 				if page := get(path); !strings.Contains(page, said) {
 					t.Errorf("%s does not say %q", path, said)
 				}

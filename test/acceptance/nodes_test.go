@@ -44,7 +44,8 @@ func nodesWith(t testing.TB, masters, replicas int, options ...redistest.Option)
 	c := &nodes{all: map[string]*redistest.Server{}}
 	args := []string{"--cluster", "create"}
 	for range masters * (1 + replicas) {
-		n := redistest.Start(t, append([]redistest.Option{redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")}, options...)...)
+		n := redistest.Start(t, append([]redistest.Option{redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")},
+			options...)...)
 		c.all[n.Addr()] = n
 		args = append(args, n.Addr())
 	}
@@ -60,7 +61,8 @@ func nodesWith(t testing.TB, masters, replicas int, options ...redistest.Option)
 			if !strings.Contains(i, "cluster_state:ok") || !strings.Contains(i, fmt.Sprintf("cluster_known_nodes:%d", len(c.all))) {
 				return false
 			}
-			if role := n.Client().Do(ctx, "ROLE").Val(); strings.HasPrefix(fmt.Sprint(role), "[slave") && !strings.Contains(fmt.Sprint(role), "connected") {
+			if role := n.Client().Do(ctx, "ROLE").Val(); strings.HasPrefix(fmt.Sprint(role), "[slave") && !strings.Contains(fmt.Sprint(role),
+				"connected") {
 				return false
 			}
 		}

@@ -23,7 +23,8 @@ const shardsOnNodes = 6
 
 // onNodes starts three masters without replicas, which go on without one of them,
 // and a service; node is that which is to fail.
-func onNodes(t *testing.T, rec *receiver, which string, routes ...[]string) (c *nodes, s *service, node *redistest.Server, space keys.Space) {
+func onNodes(t *testing.T, rec *receiver, which string, routes ...[]string) (c *nodes, s *service, node *redistest.Server,
+	space keys.Space) {
 	t.Helper()
 	c = newNodes(t, 3, 0, "cluster-node-timeout 30000", "cluster-require-full-coverage no")
 	space = tagged(shardsOnNodes)
@@ -39,8 +40,11 @@ const besideAim = "healthy shards ≤ 250 ms late, their calls p99 ≤ 50 ms and
 func (r reckoning) beside() string {
 	late, calls := r.late[false], r.calls[false]
 	ok := late.most <= 250*time.Millisecond && calls.p99 <= 50*time.Millisecond && r.refused[false]+r.unanswered[false] == 0
-	return record.Reached(ok, fmt.Sprintf("healthy shards late p50 %s, p99 %s, max %s; their calls p99 %s, %d refused; the bad node's delivered at most %s after it was back, %d with an attempt used",
-		record.Short(late.p50), record.Short(late.p99), record.Short(late.most), record.Short(calls.p99), r.refused[false]+r.unanswered[false], record.Short(r.after), r.again))
+	return record.Reached(ok,
+		fmt.Sprintf("healthy shards late p50 %s, p99 %s, max %s; their calls p99 %s, %d refused; the bad node's delivered at most %s after it "+
+			"was back, %d with an attempt used",
+			record.Short(late.p50), record.Short(late.p99), record.Short(late.most), record.Short(calls.p99), r.refused[false]+r.unanswered[false],
+			record.Short(r.after), r.again))
 }
 
 // One master of three hangs, and nobody takes its place.
@@ -61,7 +65,8 @@ func TestOneOfThreeMastersHangs(t *testing.T) {
 			time.Sleep(4 * time.Second) // sleep: steady work after it
 			r := l.reckon(rec, fault)
 			r.untouched(t)
-			record.Fault{No: fmt.Sprintf("3.%d", i+1), Fault: fmt.Sprintf("one master of three hangs %s, no failover: that with `%s`", record.Short(fault.to.Sub(fault.from)), which),
+			record.Fault{No: fmt.Sprintf("3.%d", i+1), Fault: fmt.Sprintf("one master of three hangs %s, no failover: that with `%s`",
+				record.Short(fault.to.Sub(fault.from)), which),
 				Settings: fmt.Sprintf("cluster of 3, %d shards, %d of them there, coverage no", shardsOnNodes, len(bad)), Counts: r.counts(),
 				Aim: besideAim, Found: r.beside(), Server: c.version(t), From: begun}.Put(t)
 		})
@@ -107,9 +112,12 @@ func TestANodeIsPausedThrice(t *testing.T) {
 		t.Error("the log has no attempt")
 	}
 	ok := r.after <= 300*time.Millisecond && r.again == 0 && wrong == 0
-	record.Fault{No: "5", Fault: "a cluster's node is paused 3 × 4 s", Settings: fmt.Sprintf("cluster of 3, %d shards, coverage no", shardsOnNodes), Counts: r.counts(),
-		Aim: "≤ pause + 300 ms, no attempt used, the log's lateness true", Found: record.Reached(ok, fmt.Sprintf("delivered at most %s after the pause, attempts used %d, lines of the log with another lateness %d of %d",
-			record.Short(r.after), r.again, wrong, len(told))) + "; " + r.beside(), Server: c.version(t), From: begun}.Put(t)
+	record.Fault{No: "5", Fault: "a cluster's node is paused 3 × 4 s", Settings: fmt.Sprintf("cluster of 3, %d shards, coverage no",
+		shardsOnNodes), Counts: r.counts(),
+		Aim: "≤ pause + 300 ms, no attempt used, the log's lateness true",
+		Found: record.Reached(ok,
+			fmt.Sprintf("delivered at most %s after the pause, attempts used %d, lines of the log with another lateness %d of %d",
+				record.Short(r.after), r.again, wrong, len(told))) + "; " + r.beside(), Server: c.version(t), From: begun}.Put(t)
 }
 
 // latenessInLog is what the log says of each notice's first attempt.
@@ -184,9 +192,11 @@ func TestOneOfThreeMastersIsDead(t *testing.T) {
 				t.Errorf("%d notices of a paused route were delivered", hits)
 			}
 			if !t.Failed() {
-				record.Fault{No: fmt.Sprintf("10.%d", i+1), Fault: "one of three masters is dead: that with `" + which + "`", Settings: fmt.Sprintf("cluster of 3, %d shards, coverage no", shardsOnNodes),
-					Aim:    "degraded, with the node's name; an instance starts and serves what is left; a paused route delivers nothing",
-					Found:  "so: `/readyz` is degraded and names the node, at an instance that ran and at one that started then; each took and delivered what was of the other masters' shards, the rest was a 503 with Retry-After",
+				record.Fault{No: fmt.Sprintf("10.%d", i+1), Fault: "one of three masters is dead: that with `" + which + "`",
+					Settings: fmt.Sprintf("cluster of 3, %d shards, coverage no", shardsOnNodes),
+					Aim:      "degraded, with the node's name; an instance starts and serves what is left; a paused route delivers nothing",
+					Found: "so: `/readyz` is degraded and names the node, at an instance that ran and at one that started then; each took and " +
+						"delivered what was of the other masters' shards, the rest was a 503 with Retry-After",
 					Server: c.version(t), From: begun}.Put(t)
 			}
 		})
@@ -272,7 +282,9 @@ func TestASlotIsHalfMoved(t *testing.T) {
 			t.Errorf("%d answers of %d", statuses[status], status)
 		}
 	}
-	record.Fault{No: "4", Fault: "a slot is half moved for 10 s", Settings: fmt.Sprintf("cluster of 3, %d shards, coverage no", shardsOnNodes), Counts: r.counts(),
-		Aim: "other shards untouched; 503 with Retry-After for that slot", Found: r.beside() + fmt.Sprintf("; `GET` of that slot by status %v", statuses),
+	record.Fault{No: "4", Fault: "a slot is half moved for 10 s", Settings: fmt.Sprintf("cluster of 3, %d shards, coverage no", shardsOnNodes),
+		Counts: r.counts(),
+		Aim:    "other shards untouched; 503 with Retry-After for that slot", Found: r.beside() + fmt.Sprintf("; `GET` of that slot by status %v",
+			statuses),
 		Server: c.version(t), From: started}.Put(t)
 }

@@ -48,9 +48,12 @@ func TestPagesAmongAMillionNotices(t *testing.T) {
 		return fmt.Sprintf(`{"key":"app1:pay:notice:n%07d","due":%q,"url":"https://shop%d.example/hook","body":{"order":%d,"status":"paid","amount":%d}}`,
 			i, due.Add(time.Duration(i)*10*time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), i%1000, i, i*7)
 	})
-	screens := []string{"/ui/", "/ui/notices", "/ui/notices/app1:pay:notice:n0500000", "/ui/dead", "/ui/destinations", "/ui/routes", "/ui/doctor", "/ui/audit"}
-	searches := []string{"/ui/notices?q=app1:pay:notice:n09999", "/ui/notices?q=n0765", "/ui/notices?q=nowhere", "/ui/notices?host=shop999.example", "/ui/notices?host=nowhere.example",
-		"/ui/notices?since=%2B2h", "/ui/notices?since=%2B2h&until=%2B121m&host=shop7.example", "/ui/notices?state=dead", "/ui/notices?state=scheduled&route=pay", "/ui/notices?reason=gone"}
+	screens := []string{"/ui/", "/ui/notices", "/ui/notices/app1:pay:notice:n0500000", "/ui/dead", "/ui/destinations", "/ui/routes",
+		"/ui/doctor", "/ui/audit"}
+	searches := []string{"/ui/notices?q=app1:pay:notice:n09999", "/ui/notices?q=n0765", "/ui/notices?q=nowhere",
+		"/ui/notices?host=shop999.example", "/ui/notices?host=nowhere.example",
+		"/ui/notices?since=%2B2h", "/ui/notices?since=%2B2h&until=%2B121m&host=shop7.example", "/ui/notices?state=dead",
+		"/ui/notices?state=scheduled&route=pay", "/ui/notices?reason=gone"}
 	for _, path := range slices.Concat(screens, searches) {
 		s.firstByte(path) // what is made once, such as connections, is made now
 	}
@@ -65,7 +68,8 @@ func TestPagesAmongAMillionNotices(t *testing.T) {
 	}
 	after := s.memory("VmRSS")
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s1,000,000 notices pending; each page asked for %d times. Goals: the first byte of a screen within 200 ms at the median and 1 s at worst, "+
+	fmt.Fprintf(&text, "%s1,000,000 notices pending; each page asked for %d times. Goals: the first byte of a screen within 200 ms at the "+
+		"median and 1 s at worst, "+
 		"the answer to a search within 1 s.\n\n| page | median | worst |\n|---|---|---|\n", machine(t, db), rounds)
 	slowest := time.Duration(0)
 	for _, path := range slices.Concat(screens, searches) {
@@ -82,7 +86,8 @@ func TestPagesAmongAMillionNotices(t *testing.T) {
 			t.Errorf("%s: the first byte takes %s at the median and %s at worst", path, median, worst)
 		}
 	}
-	fmt.Fprintf(&text, "\nThe service's resident memory was %d MiB before and %d MiB after; a script of the page that asks most of Redis held it for %.1f ms (the mean of a page, the median of the rounds).\n", before, after, ms(slowest))
+	fmt.Fprintf(&text, "\nThe service's resident memory was %d MiB before and %d MiB after; a script of the page that asks most of Redis "+
+		"held it for %.1f ms (the mean of a page, the median of the rounds).\n", before, after, ms(slowest))
 	t.Log("\n" + text.String())
 	if after > before+64 {
 		t.Errorf("the service took %d MiB before the pages were read, and %d after", before, after)

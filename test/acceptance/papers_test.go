@@ -81,7 +81,8 @@ func (p *papers) server(options ...redistest.Option) (s *redistest.Server, addr 
 		p.t.Fatal(err)
 	}
 	cert, key := p.issue("server" + strconv.Itoa(port))
-	return redistest.Start(p.t, append(slices.Clone(options), redistest.WithConfig(fmt.Sprint("tls-port ", port), "tls-cert-file "+cert, "tls-key-file "+key,
+	return redistest.Start(p.t, append(slices.Clone(options), redistest.WithConfig(fmt.Sprint("tls-port ", port), "tls-cert-file "+cert,
+		"tls-key-file "+key,
 		"tls-ca-cert-file "+p.authority(), "tls-auth-clients yes"))...), "127.0.0.1:" + strconv.Itoa(port)
 }
 

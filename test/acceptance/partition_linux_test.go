@@ -107,7 +107,8 @@ func (is *island) redis(side, port int, args ...string) *redis.Client {
 	t.Helper()
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "redis.conf")
-	own := []string{"port " + fmt.Sprint(port), "bind " + sides[side], "protected-mode no", "dir " + dir, `logfile ` + filepath.Join(dir, "log")}
+	own := []string{"port " + fmt.Sprint(port), "bind " + sides[side], "protected-mode no", "dir " + dir,
+		`logfile ` + filepath.Join(dir, "log")}
 	if err := os.WriteFile(conf, []byte(strings.Join(append(own, args...), "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -165,12 +166,15 @@ func partition(t *testing.T, no string, lv level) {
 	row.Server = versionOf(t, old)
 	for port := range 2 {
 		r := is.redis(rest, 6379+port, append(config, "replicaof "+sides[cutOff]+" 6379")...)
-		await(t, waitTimeout, "the replica in step", func() bool { return strings.Contains(r.Info(ctx, "replication").Val(), "master_link_status:up") })
+		await(t, waitTimeout, "the replica in step", func() bool {
+			return strings.Contains(r.Info(ctx, "replication").Val(), "master_link_status:up")
+		})
 	}
 	var heard *redis.SentinelClient
 	var addrs []string
 	for i, side := range []int{cutOff, rest, rest} {
-		is.redis(side, 26379+i, "sentinel monitor pay "+sides[cutOff]+" 6379 2", "sentinel down-after-milliseconds pay 1500", "sentinel failover-timeout pay 10000")
+		is.redis(side, 26379+i, "sentinel monitor pay "+sides[cutOff]+" 6379 2", "sentinel down-after-milliseconds pay 1500",
+			"sentinel failover-timeout pay 10000")
 		addrs = append(addrs, fmt.Sprintf("%s:%d", sides[side], 26379+i))
 		c := redis.NewSentinelClient(&redis.Options{Addr: addrs[i], Dialer: is.at[side].dial, DisableIdentity: true})
 		t.Cleanup(func() { _ = c.Close() })
@@ -229,9 +233,12 @@ func partition(t *testing.T, no string, lv level) {
 	}
 	ok := stale[hears] == 0 && (lv.durability != "replicas:1" || len(r.missing) == 0)
 	row.Counts = r.counts()
-	row.Found = record.Reached(ok, fmt.Sprintf("Sentinel's own switch took %s; confirmed on the old master alone more than 500 ms after it: %d by the instance that hears of it, %d by the one cut off; "+
-		"lost of the producers %s %d, %s %d, %s %d; amid the cut the instance that is cut off confirmed %d calls", record.Short(switched.Sub(pulled)), stale[hears], stale[cutOff],
-		sideNames[0], lost[0], sideNames[1], lost[1], sideNames[2], lost[2], confirmed))
+	row.Found = record.Reached(ok,
+		fmt.Sprintf("Sentinel's own switch took %s; confirmed on the old master alone more than 500 ms after it: %d by the instance that hears "+
+			"of it, %d by the one cut off; "+
+			"lost of the producers %s %d, %s %d, %s %d; amid the cut the instance that is cut off confirmed %d calls",
+			record.Short(switched.Sub(pulled)), stale[hears], stale[cutOff],
+			sideNames[0], lost[0], sideNames[1], lost[1], sideNames[2], lost[2], confirmed))
 	row.Put(t)
 	if lv.durability == "replicas:1" && len(r.missing) > 0 {
 		t.Errorf("%d were lost, as %s", len(r.missing), r.missing[0])

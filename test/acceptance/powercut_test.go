@@ -53,7 +53,8 @@ func powerCut(t *testing.T, db *redistest.Server, dir string) (gone int64) {
 func preload(t *testing.T) string {
 	t.Helper()
 	lib := filepath.Join(t.TempDir(), "synced.so")
-	if out, err := exec.CommandContext(t.Context(), "cc", "-O1", "-shared", "-fPIC", "-o", lib, "testdata/synced.c", "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "cc", "-O1", "-shared", "-fPIC", "-o", lib, "testdata/synced.c",
+		"-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v\n%s", err, out)
 	}
 	return lib
@@ -62,7 +63,8 @@ func preload(t *testing.T) string {
 // The power of Redis's machine is cut five times, at each level of durability.
 func TestPowerCuts(t *testing.T) {
 	lib := preload(t)
-	levels := []level{{"memory", []string{"appendfsync everysec"}}, {"memory", []string{"appendfsync always"}}, {"fsync", []string{"appendfsync always"}}, {"fsync", []string{"appendfsync everysec"}}}
+	levels := []level{{"memory", []string{"appendfsync everysec"}}, {"memory", []string{"appendfsync always"}},
+		{"fsync", []string{"appendfsync always"}}, {"fsync", []string{"appendfsync everysec"}}}
 	for i, lv := range levels {
 		t.Run(lv.String(), func(t *testing.T) { powerCuts(t, lib, fmt.Sprintf("8.%d", i+1), lv) })
 	}
@@ -72,7 +74,8 @@ func powerCuts(t *testing.T, lib, no string, lv level) {
 	const cuts = 5
 	begun, dir := time.Now(), t.TempDir()
 	row := record.Fault{No: no, Fault: fmt.Sprintf("power cut, %d times", cuts), Settings: lv.String(), From: begun, Aim: "its figure"}
-	db := redistest.Start(t, redistest.WithAOF(dir), redistest.WithEnv("LD_PRELOAD="+lib), redistest.WithConfig(append(lv.config, "auto-aof-rewrite-percentage 0")...))
+	db := redistest.Start(t, redistest.WithAOF(dir), redistest.WithEnv("LD_PRELOAD="+lib),
+		redistest.WithConfig(append(lv.config, "auto-aof-rewrite-percentage 0")...))
 	row.Server = versionOf(t, db.Client())
 	if no == "8.4" { // which servers differ in
 		row.No += strings.TrimPrefix(numberOf(row.Server), "11")
@@ -110,7 +113,8 @@ func powerCuts(t *testing.T, lib, no string, lv level) {
 	r := count(entries, rec, faults...)
 	r.log(t)
 	row.Counts = r.counts()
-	row.Found = record.Reached(row.Aim != "0 lost" || len(r.missing) == 0, fmt.Sprintf("%d bytes of the append-only file had not reached the disk", gone))
+	row.Found = record.Reached(row.Aim != "0 lost" || len(r.missing) == 0,
+		fmt.Sprintf("%d bytes of the append-only file had not reached the disk", gone))
 	row.Put(t)
 	if row.Aim == "0 lost" && len(r.missing) > 0 {
 		t.Errorf("%d were lost, as %s", len(r.missing), r.missing[0])

@@ -122,7 +122,8 @@ func watchList(t *testing.T, nodes *nodes, n int) (all []pushed) {
 }
 
 // judge compares the list with the schedule.
-func (f pushFault) judge(t *testing.T, s *service, version string, all []pushed, n int, scheduled time.Time, fault window, over, begun time.Time) {
+func (f pushFault) judge(t *testing.T, s *service, version string, all []pushed, n int, scheduled time.Time, fault window, over,
+	begun time.Time) {
 	t.Helper()
 	ids := map[string]bool{}
 	twice, used := 0, 0
@@ -146,7 +147,8 @@ func (f pushFault) judge(t *testing.T, s *service, version string, all []pushed,
 		}
 	}
 	dead := int(s.numbers("pay").Dead)
-	found := fmt.Sprintf("attempts used %d, dead %d, at most %s late; notices due before the fault or more than %s after it at most %s", used, dead,
+	found := fmt.Sprintf("attempts used %d, dead %d, at most %s late; notices due before the fault or more than %s after it at most %s",
+		used, dead,
 		record.Short(latest), pushAfter, record.Short(others))
 	t.Logf("%s: %d entries, %d twice; %s", f.name, len(ids), twice, found)
 	if twice > 0 || len(ids) != n || used > 0 || dead > 0 {

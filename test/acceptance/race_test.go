@@ -109,7 +109,8 @@ func TestReplaceRacesDelivery(t *testing.T) {
 	const n = 1000
 	answered := make([]time.Time, n)
 	s, rec := raceDelivery(t, n, func(ctx context.Context, s *service, i int, key string) {
-		_, err := s.api.Schedule(ctx, client.Request{Key: key, Body: []byte(`"new"`), OnDuplicate: "replace", Delay: []time.Duration{0, 3 * time.Millisecond, 300 * time.Millisecond}[i%3]})
+		_, err := s.api.Schedule(ctx, client.Request{Key: key, Body: []byte(`"new"`), OnDuplicate: "replace",
+			Delay: []time.Duration{0, 3 * time.Millisecond, 300 * time.Millisecond}[i%3]})
 		if err != nil {
 			t.Errorf("replace %s: %v", key, err)
 		}
@@ -139,7 +140,8 @@ func TestReplaceRacesDelivery(t *testing.T) {
 			t.Errorf("%s: the old one came %d times, the new one %d times, under %d ids", key, older, newer, len(ids))
 		}
 		both += older
-		if now, err := s.api.Get(t.Context(), key); err != nil || now.State != "delivered" || string(now.Body) != `"new"` || len(now.Attempts) != 1 {
+		if now, err := s.api.Get(t.Context(), key); err != nil || now.State != "delivered" || string(now.Body) != `"new"` ||
+			len(now.Attempts) != 1 {
 			t.Errorf("%s: %v, %s", key, err, now.JSON)
 		}
 	}

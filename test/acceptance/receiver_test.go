@@ -49,7 +49,8 @@ func listen(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, h 
 		if err != nil {
 			t.Errorf("notifier-attempt: %v", err)
 		}
-		h := hit{key: r.Header.Get("Notifier-Key"), id: r.Header.Get("Webhook-Id"), attempt: n, due: due, at: at, replay: r.Header.Get("Notifier-Replay")}
+		h := hit{key: r.Header.Get("Notifier-Key"), id: r.Header.Get("Webhook-Id"), attempt: n, due: due, at: at,
+			replay: r.Header.Get("Notifier-Replay")}
 		body, _ := io.ReadAll(io.LimitReader(r.Body, 256)) // a sender that dies is part of the game
 		h.body = string(body)
 		rec.mu.Lock()

@@ -69,7 +69,8 @@ func TestSilentSubscription(t *testing.T) {
 	if x := spreadOf(silent); x.p99 > time.Second {
 		t.Errorf("in the silence %s", x)
 	}
-	t.Logf("a new subscription %s after the silence began; notices due in it %s; others %s", back.Sub(cut).Round(time.Millisecond), spreadOf(silent), spreadOf(normal))
+	t.Logf("a new subscription %s after the silence began; notices due in it %s; others %s", back.Sub(cut).Round(time.Millisecond),
+		spreadOf(silent), spreadOf(normal))
 }
 
 // Redis drops its subscribers, again and again.
@@ -111,7 +112,8 @@ func TestRedisStopsForSeconds(t *testing.T) {
 	if subs := s.metric("notifier_subscriptions_total"); subs < 2 {
 		t.Errorf("%.0f subscriptions", subs)
 	}
-	t.Logf("Redis stood still for %s; subscriptions %.0f; %s", stood.Round(time.Millisecond), s.metric("notifier_subscriptions_total"), rec.lateness("app1"))
+	t.Logf("Redis stood still for %s; subscriptions %.0f; %s", stood.Round(time.Millisecond), s.metric("notifier_subscriptions_total"),
+		rec.lateness("app1"))
 }
 
 // Redis has no memory left: new notices are refused, those that are there are

@@ -33,7 +33,8 @@ type resting struct {
 // of its own there, under steady work.
 func newResting(t *testing.T, env ...string) *resting {
 	t.Helper()
-	url, mode, master, replica := sentinels(t, redistest.WithConfig("appendonly yes", "appendfsync always", "user service on >secret ~* &* +@all"))
+	url, mode, master, replica := sentinels(t, redistest.WithConfig("appendonly yes", "appendfsync always",
+		"user service on >secret ~* &* +@all"))
 	o, err := redis.ParseFailoverURL(url)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,8 @@ func used(t *testing.T, n *redistest.Server) (connected, ran bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Contains(list, "user=service"), n.Client().InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_evalsha"] != ""
+	return strings.Contains(list, "user=service"),
+		n.Client().InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_evalsha"] != ""
 }
 
 // goesOn waits, once a sentinel has told of the promotion, until it delivers again, and for
@@ -196,7 +198,8 @@ func TestAFailoverByHand(t *testing.T) {
 	}
 	free := time.Now()
 	var p *client.Problem
-	if _, err := r.s.api.Schedule(t.Context(), client.Request{Key: "app1:pay:t:amid", Due: time.Now(), Body: []byte("1")}); !errors.As(err, &p) || p.Status != 503 || p.RetryAfter <= 0 {
+	if _, err := r.s.api.Schedule(t.Context(), client.Request{Key: "app1:pay:t:amid", Due: time.Now(), Body: []byte("1")}); !errors.As(err,
+		&p) || p.Status != 503 || p.RetryAfter <= 0 {
 		t.Errorf("a call amid the failover: %v, want 503 and when to repeat it", err)
 	}
 	// The first questions may meet connections that were closed.

@@ -102,7 +102,8 @@ func TestScopesAreApart(t *testing.T) {
 		api *client.Client
 		app string
 	}{{one, "app1"}, {two, "app2"}} {
-		for _, r := range []client.Request{{Key: c.app + ":pay:later:1", Delay: time.Hour}, {Key: c.app + ":pay:dead:1"}, {Key: c.app + ":pay:sent:1"}} {
+		for _, r := range []client.Request{{Key: c.app + ":pay:later:1", Delay: time.Hour}, {Key: c.app + ":pay:dead:1"},
+			{Key: c.app + ":pay:sent:1"}} {
 			if _, err := c.api.Schedule(ctx, r); err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +127,8 @@ func TestScopesAreApart(t *testing.T) {
 
 	// Whatever the client of app1 tries on a notice of app2 is answered as if
 	// there were none.
-	bodies := map[string]string{"PATCH": `{"delay":"1s"}`, "ack": `{"attempt":1,"id":"msg_1"}`, "nack": `{"attempt":1,"id":"msg_1"}`, "defer": `{"attempt":1,"id":"msg_1","after":"1s"}`}
+	bodies := map[string]string{"PATCH": `{"delay":"1s"}`, "ack": `{"attempt":1,"id":"msg_1"}`, "nack": `{"attempt":1,"id":"msg_1"}`,
+		"defer": `{"attempt":1,"id":"msg_1","after":"1s"}`}
 	for _, id := range []string{"later:1", "dead:1", "sent:1"} {
 		for _, op := range []string{"GET", "PATCH", "DELETE", "fire", "redrive", "ack", "nack", "defer"} {
 			method, verb := "POST", "/"+op

@@ -52,7 +52,8 @@ func sentinel(t testing.TB, master string, quorum int) string {
 func sentinels(t testing.TB, options ...redistest.Option) (url string, env []string, master, replica *redistest.Server) {
 	t.Helper()
 	master = redistest.Start(t, options...)
-	replica = redistest.Start(t, append(slices.Clone(options), redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))...)
+	replica = redistest.Start(t, append(slices.Clone(options), redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(),
+		":", " ")))...)
 	ctx := t.Context()
 	await(t, waitTimeout, "the replica in step", func() bool {
 		return strings.Contains(replica.Client().Info(ctx, "replication").Val(), "master_link_status:up")

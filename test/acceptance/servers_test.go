@@ -46,8 +46,10 @@ func TestAServerOfTheMatrix(t *testing.T) {
 		x := spreadOf(late)
 		c.Late = &x.most
 		record.Fault{No: no, Fault: "no fault: " + server, Settings: settings, Counts: &c, Aim: "0 lost, 0 doubled",
-			Found: record.Reached(c.Lost+c.Doubled == 0, fmt.Sprintf("late p50 %s, p99 %s; claims by event %.0f, by sweep %.0f", record.Short(x.p50), record.Short(x.p99),
-				s.metric("notifier_claims_total", `"event"`, `"won"`), s.metric("notifier_claims_total", `"sweep"`, `"won"`))), Server: server, From: begun}.Put(t)
+			Found: record.Reached(c.Lost+c.Doubled == 0, fmt.Sprintf("late p50 %s, p99 %s; claims by event %.0f, by sweep %.0f", record.Short(x.p50),
+				record.Short(x.p99),
+				s.metric("notifier_claims_total", `"event"`, `"won"`), s.metric("notifier_claims_total", `"sweep"`, `"won"`))), Server: server,
+			From: begun}.Put(t)
 		if c.Lost+c.Doubled+early > 0 {
 			t.Errorf("%d lost, %d doubled, %d early", c.Lost, c.Doubled, early)
 		}

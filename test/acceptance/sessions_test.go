@@ -90,13 +90,15 @@ func (p *person) signOut(s *service) {
 func TestSessionsAndLinksHoldAtAllInstances(t *testing.T) {
 	db := newRedis(t)
 	env := func(token string) []string {
-		return []string{"NOTIFIER_CLIENTS=ops,shop", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators-0123456789", "NOTIFIER_CLIENT_SHOP_TOKEN=" + token, "NOTIFIER_CLIENT_SHOP_PREFIX=app1",
+		return []string{"NOTIFIER_CLIENTS=ops,shop", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators-0123456789",
+			"NOTIFIER_CLIENT_SHOP_TOKEN=" + token, "NOTIFIER_CLIENT_SHOP_PREFIX=app1",
 			"NOTIFIER_CLIENT_OPS_ROLE=admin", "NOTIFIER_CLIENT_SHOP_ROLE=operate"}
 	}
 	const old, changed = "token-of-the-shop-old-0123456789", "token-of-the-shop-new-0123456789"
 	pay := route("pay", "app1:pay", "notice", "ALLOW=127.0.0.0/8")
 	a, b := launch(t, db.URL(), pay, env(old)), launch(t, db.URL(), pay, env(old))
-	if _, err := a.as(old).Schedule(t.Context(), client.Request{Key: "app1:pay:n:1", Delay: time.Hour, URL: "https://shop.example/"}); err != nil {
+	if _, err := a.as(old).Schedule(t.Context(), client.Request{Key: "app1:pay:n:1", Delay: time.Hour,
+		URL: "https://shop.example/"}); err != nil {
 		t.Fatal(err)
 	}
 	signIn := func(s *service, token string) *person {

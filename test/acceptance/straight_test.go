@@ -76,7 +76,8 @@ func (p *plain) check(t *testing.T, want map[string]string, mostLost int) {
 			wrong++
 		}
 	}
-	t.Logf("%d set, %d came, %d of them without their body, %d missing, %d doubled, %d wrong", len(want), len(p.bodies), len(p.lost), missing, doubled, wrong)
+	t.Logf("%d set, %d came, %d of them without their body, %d missing, %d doubled, %d wrong", len(want), len(p.bodies), len(p.lost), missing,
+		doubled, wrong)
 	if missing+doubled+wrong > 0 || len(p.lost) > mostLost || len(p.bodies) != len(want) {
 		t.Errorf("want none missing, doubled or wrong, and at most %d without their body", mostLost)
 	}
@@ -208,7 +209,8 @@ func TestPlainTimersInABurst(t *testing.T) {
 	const n = 40_000
 	db := newRedis(t)
 	rec := listenPlain(t)
-	s := launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=128", "HOST_CONCURRENCY=128"), []string{"NOTIFIER_RETAIN=10000"})
+	s := launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=128", "HOST_CONCURRENCY=128"),
+		[]string{"NOTIFIER_RETAIN=10000"})
 	want := map[string]string{}
 	due := time.Now().Add(26 * time.Second) // the next tidying, each 30 s, falls amid the deliveries
 	for i := 0; i < n; i += 1000 {

@@ -27,8 +27,9 @@ const switchAim = 500 * time.Millisecond
 // switched says what the shards of a master that is gone had to wait, beyond the
 // servers' own switch.
 func (r reckoning) switched(fault window) string {
-	return record.Reached(r.after <= switchAim && len(r.missing) == 0 && r.doubled == 0, fmt.Sprintf("the servers' own switch took %s; the last delivery that had waited came %s after it",
-		record.Short(fault.to.Sub(fault.from)), record.Short(r.after)))
+	return record.Reached(r.after <= switchAim && len(r.missing) == 0 && r.doubled == 0,
+		fmt.Sprintf("the servers' own switch took %s; the last delivery that had waited came %s after it",
+			record.Short(fault.to.Sub(fault.from)), record.Short(r.after)))
 }
 
 // survived fails the test if something confirmed is missing, or a delivery came far
@@ -94,7 +95,8 @@ func TestSentinelsMasterIsKilled(t *testing.T) {
 	})
 	fault := window{from, time.Now()}
 	time.Sleep(record.Sized(6*time.Second, 40*time.Second)) // sleep: steady work after it
-	if flags := replica.Client().ConfigGet(t.Context(), "notify-keyspace-events").Val()["notify-keyspace-events"]; !strings.Contains(flags, "E") ||
+	if flags := replica.Client().ConfigGet(t.Context(), "notify-keyspace-events").Val()["notify-keyspace-events"]; !strings.Contains(flags,
+		"E") ||
 		!strings.Contains(flags, "x") {
 		t.Errorf("the notify flags of the new master are %q", flags)
 	}
@@ -102,8 +104,9 @@ func TestSentinelsMasterIsKilled(t *testing.T) {
 	r := l.reckon(rec, fault)
 	r.survived(t)
 	doubledInFlight(t, rec, from)
-	record.Fault{No: "1", Fault: "Sentinel: the master is killed (-9)", Settings: "1 replica, 3 sentinels, down-after-milliseconds 1500", Counts: r.counts(),
-		Aim: "0 lost, 0 doubled, on time ≤ 500 ms after Sentinel's own switch", Found: r.switched(fault), Server: v, From: begun}.Put(t)
+	record.Fault{No: "1", Fault: "Sentinel: the master is killed (-9)", Settings: "1 replica, 3 sentinels, down-after-milliseconds 1500",
+		Counts: r.counts(),
+		Aim:    "0 lost, 0 doubled, on time ≤ 500 ms after Sentinel's own switch", Found: r.switched(fault), Server: v, From: begun}.Put(t)
 }
 
 // One master of a cluster is killed, amid single calls, with each setting of
@@ -134,12 +137,14 @@ func TestAClustersMasterIsKilled(t *testing.T) {
 			if coverage == "no" {
 				found += "; " + r.beside()
 			} else {
-				found += fmt.Sprintf("; Redis's default: all masters refuse meanwhile, %d calls of healthy shards had an error, and their notices came up to %s late",
+				found += fmt.Sprintf("; Redis's default: all masters refuse meanwhile, %d calls of healthy shards had an error, and their notices "+
+					"came up to %s late",
 					r.refused[false]+r.unanswered[false], record.Short(r.late[false].most))
 			}
 			record.Fault{No: fmt.Sprintf("2.%d", i+1), Fault: "cluster 3+3: a master is killed (-9), coverage " + coverage,
 				Settings: fmt.Sprintf("%d shards, cluster-node-timeout 2000", shardsOnNodes), Counts: r.counts(),
-				Aim: "0 lost, 0 doubled, the victim's ≤ 500 ms after the cluster's switch; with coverage no, " + besideAim, Found: found, Server: c.version(t), From: begun}.Put(t)
+				Aim: "0 lost, 0 doubled, the victim's ≤ 500 ms after the cluster's switch; with coverage no, " + besideAim, Found: found,
+				Server: c.version(t), From: begun}.Put(t)
 		})
 	}
 }
@@ -148,7 +153,8 @@ func TestAClustersMasterIsKilled(t *testing.T) {
 func (c *nodes) replicaOf(t *testing.T, master *redistest.Server) *redistest.Server {
 	t.Helper()
 	for _, n := range c.all {
-		if role, ok := n.Client().Do(t.Context(), "ROLE").Val().([]any); ok && role[0] == "slave" && fmt.Sprintf("%v:%v", role[1], role[2]) == master.Addr() {
+		if role, ok := n.Client().Do(t.Context(), "ROLE").Val().([]any); ok && role[0] == "slave" &&
+			fmt.Sprintf("%v:%v", role[1], role[2]) == master.Addr() {
 			return n
 		}
 	}

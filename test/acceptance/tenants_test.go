@@ -65,7 +65,8 @@ func settle(t *testing.T) *neighbourhood {
 	t.Helper()
 	h := &neighbourhood{t: t, pay: listen(t, nil), other: listen(t, nil), answered: map[string]map[int]int{}, failed: map[string]int{}}
 	db := newRedis(t)
-	env := []string{"NOTIFIER_CLIENT_HONEST_TOKEN=" + honestToken, "NOTIFIER_CLIENT_HONEST_PREFIX=honest", "NOTIFIER_CLIENT_HONEST_ROLE=operate",
+	env := []string{"NOTIFIER_CLIENT_HONEST_TOKEN=" + honestToken, "NOTIFIER_CLIENT_HONEST_PREFIX=honest",
+		"NOTIFIER_CLIENT_HONEST_ROLE=operate",
 		"NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db"), "GOMEMLIMIT=400MiB"}
 	clients, routes := []string{"honest"}, route("honest", "honest:pay", h.pay.url)
 	for i := range tenants {
@@ -77,7 +78,8 @@ func settle(t *testing.T) *neighbourhood {
 		clients = append(clients, m.prefix)
 		begin := "NOTIFIER_CLIENT_" + strings.ToUpper(m.prefix) + "_"
 		env = append(env, begin+"TOKEN="+m.token, begin+"PREFIX="+m.prefix, begin+"ROLE=admin", begin+fmt.Sprintf("RATE=%d/s", tenantRate))
-		routes = append(routes, route(m.prefix, m.prefix, "notice", "ALLOW=127.0.0.1", "HEADERS=Authorization=Bearer secret-of-the-operator", "HEADERS_TO=http://127.0.0.1:*,shop.example")...)
+		routes = append(routes, route(m.prefix, m.prefix, "notice", "ALLOW=127.0.0.1", "HEADERS=Authorization=Bearer secret-of-the-operator",
+			"HEADERS_TO=http://127.0.0.1:*,shop.example")...)
 	}
 	h.service = launch(t, db.URL(), routes, append(env, "NOTIFIER_CLIENTS="+strings.Join(clients, ",")))
 	for _, m := range h.members {
@@ -122,7 +124,8 @@ func (h *neighbourhood) prepare(m *tenant) {
 }
 
 // page makes a call of the pages.
-func (h *neighbourhood) page(ctx context.Context, m *tenant, cookie *http.Cookie, path string, form url.Values) (int, string, []*http.Cookie, error) {
+func (h *neighbourhood) page(ctx context.Context, m *tenant, cookie *http.Cookie, path string, form url.Values) (int, string,
+	[]*http.Cookie, error) {
 	method := http.MethodGet
 	if form != nil {
 		method = http.MethodPost
@@ -201,11 +204,13 @@ func (h *neighbourhood) attacks() []attack {
 	return []attack{
 		{"sign-outs by a link", http.StatusSeeOther, h.signOutByLink, look},
 		{"reschedules", http.StatusOK, api("PATCH", "/v1/notices/{own}", `{"delay":"2h"}`), schedule},
-		{"text searches", http.StatusOK, api("GET", "/v1/history?text=declined&since="+url.QueryEscape(since), ""), api("GET", "/v1/history?prefix={prefix}", "")},
+		{"text searches", http.StatusOK, api("GET", "/v1/history?text=declined&since="+url.QueryEscape(since), ""),
+			api("GET", "/v1/history?prefix={prefix}", "")},
 		{"lookups of keys that never existed", http.StatusNotFound, api("GET", "/v1/notices/{prefix}:never:x:{i}", ""), get},
 		{"batches of unknown members", http.StatusMultiStatus, api("POST", "/v1/notices/batch", unknown), batch},
 		{"restores of unknown members", http.StatusMultiStatus, api("POST", "/v1/notices/restore", unknown), batch},
-		{"erasures of keys that never existed", http.StatusOK, api("DELETE", "/v1/history?key={prefix}:never:x:{i}", ""), api("GET", "/v1/history?key={own}", "")},
+		{"erasures of keys that never existed", http.StatusOK, api("DELETE", "/v1/history?key={prefix}:never:x:{i}", ""),
+			api("GET", "/v1/history?key={own}", "")},
 		{"send-tests", http.StatusOK, func(ctx context.Context, m *tenant, _ int) (int, error) {
 			status, _, _, err := h.page(ctx, m, m.session, "/ui/notices/"+m.notice()+"/test", url.Values{"csrf": {m.csrf}})
 			return status, err
@@ -214,10 +219,12 @@ func (h *neighbourhood) attacks() []attack {
 			return h.send(ctx, m, fmt.Sprintf("wrong-token-%d-%d-0123456789012345678", m.n, i), "GET", "/v1/notices", "")
 		}, get},
 		{"sign-ins with wrong tokens", http.StatusUnauthorized, func(ctx context.Context, m *tenant, i int) (int, error) {
-			status, _, _, err := h.page(ctx, m, nil, "/ui/sign-in", url.Values{"token": {fmt.Sprintf("wrong-token-%d-%d-0123456789012345678", m.n, i)}})
+			status, _, _, err := h.page(ctx, m, nil, "/ui/sign-in",
+				url.Values{"token": {fmt.Sprintf("wrong-token-%d-%d-0123456789012345678", m.n, i)}})
 			return status, err
 		}, look},
-		{"replays under guessed ids", http.StatusUnprocessableEntity, api("POST", "/v1/replays", `{"id":"guessed-{i}","since":"`+since+`","prefix":"{prefix}:never"}`), get},
+		{"replays under guessed ids", http.StatusUnprocessableEntity, api("POST", "/v1/replays", `{"id":"guessed-{i}","since":"`+since+
+			`","prefix":"{prefix}:never"}`), get},
 		{"urls of listed hosts by other ports", http.StatusUnprocessableEntity,
 			api("POST", "/v1/notices", `{"key":"{prefix}:a:b:in-{i}","delay":"1h","url":"http://shop.example:6379/"}`), schedule},
 	}
@@ -277,7 +284,9 @@ func (h *neighbourhood) unfinished(ctx context.Context, m *tenant) {
 			return
 		}
 		stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-		_, err = fmt.Fprintf(c, "POST /v1/notices/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", m.token, 5<<20)
+		_, err = fmt.Fprintf(c,
+			"POST /v1/notices/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+			m.token, 5<<20)
 		if err == nil {
 			_, _ = c.Write(text) // the service may refuse it before it has read so much
 		}

@@ -169,7 +169,8 @@ func (d *database) whole() {
 // alone is one server, reached as anyone.
 func alone(t testing.TB, options ...redistest.Option) *database {
 	db := redistest.Start(t, options...)
-	return &database{t: t, servers: []*redistest.Server{db}, url: db.URL(), anyone: []string{"NOTIFIER_REDIS_URL=" + db.URL()}, client: db.Client(), shards: 1}
+	return &database{t: t, servers: []*redistest.Server{db}, url: db.URL(), anyone: []string{"NOTIFIER_REDIS_URL=" + db.URL()},
+		client: db.Client(), shards: 1}
 }
 
 // newRedis starts the Redis of a test, on the way that the suite takes.
@@ -239,7 +240,8 @@ func ways() []way {
 			begin, user := asUser(t)
 			url, mode, master, replica := sentinels(t, before(user, options)...)
 			first, rest, _ := strings.Cut(strings.TrimPrefix(url, "redis://"), "/0?master_name=pay&addr=")
-			c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "pay", SentinelAddrs: append(strings.Split(rest, "&addr="), first), DisableIdentity: true})
+			c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "pay", SentinelAddrs: append(strings.Split(rest, "&addr="), first),
+				DisableIdentity: true})
 			t.Cleanup(func() { _ = c.Close() })
 			return &database{t: t, servers: []*redistest.Server{master, replica}, url: strings.Replace(url, "redis://", "redis://"+begin, 1),
 				env:    append(slices.Clone(mode), "NOTIFIER_DURABILITY=replicas:1", "NOTIFIER_DURABILITY_TIMEOUT=10s"),
@@ -247,7 +249,8 @@ func ways() []way {
 		}},
 		{"as the user, on a cluster", "cluster", true, func(t testing.TB, options ...redistest.Option) *database {
 			begin, user := asUser(t)
-			c := nodesWith(t, 3, 0, before(user, append([]redistest.Option{redistest.WithConfig("cluster-require-full-coverage no")}, options...))...)
+			c := nodesWith(t, 3, 0, before(user, append([]redistest.Option{redistest.WithConfig("cluster-require-full-coverage no")},
+				options...))...)
 			mode := []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6"}
 			db := &database{t: t, url: strings.Replace(c.url, "redis://", "redis://"+begin, 1), env: mode,
 				anyone: append([]string{"NOTIFIER_REDIS_URL=" + c.url}, mode...), client: c.client, cluster: true, shards: 6}
@@ -266,12 +269,14 @@ func clusterOnTLS(t testing.TB, options ...redistest.Option) *database {
 	var addrs, plain []string
 	var all []*redistest.Server
 	for range 3 {
-		n, addr := p.server(append([]redistest.Option{user, redistest.WithConfig("cluster-enabled yes", "cluster-require-full-coverage no", "tls-cluster yes",
+		n, addr := p.server(append([]redistest.Option{user, redistest.WithConfig("cluster-enabled yes", "cluster-require-full-coverage no",
+			"tls-cluster yes",
 			"tls-replication yes")}, options...)...)
 		addrs, plain, all = append(addrs, addr), append(plain, n.Addr()), append(all, n)
 	}
 	cert, key := p.issue("cli")
-	command(t, slices.Concat([]string{"--tls", "--cacert", p.authority(), "--cert", cert, "--key", key, "--cluster", "create"}, addrs, []string{"--cluster-yes"})...)
+	command(t, slices.Concat([]string{"--tls", "--cacert", p.authority(), "--cert", cert, "--key", key, "--cluster", "create"}, addrs,
+		[]string{"--cluster-yes"})...)
 	await(t, waitTimeout, "the cluster whole", func() bool {
 		return !slices.ContainsFunc(all, func(n *redistest.Server) bool {
 			info := n.Client().ClusterInfo(t.Context()).Val()
@@ -281,6 +286,8 @@ func clusterOnTLS(t testing.TB, options ...redistest.Option) *database {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: plain})
 	t.Cleanup(func() { _ = c.Close() })
 	mode := []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6"}
-	return &database{t: t, servers: all, url: "rediss://" + begin + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr="), env: append(p.env(), mode...),
-		anyone: append([]string{"NOTIFIER_REDIS_URL=redis://" + plain[0] + "?addr=" + strings.Join(plain[1:], "&addr=")}, mode...), client: c, cluster: true, shards: 6}
+	return &database{t: t, servers: all, url: "rediss://" + begin + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr="),
+		env:    append(p.env(), mode...),
+		anyone: append([]string{"NOTIFIER_REDIS_URL=redis://" + plain[0] + "?addr=" + strings.Join(plain[1:], "&addr=")}, mode...), client: c,
+		cluster: true, shards: 6}
 }

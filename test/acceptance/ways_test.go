@@ -113,12 +113,14 @@ func mainPath(t *testing.T, db *database) {
 	if i, err := s.api.Instances(ctx); err != nil || len(i.Items) != 1 {
 		t.Errorf("%+v, %v", i, err)
 	}
-	if log, err := os.ReadFile(s.log); err != nil || strings.Contains(string(log), "NOPERM") || strings.Contains(string(log), "no permissions") {
+	if log, err := os.ReadFile(s.log); err != nil || strings.Contains(string(log), "NOPERM") ||
+		strings.Contains(string(log), "no permissions") {
 		t.Errorf("the log tells of a right that is missing, %v", err)
 	}
 	doctor := exec.CommandContext(ctx, binary, "doctor")
 	doctor.Env = environment(append([][]string{{"NOTIFIER_REDIS_URL=" + db.URL()}}, envs...))
-	if out, _ := doctor.CombinedOutput(); !strings.Contains(string(out), "user notifier may do all that is needed") { // of a test's Redis it finds more
+	// of a test's Redis it finds more
+	if out, _ := doctor.CombinedOutput(); !strings.Contains(string(out), "user notifier may do all that is needed") {
 		t.Errorf("doctor:\n%s", out)
 	}
 	if exit, took := s.stop(waitTimeout); exit != 0 {

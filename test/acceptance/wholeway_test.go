@@ -170,7 +170,8 @@ func (j *journey) end(code int) error {
 		return err
 	}
 	if len(idle) > 0 {
-		return fmt.Errorf("%s started no Redis by newRedis: what cannot go every way stands in `staying`, with the reason", strings.Join(idle, ", "))
+		return fmt.Errorf("%s started no Redis by newRedis: what cannot go every way stands in `staying`, with the reason",
+			strings.Join(idle, ", "))
 	}
 	return nil
 }
