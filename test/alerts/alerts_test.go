@@ -33,7 +33,8 @@ func TestAlertsOfRunningInstances(t *testing.T) {
 	a, b := startInstance(t, redis.url, receiver), startInstance(t, redis.url, receiver)
 	r := &recording{series: map[string][]string{}}
 	until(t, "two instances that know each other", func() bool {
-		return strings.Contains(a.page(t), `notifier_instances{state="living"} 2`) && strings.Contains(b.page(t), `notifier_instances{state="living"} 2`)
+		return strings.Contains(a.page(t), `notifier_instances{state="living"} 2`) &&
+			strings.Contains(b.page(t), `notifier_instances{state="living"} 2`)
 	})
 	record := func(minutes int) { r.record(t, minutes, map[string]*instance{"a": a, "b": b}) }
 
@@ -114,7 +115,9 @@ func (r *recording) add(page, instance string) {
 
 // expect says which watched alerts fire at the last minute.
 func (r *recording) expect(alerts ...string) {
-	fmt.Fprintf(&r.checks, "      - expr: 'count by (alertname) (ALERTS{alertstate=\"firing\",alertname=~\"%s\"})'\n        eval_time: %dm\n        exp_samples:\n", watched, r.minutes-1)
+	fmt.Fprintf(&r.checks,
+		"      - expr: 'count by (alertname) (ALERTS{alertstate=\"firing\",alertname=~\"%s\"})'\n        eval_time: %dm\n        exp_samples:\n",
+		watched, r.minutes-1)
 	for _, a := range alerts {
 		fmt.Fprintf(&r.checks, "          - {labels: '{alertname=\"%s\"}', value: 1}\n", a)
 	}

@@ -52,7 +52,8 @@ func startRedis(t *testing.T) *redisServer {
 	_ = free.Close()
 
 	s := &redisServer{url: "redis://" + address.String()}
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(address.Port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--appendonly", "yes", "--daemonize", "no")
+	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(address.Port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--appendonly",
+		"yes", "--daemonize", "no")
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,8 @@ func startInstance(t *testing.T, redis, receiver string) *instance {
 	}
 	i := &instance{}
 	i.cmd = exec.Command(path, "serve")
-	i.cmd.Env = append(os.Environ(), "NOTIFIER_REDIS_URL="+redis, "NOTIFIER_LISTEN=127.0.0.1:0", "NOTIFIER_ROUTES=orders", "NOTIFIER_ROUTE_ORDERS_PREFIX=app1",
+	i.cmd.Env = append(os.Environ(), "NOTIFIER_REDIS_URL="+redis, "NOTIFIER_LISTEN=127.0.0.1:0", "NOTIFIER_ROUTES=orders",
+		"NOTIFIER_ROUTE_ORDERS_PREFIX=app1",
 		"NOTIFIER_ROUTE_ORDERS_TARGET="+receiver, "NOTIFIER_LOG_FORMAT=json")
 	log, err := i.cmd.StderrPipe()
 	if err != nil {
