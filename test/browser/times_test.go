@@ -18,7 +18,9 @@ import (
 func TestTimesInUTCAndLocal(t *testing.T) {
 	s := start(t)
 	b := browse(t, s)
-	if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}); err != nil { // UTC+5:30
+	// UTC+5:30
+	if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}); err != nil {
 		t.Fatal(err)
 	}
 	due := time.Now().UTC().Add(3 * time.Minute).Truncate(time.Second)
