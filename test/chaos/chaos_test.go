@@ -102,7 +102,8 @@ func TestChaos(t *testing.T) {
 
 func newRun(t testing.TB, binary, mode string, dice *rand.Rand) *run {
 	zerolog.SetGlobalLevel(zerolog.Disabled) // toxiproxy's log
-	return &run{t: t, binary: binary, mode: mode, ledger: newLedger(), dice: dice, busy: map[string]bool{}, recovered: map[string]time.Duration{}}
+	return &run{t: t, binary: binary, mode: mode, ledger: newLedger(), dice: dice, busy: map[string]bool{},
+		recovered: map[string]time.Duration{}}
 }
 
 // play runs the topology for a time, and judges.
@@ -122,7 +123,8 @@ func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.
 	target := receive(t, x.ledger)
 	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	for i := range *flagInstances {
-		env := append(slices.Clone(x.servers.env), "NOTIFIER_ROUTES=pay", "NOTIFIER_ROUTE_PAY_PREFIX=pay", "NOTIFIER_ROUTE_PAY_TARGET="+target, "NOTIFIER_ROUTE_PAY_TIMEOUT=3s",
+		env := append(slices.Clone(x.servers.env), "NOTIFIER_ROUTES=pay", "NOTIFIER_ROUTE_PAY_PREFIX=pay", "NOTIFIER_ROUTE_PAY_TARGET="+target,
+			"NOTIFIER_ROUTE_PAY_TIMEOUT=3s",
 			"NOTIFIER_ROUTE_PAY_RETRY=300ms,500ms,1s,1s,2s,2s,3s,3s,4s,5s,5s,5s", "NOTIFIER_ROUTE_PAY_HOST_CONCURRENCY=64",
 			"NOTIFIER_RETENTION=4h") // clocks leap by two hours at most: what has ended is not forgotten for that
 		var proxy *toxiproxy.Proxy
@@ -172,7 +174,8 @@ func (x *run) fail() {
 	for _, d := range v.Unexplained {
 		t.Errorf("a duplicate that no fault explains: %s", d)
 	}
-	for what, list := range map[string][]string{"lost": v.Lost, "early": v.Early, "sent after its cancellation": v.Uncalled, "another webhook-id": v.Wrong} {
+	for what, list := range map[string][]string{"lost": v.Lost, "early": v.Early, "sent after its cancellation": v.Uncalled,
+		"another webhook-id": v.Wrong} {
 		for _, s := range list[:min(len(list), 20)] {
 			t.Errorf("%s: %s", what, s)
 		}
@@ -366,16 +369,21 @@ func table(all []*run, seed uint64) string {
 	var b strings.Builder
 	version, _ := exec.Command("redis-server", "--version").Output()
 	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
-	fmt.Fprintf(&b, "Seed %d, %d instances, %d notices a second, %.3g minutes of faults; %s, %s, %s/%s, %d processors, commit %s.\n\n", seed, *flagInstances, *flagRate, *flagMinutes,
-		strings.Join(strings.Fields(string(version))[:3], " "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.TrimSpace(string(commit)))
-	b.WriteString("| run | took | promised | arrivals | faults | lost | early | after cancellation | duplicates | unexplained | never acknowledged | dead letters | first arrivals late: p50, p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "Seed %d, %d instances, %d notices a second, %.3g minutes of faults; %s, %s, %s/%s, %d processors, commit %s.\n\n", seed,
+		*flagInstances, *flagRate, *flagMinutes,
+		strings.Join(strings.Fields(string(version))[:3], " "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+		strings.TrimSpace(string(commit)))
+	b.WriteString("| run | took | promised | arrivals | faults | lost | early | after cancellation | duplicates | unexplained | never " +
+		"acknowledged | dead letters | first arrivals late: p50, p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, x := range all {
 		v, n := x.verdict, 0
 		for _, e := range v.Faults {
 			n += e.times
 		}
-		fmt.Fprintf(&b, "| %s, %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %s, %s |\n", x.servers.name, x.mode, x.took.Round(time.Second), v.Promised, v.Arrivals, n, len(v.Lost), len(v.Early),
-			len(v.Uncalled), len(v.Duplicates), len(v.Unexplained), v.Unpromised, v.Dead, v.P50.Round(time.Millisecond), v.P99.Round(time.Millisecond))
+		fmt.Fprintf(&b, "| %s, %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %s, %s |\n", x.servers.name, x.mode,
+			x.took.Round(time.Second), v.Promised, v.Arrivals, n, len(v.Lost), len(v.Early),
+			len(v.Uncalled), len(v.Duplicates), len(v.Unexplained), v.Unpromised, v.Dead, v.P50.Round(time.Millisecond),
+			v.P99.Round(time.Millisecond))
 	}
 	for _, x := range all {
 		x.tableOfFaults(&b)
@@ -386,7 +394,8 @@ func table(all []*run, seed uint64) string {
 
 // tableOfFaults has a row for each fault of a run.
 func (x *run) tableOfFaults(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%s, %s:\n\n| fault | may duplicate | times | calls in flight at its instant, by instance | duplicates |", x.servers.name, x.mode)
+	fmt.Fprintf(b, "\n%s, %s:\n\n| fault | may duplicate | times | calls in flight at its instant, by instance | duplicates |",
+		x.servers.name, x.mode)
 	line := "|---|---|---|---|---|"
 	if x.mode == "liveness" {
 		b.WriteString(" from its end until nothing due waited, at most |")

@@ -63,8 +63,10 @@ func (x *run) all() map[string]fault {
 			do: func(x *run, s *span) bool { return x.toxic(s, toxic) }}
 	}
 	if len(x.clock.env) > 0 {
-		list["clock an hour back"] = fault{of: "clock", duplicates: true, felt: time.Second, do: func(x *run, s *span) bool { return x.leap(s, -time.Hour) }}
-		list["clock an hour ahead"] = fault{of: "clock", duplicates: true, felt: time.Second, do: func(x *run, s *span) bool { return x.leap(s, time.Hour) }}
+		list["clock an hour back"] = fault{of: "clock", duplicates: true, felt: time.Second,
+			do: func(x *run, s *span) bool { return x.leap(s, -time.Hour) }}
+		list["clock an hour ahead"] = fault{of: "clock", duplicates: true, felt: time.Second,
+			do: func(x *run, s *span) bool { return x.leap(s, time.Hour) }}
 	}
 	if x.disk != "" {
 		list["disk full"] = fault{of: "redis", duplicates: true, felt: time.Second, do: (*run).diskFull}

@@ -160,7 +160,8 @@ func (d duplicate) String() string {
 	if d.cause != nil {
 		cause = d.cause.what
 	}
-	return fmt.Sprintf("%s: attempt %d by %s at %s, again attempt %d by %s at %s: %s", d.key, d.first.attempt, d.first.instance, d.first.at.Format(stamp),
+	return fmt.Sprintf("%s: attempt %d by %s at %s, again attempt %d by %s at %s: %s", d.key, d.first.attempt, d.first.instance,
+		d.first.at.Format(stamp),
 		d.second.attempt, d.second.instance, d.second.at.Format(stamp), cause)
 }
 
@@ -283,7 +284,8 @@ func (v *verdict) check(key string, p *promise, a *arrival) {
 		v.Uncalled = append(v.Uncalled, fmt.Sprintf("%s attempt %d, %s after it was cancelled", key, a.attempt, a.at.Sub(p.cancelled)))
 	}
 	if a.id != p.id {
-		v.Wrong = append(v.Wrong, fmt.Sprintf("%s was acknowledged as %s at %s and came as %s at %s", key, p.id, p.acked.Format(stamp), a.id, a.at.Format(stamp)))
+		v.Wrong = append(v.Wrong, fmt.Sprintf("%s was acknowledged as %s at %s and came as %s at %s", key, p.id, p.acked.Format(stamp), a.id,
+			a.at.Format(stamp)))
 	}
 }
 

@@ -40,7 +40,8 @@ func mutant(t testing.TB) (overlay string) {
 		t.Fatalf("%s has no line %q to change: see what became of it, and change the mutant", source, was)
 	}
 	changed := filepath.Join(t.TempDir(), "handlers.go")
-	if err := os.WriteFile(changed, []byte(strings.NewReplacer(was, is, "import (\n", "import (\n\t\"sync/atomic\"\n").Replace(string(text))+twice), 0o600); err != nil {
+	if err := os.WriteFile(changed,
+		[]byte(strings.NewReplacer(was, is, "import (\n", "import (\n\t\"sync/atomic\"\n").Replace(string(text))+twice), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})

@@ -117,7 +117,8 @@ func (n *node) kill() {
 func (n *node) cli(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(n.port)}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(n.port)},
+		args...)...).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
 
@@ -154,18 +155,20 @@ func master(list []*node) *node {
 	return nil
 }
 
-var safeArgs = []string{"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction", "--notify-keyspace-events", "Ex"}
+var safeArgs = []string{"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
+	"--notify-keyspace-events", "Ex"}
 
 func standalone(t testing.TB, dir string, clock *clock) *servers {
 	n := newNode(t, dir, clock.env, safeArgs...).must(t)
-	return &servers{name: "standalone", nodes: []*node{n}, env: []string{"NOTIFIER_REDIS_URL=redis://" + n.addr() + "/0"}, faults: map[string]fault{
-		"redis killed": {of: "redis", duplicates: true, felt: time.Second, do: func(x *run, s *span) bool {
-			x.ledger.strike(s, "")
-			n.kill()
-			x.pause(100, 3000)
-			return x.revive(n)
-		}},
-	}}
+	return &servers{name: "standalone", nodes: []*node{n}, env: []string{"NOTIFIER_REDIS_URL=redis://" + n.addr() + "/0"},
+		faults: map[string]fault{
+			"redis killed": {of: "redis", duplicates: true, felt: time.Second, do: func(x *run, s *span) bool {
+				x.ledger.strike(s, "")
+				n.kill()
+				x.pause(100, 3000)
+				return x.revive(n)
+			}},
+		}}
 }
 
 func sentinel(t testing.TB, dir string, _ *clock) *servers {
@@ -176,7 +179,8 @@ func sentinel(t testing.TB, dir string, _ *clock) *servers {
 	for range 3 {
 		s := newNode(t, dir, nil)
 		conf := filepath.Join(s.dir, "sentinel.conf")
-		text := fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2\nsentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n", m.port)
+		text := fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2\nsentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n",
+			m.port)
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +189,8 @@ func sentinel(t testing.TB, dir string, _ *clock) *servers {
 		list = append(list, s.addr())
 	}
 	url := "redis://" + list[0] + "/0?master_name=m&addr=" + list[1] + "&addr=" + list[2]
-	return &servers{name: "sentinel", nodes: pair, env: []string{"NOTIFIER_REDIS_MODE=sentinel", "NOTIFIER_REDIS_URL=" + url, "NOTIFIER_DURABILITY=replicas:1"},
+	return &servers{name: "sentinel", nodes: pair, env: []string{"NOTIFIER_REDIS_MODE=sentinel", "NOTIFIER_REDIS_URL=" + url,
+		"NOTIFIER_DURABILITY=replicas:1"},
 		faults: map[string]fault{
 			"master killed, Sentinel fails over": {of: "redis", duplicates: true, felt: failoverFelt, do: func(x *run, s *span) bool {
 				return x.failover(s, pair, func(old *node) { old.kill() }, func(old *node) { x.revive(old) })
@@ -224,7 +229,8 @@ func cluster(t testing.TB, dir string, _ *clock) *servers {
 		}
 		return nil
 	}
-	return &servers{name: "cluster", nodes: nodes, env: []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6", "NOTIFIER_DURABILITY=replicas:1",
+	return &servers{name: "cluster", nodes: nodes, env: []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6",
+		"NOTIFIER_DURABILITY=replicas:1",
 		"NOTIFIER_REDIS_URL=redis://" + nodes[0].addr() + "?addr=" + nodes[1].addr() + "&addr=" + nodes[2].addr() + "&addr=" + nodes[3].addr()},
 		faults: map[string]fault{
 			"master killed, cluster fails over": {of: "redis", duplicates: true, felt: failoverFelt, do: func(x *run, s *span) bool {
@@ -256,7 +262,8 @@ func cluster(t testing.TB, dir string, _ *clock) *servers {
 				x.ledger.strike(s, "")
 				a, _ := from.cli("CLUSTER", "MYID")
 				b, _ := to.cli("CLUSTER", "MYID")
-				out, err := from.cli("--cluster", "reshard", from.addr(), "--cluster-from", a, "--cluster-to", b, "--cluster-slots", "300", "--cluster-yes")
+				out, err := from.cli("--cluster", "reshard", from.addr(), "--cluster-from", a, "--cluster-to", b, "--cluster-slots", "300",
+					"--cluster-yes")
 				if err != nil {
 					x.t.Logf("reshard: %v: %.300s", err, out[max(0, len(out)-300):])
 					_, _ = from.cli("--cluster", "fix", from.addr())
@@ -302,7 +309,8 @@ func newClock(dir string) *clock {
 		c.why = err.Error()
 		return c
 	}
-	c.env = []string{"LD_PRELOAD=" + lib + ":" + libc, "FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"}
+	c.env = []string{"LD_PRELOAD=" + lib + ":" + libc, "FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1"}
 	return c
 }
 
