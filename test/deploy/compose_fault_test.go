@@ -154,7 +154,8 @@ func (c *composed) replicated() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r := redis.NewClient(&redis.Options{Addr: address(c.t, c.services["redis1"]) + ":6379", Username: "admin", Password: strings.TrimSpace(string(password))})
+	r := redis.NewClient(&redis.Options{Addr: address(c.t, c.services["redis1"]) + ":6379", Username: "admin",
+		Password: strings.TrimSpace(string(password))})
 	defer func() { _ = r.Close() }()
 	await(c.t, func() bool { return strings.Contains(r.Info(c.t.Context(), "replication").Val(), "state=online") })
 }

@@ -61,7 +61,8 @@ func TestTheContainerRunsLockedUp(t *testing.T) {
 	name := fmt.Sprintf("notifier-locked-%d", os.Getpid())
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	args := append([]string{"run", "-d", "--name", name, "--network", "host"}, lockedUp...)
-	for _, v := range []string{fmt.Sprintf("LISTEN=127.0.0.1:%d", port), "REDIS_URL=" + db.URL(), "ROUTES=demo", "ROUTE_DEMO_PREFIX=demo", "ROUTE_DEMO_TARGET=log"} {
+	for _, v := range []string{fmt.Sprintf("LISTEN=127.0.0.1:%d", port), "REDIS_URL=" + db.URL(), "ROUTES=demo", "ROUTE_DEMO_PREFIX=demo",
+		"ROUTE_DEMO_TARGET=log"} {
 		args = append(args, "-e", "NOTIFIER_"+v)
 	}
 	t.Cleanup(func() { _, _ = docker("rm", "-f", name) })
@@ -110,7 +111,8 @@ func TestTheContainerRunsLockedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532", "Gid:\t65532\t65532\t65532\t65532", "CapInh:\t0000000000000000", "CapPrm:\t0000000000000000",
+	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532", "Gid:\t65532\t65532\t65532\t65532", "CapInh:\t0000000000000000",
+		"CapPrm:\t0000000000000000",
 		"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1"} {
 		if !strings.Contains(string(status), want+"\n") {
 			t.Errorf("the process has not %q: %s", want, status)

@@ -60,7 +60,9 @@ func TestShippedUserIsLimitedToItsKeys(t *testing.T) {
 		}
 	}
 	// And nothing that could take the data away at a stroke, or concerns other keys.
-	for _, bad := range [][]any{{"GET", "session:1"}, {"DEL", "shop:carts:1"}, {"CONFIG", "GET", "requirepass"}, {"CONFIG", "SET", "maxmemory", "1mb"}, {"FLUSHALL"}, {"FLUSHDB"}, {"KEYS", "*"}, {"SHUTDOWN"}, {"DEBUG", "SLEEP", "0"}, {"CONFIG", "REWRITE"},
+	for _, bad := range [][]any{{"GET", "session:1"}, {"DEL", "shop:carts:1"}, {"CONFIG", "GET", "requirepass"},
+		{"CONFIG", "SET", "maxmemory", "1mb"}, {"FLUSHALL"}, {"FLUSHDB"}, {"KEYS", "*"}, {"SHUTDOWN"}, {"DEBUG", "SLEEP", "0"},
+		{"CONFIG", "REWRITE"},
 		{"ACL", "SETUSER", "x"}, {"SWAPDB", 0, 1}, {"REPLICAOF", "a", 1}, {"CLIENT", "KILL", "a:1"}} {
 		reply := c.Do(t.Context(), append([]any{"ACL", "DRYRUN", "notifier"}, bad...)...).String()
 		if !strings.Contains(reply, "no permissions") && !strings.Contains(reply, "can't run") {
@@ -153,7 +155,8 @@ func environ(env map[string]string) []string {
 }
 
 func TestCompose(t *testing.T) {
-	for file, name := range map[string]string{"compose.yaml": "notifier", "compose.sentinel.yaml": "notifier1", "compose.cluster.yaml": "notifier2"} {
+	for file, name := range map[string]string{"compose.yaml": "notifier", "compose.sentinel.yaml": "notifier1",
+		"compose.cluster.yaml": "notifier2"} {
 		t.Run(file, func(t *testing.T) { composeIsWhole(t, "deploy/"+file, name) })
 	}
 }
@@ -304,7 +307,8 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("Prometheus is sent to %v, the metrics are at %q", notes, env["NOTIFIER_METRICS_LISTEN"])
 		}
 		for _, port := range box.Ports {
-			if name := map[string]string{"http": "NOTIFIER_LISTEN", "metrics": "NOTIFIER_METRICS_LISTEN"}[port.Name]; env[name] != ":"+strconv.Itoa(port.ContainerPort) {
+			if name := map[string]string{"http": "NOTIFIER_LISTEN", "metrics": "NOTIFIER_METRICS_LISTEN"}[port.Name]; env[name] != ":"+
+				strconv.Itoa(port.ContainerPort) {
 				t.Errorf("port %s is %d, and %s %s", port.Name, port.ContainerPort, name, env[name])
 			}
 		}

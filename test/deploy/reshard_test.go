@@ -28,7 +28,8 @@ func TestTheServicesUserMayReshard(t *testing.T) {
 	const n = 20
 	await(t, func() bool {
 		for i := range n {
-			if _, err := p.Schedule(t.Context(), store.Request{Key: fmt.Sprintf("shop:a:b:%d", i), Delay: time.Hour, Content: notice.Content{Body: []byte(`{}`)}}); err != nil {
+			if _, err := p.Schedule(t.Context(), store.Request{Key: fmt.Sprintf("shop:a:b:%d", i), Delay: time.Hour,
+				Content: notice.Content{Body: []byte(`{}`)}}); err != nil {
 				return false
 			}
 		}
@@ -41,7 +42,8 @@ func TestTheServicesUserMayReshard(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	for _, to := range []int{3, 2} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		done, err := move.Reshard(ctx, move.Options{Conn: conn, Namespace: "notifier", To: to, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}})
+		done, err := move.Reshard(ctx, move.Options{Conn: conn, Namespace: "notifier", To: to, Say: func(text string) { t.Log(text) },
+			OnMoved: func(int, int64) {}})
 		cancel()
 		if err != nil || !done.Changed || len(done.Silent) > 0 {
 			t.Fatalf("%+v, %v", done, err)
