@@ -32,7 +32,8 @@ func chart(title, unit string, lines ...series) string {
 	y := func(v float64) float64 { return height - bottom - (height-top-bottom)*v/most }
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="sans-serif" font-size="11">`+"\n", width, height)
-	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#fff"/><text x="%g" y="18" font-size="13" fill="#222">%s</text>`+"\n", width, height, left, title)
+	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#fff"/><text x="%g" y="18" font-size="13" fill="#222">%s</text>`+"\n", width, height,
+		left, title)
 	for i := range 5 {
 		v := most * float64(i) / 4
 		fmt.Fprintf(&b, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" stroke="#ddd"/><text x="%g" y="%.1f" text-anchor="end" fill="#555">%.4g%s</text>`+"\n", left, width-right, y(v), y(v), left-6, y(v)+4, v, unit)

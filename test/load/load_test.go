@@ -108,7 +108,8 @@ func (b *bench) start() {
 	}
 	defer func() { _ = out.Close() }()
 	c := exec.Command(program, "serve")
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("NOTIFIER_LISTEN=127.0.0.1:%d", port), "NOTIFIER_REDIS_URL=" + b.db.URL(), "NOTIFIER_LOG_LEVEL=warn",
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("NOTIFIER_LISTEN=127.0.0.1:%d", port), "NOTIFIER_REDIS_URL=" + b.db.URL(),
+		"NOTIFIER_LOG_LEVEL=warn",
 		"NOTIFIER_RETENTION=1m", "NOTIFIER_ROUTES=steady,narrow,far", "NOTIFIER_ROUTE_FAR_PREFIX=far", "NOTIFIER_ROUTE_FAR_TARGET=log",
 		"NOTIFIER_ROUTE_STEADY_PREFIX=steady", "NOTIFIER_ROUTE_STEADY_TARGET=" + steady.URL, "NOTIFIER_ROUTE_STEADY_HOST_CONCURRENCY=64",
 		"NOTIFIER_ROUTE_NARROW_PREFIX=narrow", "NOTIFIER_ROUTE_NARROW_TARGET=" + narrow.URL, "NOTIFIER_ROUTE_NARROW_HOST_CONCURRENCY=16"}
@@ -138,7 +139,8 @@ func (b *bench) start() {
 func (b *bench) batch(route string, first, n int, due func(i int) time.Time) error {
 	var body bytes.Buffer
 	for i := range n {
-		fmt.Fprintf(&body, `{"key":"%s:a:b:%d","due":%q,"body":{"order":"%0120d"}}`+"\n", route, first+i, due(i).UTC().Format("2006-01-02T15:04:05.000Z"), first+i)
+		fmt.Fprintf(&body, `{"key":"%s:a:b:%d","due":%q,"body":{"order":"%0120d"}}`+"\n", route, first+i,
+			due(i).UTC().Format("2006-01-02T15:04:05.000Z"), first+i)
 	}
 	res, err := http.Post(b.url+"/v1/notices/batch", "application/x-ndjson", &body)
 	if err != nil {
@@ -170,7 +172,8 @@ func (b *bench) feed(route string, first, rate int, long time.Duration) (n int) 
 		start := first + n
 		n += size
 		wg.Go(func() {
-			if err := b.batch(route, start, size, func(i int) time.Time { return at.Add(time.Duration(i) * 100 * time.Millisecond / time.Duration(size)) }); err != nil {
+			if err := b.batch(route, start, size,
+				func(i int) time.Time { return at.Add(time.Duration(i) * 100 * time.Millisecond / time.Duration(size)) }); err != nil {
 				b.t.Errorf("schedule: %v", err)
 			}
 		})
@@ -297,15 +300,22 @@ func TestLoad(t *testing.T) {
 		return fmt.Sprintf("%.0f → %.0f", mid(v[:k]), mid(v[len(v)-k:]))
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	text := fmt.Sprintf("%s, %s/%s, %d processors, load average at the end %s. %d pending, filled in %s (%.0f a second); %d due a second for %s.\n\n"+
-		"| | |\n|---|---|\n| due, missing, twice | %d, %d, %d |\n| late, median of the seconds: p50, p99 | %.2f ms, %.2f ms |\n| worst second: p99 | %.1f ms |\n"+
+	text := fmt.Sprintf("%s, %s/%s, %d processors, load average at the end %s. %d pending, filled in %s (%.0f a second); %d due a second "+
+		"for %s.\n\n"+
+		"| | |\n|---|---|\n| due, missing, twice | %d, %d, %d |\n| late, median of the seconds: p50, p99 | %.2f ms, %.2f ms |\n| worst second: "+
+		"p99 | %.1f ms |\n"+
 		"| resident memory, first and last tenth | %s MiB |\n| goroutines | %s |\n| descriptors | %s |\n| Redis's memory | %s MiB |\n"+
-		"| overload: %d/s for %s where %d/s fit, most waiting | %d |\n| until nothing waited, after its end (%d waiting at %d/s are %s) | %s |\n| late meanwhile on the other route at %d/s: p50, p99 | %.2f ms, %.2f ms |\n\n"+
-		"![lateness](load/lateness.svg)\n![memory](load/memory.svg)\n![goroutines](load/goroutines.svg)\n![descriptors](load/descriptors.svg)\n![Redis's memory](load/redis.svg)\n",
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], ""), *flagPending, filled.Round(time.Second), float64(*flagPending)/filled.Seconds(),
+		"| overload: %d/s for %s where %d/s fit, most waiting | %d |\n| until nothing waited, after its end (%d waiting at %d/s are %s) | %s "+
+		"|\n| late meanwhile on the other route at %d/s: p50, p99 | %.2f ms, %.2f ms |\n\n"+
+		"![lateness](load/lateness.svg)\n![memory](load/memory.svg)\n![goroutines](load/goroutines.svg)\n![descriptors](load/descriptors.svg)\n"+
+		"![Redis's memory](load/redis.svg)\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], ""), *flagPending,
+		filled.Round(time.Second), float64(*flagPending)/filled.Seconds(),
 		*flagRate, long, sent+extra+narrow, missing, twice, mid(p50), mid(p99), slices.Max(p99),
-		ends(func(s sample) float64 { return s.rss }), ends(func(s sample) float64 { return s.goroutines }), ends(func(s sample) float64 { return s.fds }), ends(func(s sample) float64 { return s.redis }),
-		3*fits, overload, fits, most, most, fits, time.Duration(float64(most)/fits*float64(time.Second)).Round(time.Second), recovered.Round(100*time.Millisecond), calm,
+		ends(func(s sample) float64 { return s.rss }), ends(func(s sample) float64 { return s.goroutines }),
+		ends(func(s sample) float64 { return s.fds }), ends(func(s sample) float64 { return s.redis }),
+		3*fits, overload, fits, most, most, fits, time.Duration(float64(most)/fits*float64(time.Second)).Round(time.Second),
+		recovered.Round(100*time.Millisecond), calm,
 		quantile(b.log.busyLate, 0.5), quantile(b.log.busyLate, 0.99))
 	t.Log("\n" + text)
 	if os.Getenv("RECORD") == "" || t.Failed() {
@@ -313,8 +323,9 @@ func TestLoad(t *testing.T) {
 	}
 	const blue, red = "#1f6feb", "#d1242f"
 	for name, svg := range map[string]string{
-		"lateness":    chart("Lateness at the receiver, each second", " ms", series{"p50", blue, p50}, series{"p99", red, p99}),
-		"memory":      chart("Resident memory of the service", " MiB", series{"", blue, column(samples, func(s sample) float64 { return s.rss })}),
+		"lateness": chart("Lateness at the receiver, each second", " ms", series{"p50", blue, p50}, series{"p99", red, p99}),
+		"memory": chart("Resident memory of the service", " MiB",
+			series{"", blue, column(samples, func(s sample) float64 { return s.rss })}),
 		"goroutines":  chart("Goroutines of the service", "", series{"", blue, column(samples, func(s sample) float64 { return s.goroutines })}),
 		"descriptors": chart("Open descriptors of the service", "", series{"", blue, column(samples, func(s sample) float64 { return s.fds })}),
 		"redis":       chart("Redis's used memory", " MiB", series{"", blue, column(samples, func(s sample) float64 { return s.redis })}),
