@@ -47,7 +47,8 @@ func TestClientOfOapiCodegen(t *testing.T) {
 	if err != nil || page.JSON200 == nil || len(page.JSON200.Items) != 1 {
 		t.Errorf("list: %v, %s", err, page.Body)
 	}
-	if gone, err := c.CancelWithResponse(ctx, key); err != nil || gone.JSON200 == nil || gone.JSON200.State != oapicodegen.ChangeAnswerStateCancelled {
+	if gone, err := c.CancelWithResponse(ctx, key); err != nil || gone.JSON200 == nil ||
+		gone.JSON200.State != oapicodegen.ChangeAnswerStateCancelled {
 		t.Errorf("cancel: %v, %s", err, gone.Body)
 	}
 

@@ -43,7 +43,8 @@ func run(m *testing.M) (int, error) {
 	}
 
 	cmd := exec.Command(program, "serve", "--embedded")
-	cmd.Env = append(os.Environ(), "NOTIFIER_LISTEN=127.0.0.1:0", "NOTIFIER_LOG_FORMAT=json", "NOTIFIER_ROUTES=jobs", "NOTIFIER_ROUTE_JOBS_PREFIX=app1",
+	cmd.Env = append(os.Environ(), "NOTIFIER_LISTEN=127.0.0.1:0", "NOTIFIER_LOG_FORMAT=json", "NOTIFIER_ROUTES=jobs",
+		"NOTIFIER_ROUTE_JOBS_PREFIX=app1",
 		"NOTIFIER_ROUTE_JOBS_TARGET=log", "NOTIFIER_CLIENTS=shop", "NOTIFIER_CLIENT_SHOP_TOKEN="+token, "NOTIFIER_CLIENT_SHOP_ROLE=admin")
 	log, err := cmd.StderrPipe()
 	if err != nil {
