@@ -38,7 +38,8 @@ func Seed(t testing.TB) uint64 {
 }
 
 // header names the cells of a fault's row.
-var header = []string{"no", "fault", "settings", "notices", "lost", "doubled", "early", "late max", "API errors", "aim", "found", "test", "seed", "versions",
+var header = []string{"no", "fault", "settings", "notices", "lost", "doubled", "early", "late max", "API errors", "aim", "found", "test",
+	"seed", "versions",
 	"took, load of the machine", "date"}
 
 // Fault is a row of the table in docs/scaling.md.
@@ -74,7 +75,8 @@ func (f Fault) Put(t testing.TB) {
 	}
 	name, _, _ := strings.Cut(t.Name(), "/")
 	cells := append([]string{f.No, f.Fault, f.Settings}, counts...)
-	cells = append(cells, f.Aim, f.Found, "`"+name+"`", strconv.FormatUint(Seed(t), 10), strings.TrimPrefix(f.Server+", notifier "+revision, ", "),
+	cells = append(cells, f.Aim, f.Found, "`"+name+"`", strconv.FormatUint(Seed(t), 10),
+		strings.TrimPrefix(f.Server+", notifier "+revision, ", "),
 		fmt.Sprintf("%.0f s, load %s", time.Since(f.From).Seconds(), load()), time.Now().UTC().Format(time.DateOnly))
 	t.Logf("| %s |", strings.Join(cells, " | "))
 	if page := os.Getenv(envPage); page != "" {

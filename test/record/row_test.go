@@ -22,7 +22,8 @@ func TestARowTakesThePlaceOfItsNumber(t *testing.T) {
 	if got, err := Section(page, "a"); err != nil || got != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if text, err := os.ReadFile(page); err != nil || !strings.HasPrefix(string(text), "before\n") || !strings.HasSuffix(string(text), "after\n") {
+	if text, err := os.ReadFile(page); err != nil || !strings.HasPrefix(string(text), "before\n") || !strings.HasSuffix(string(text),
+		"after\n") {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := PutRow(page, "b", header, []string{"1", "x"}); err == nil {

@@ -12,7 +12,8 @@ import (
 const envWays = "WAYS_PAGE"
 
 // wayHeader names the cells of a way's row.
-var wayHeader = []string{"no", "way", "settings", "tests passed", "of those without the others", "failed", "stay elsewhere", "versions", "took, load of the machine", "date"}
+var wayHeader = []string{"no", "way", "settings", "tests passed", "of those without the others", "failed", "stay elsewhere", "versions",
+	"took, load of the machine", "date"}
 
 // Way is the acceptance suite on one way to Redis: a row of a table in
 // docs/reliability.md.
@@ -39,7 +40,8 @@ func (w Way) Put() error {
 	if w.Settings != "" {
 		settings = "`" + strings.ReplaceAll(w.Settings, ", ", "`, `") + "`"
 	}
-	cells := []string{strconv.Itoa(w.No), w.Way, settings, strconv.Itoa(w.Passed), named(w.Again, ""), named(w.Failed, "**"), strconv.Itoa(w.Elsewhere), w.Server + ", notifier " + revision,
+	cells := []string{strconv.Itoa(w.No), w.Way, settings, strconv.Itoa(w.Passed), named(w.Again, ""), named(w.Failed, "**"),
+		strconv.Itoa(w.Elsewhere), w.Server + ", notifier " + revision,
 		fmt.Sprintf("%.0f s, load %s", time.Since(w.From).Seconds(), load()), time.Now().UTC().Format(time.DateOnly)}
 	fmt.Printf("| %s |\n", strings.Join(cells, " | "))
 	page := os.Getenv(envWays)
