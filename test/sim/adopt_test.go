@@ -194,7 +194,8 @@ func (w *world) adopted(k int, a *store.Adoption, ms int64, filled bool) {
 	if a.Expire+1 <= ms {
 		due = now
 	}
-	w.say("\t%s: key %d, %s, due %s", map[store.Operation]string{store.OpAdopt: "adopted", store.OpMove: "moved", store.OpCancel: "cancelled"}[a.Op], k, n, due)
+	w.say("\t%s: key %d, %s, due %s", map[store.Operation]string{store.OpAdopt: "adopted", store.OpMove: "moved",
+		store.OpCancel: "cancelled"}[a.Op], k, n, due)
 	switch a.Op {
 	case store.OpCancel:
 		writes := n.writes

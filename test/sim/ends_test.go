@@ -112,7 +112,8 @@ func (w *world) handOver(t *rapid.T, in *instance, j *job, f fate) {
 		n.Add(notice.Attempt{Number: n.AttemptsMade + 1, At: n.Due, Reason: notice.ReasonInterrupted})
 	}
 	n.AwaitsReport = true
-	e := &settlement{ending: store.EndHanded, used: n.AttemptsMade, notice: &n, after: []when{soon, later}[rapid.IntRange(0, 1).Draw(t, "report within")]}
+	e := &settlement{ending: store.EndHanded, used: n.AttemptsMade, notice: &n,
+		after: []when{soon, later}[rapid.IntRange(0, 1).Draw(t, "report within")]}
 	e.push = &notice.Push{Key: list, Entry: []string{entry{key: j.key, body: j.body, attempt: e.used}.text()}}
 	w.end(t, in, j, e, f)
 }
@@ -122,7 +123,8 @@ func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
 	c := j.claim
 	c.Notice = e.notice
 	w.wire.lose(f)
-	out, err := in.store.Settle(w.ctx, j.at(), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push, Held: e.held}})
+	out, err := in.store.Settle(w.ctx, j.at(), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push,
+		Held: e.held}})
 	answered := w.sent(f, err)
 	if answered {
 		in.jobs = slices.DeleteFunc(in.jobs, func(o *job) bool { return o == j })
@@ -261,7 +263,8 @@ func (w *world) report(t *rapid.T) {
 	c.Notice = &x
 	in := w.any(t)
 	w.wire.lose(f)
-	out, err := in.store.Settle(w.ctx, keys.Partition{Prefix: found.Route, Shard: found.Shard}, []store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
+	out, err := in.store.Settle(w.ctx, keys.Partition{Prefix: found.Route, Shard: found.Shard},
+		[]store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
 	w.sent(f, err)
 	if f == requestLost {
 		return
@@ -311,7 +314,8 @@ func (w *world) reopenRead(t *rapid.T) {
 	if f == requestLost {
 		return
 	}
-	done := n.state == notice.Delivered && n.writes == r.writes && n.made == r.found.Made && n.under == r.found.Route && n.place == r.found.Shard && !n.away
+	done := n.state == notice.Delivered && n.writes == r.writes && n.made == r.found.Made && n.under == r.found.Route &&
+		n.place == r.found.Shard && !n.away
 	if answered && c.Done != done {
 		t.Fatalf("reopen of %s: done %v, want %v", n, c.Done, done)
 	}

@@ -54,7 +54,8 @@ func next(is about, in asked, out answered) []about {
 	if done != nil && (out.unknown || out.done && fits(*done, in, out)) {
 		after = append(after, *done)
 	}
-	if out.unknown || not && !out.done && (in.op != "find" || out.state == is.public(out.state) && out.body == is.body && out.used == is.used) {
+	if out.unknown || not && !out.done && (in.op != "find" || out.state == is.public(out.state) && out.body == is.body &&
+		out.used == is.used) {
 		after = append(after, is)
 	}
 	return after
@@ -182,7 +183,8 @@ func (r *racer) step() {
 	case x < 3:
 		r.h.Lock()
 		*r.bodies++
-		in := asked{op: "schedule", body: *r.bodies, mode: []store.Duplicate{store.Reject, store.Replace}[r.rnd.IntN(2)], when: when(r.rnd.IntN(3))}
+		in := asked{op: "schedule", body: *r.bodies, mode: []store.Duplicate{store.Reject, store.Replace}[r.rnd.IntN(2)],
+			when: when(r.rnd.IntN(3))}
 		r.h.Unlock()
 		r.call(k, in, func(ctx context.Context) (answered, error) {
 			out, err := r.store.Schedule(ctx, partition, []store.Request{{Key: key(k), Delay: in.when.delay(), OnDuplicate: in.mode,
@@ -308,14 +310,16 @@ func TestHistoriesHaveAnOrder(t *testing.T) {
 		calls += n
 	}
 	t.Logf("%d calls", calls)
-	summarize(&summary.lines, "- %d calls from seed %d on, of six at once on four keys, every twelfth without a reply, in %.0f s: each key's history has an order.",
+	summarize(&summary.lines,
+		"- %d calls from seed %d on, of six at once on four keys, every twelfth without a reply, in %.0f s: each key's history has an order.",
 		calls, from, time.Since(begun).Seconds())
 }
 
 // TestWrongScriptsHaveNoOrder: the check finds what it is for.
 func TestWrongScriptsHaveNoOrder(t *testing.T) {
 	for _, m := range mutations {
-		if !slices.Contains([]string{"a settle does not ask whose claim it is", "a replace leaves the old notice's claim", "a cancel leaves the claim"}, m.name) {
+		if !slices.Contains([]string{"a settle does not ask whose claim it is", "a replace leaves the old notice's claim",
+			"a cancel leaves the claim"}, m.name) {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {

@@ -86,7 +86,9 @@ func TestMigrationsTurnedRound(t *testing.T) {
 	shores := newShores(t)
 	from := seed(*seedFlag)
 	l.repeat(t, from, want, 10*time.Second, func(rt *rapid.T) { newFerry(rt, shores, &l.steps).run(rt) })
-	summarize(&summary.lines, "- %d steps in worlds of migrations between two servers, turned round and killed at any command, from seed %d on, in %.0f s: nothing found.",
+	summarize(&summary.lines,
+		"- %d steps in worlds of migrations between two servers, turned round and killed at any command, from seed %d on, in %.0f s: "+
+			"nothing found.",
 		l.steps, from, time.Since(begun).Seconds())
 }
 
@@ -159,7 +161,8 @@ func (w *ferry) newStore(s *shore, shards int) *store.Store {
 	if s.plain.Exists(w.ctx, space.Meta()).Val() == 0 {
 		now.Shards = shards
 	}
-	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: now, Prefixes: []string{prefix}, Retention: time.Hour, RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
+	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: now, Prefixes: []string{prefix}, Retention: time.Hour,
+		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
 	if err := x.Wire().Detect(w.ctx); err != nil {
 		w.t.Fatal(err)
 	}
@@ -461,8 +464,10 @@ func (w *ferry) mover(from int, p *tap) (move.Migrated, error) {
 			s.begun = s.begun || s.plain.HExists(w.ctx, space.Meta(), "side").Val()
 		}
 	}()
-	return move.Migrate(w.ctx, move.MigrateOptions{From: conns[from], To: conns[1-from], Names: [2]string{w.shores[from].name, w.shores[1-from].name},
-		Namespace: space.Namespace, MaxSkew: time.Hour, Force: true, Say: func(text string) { w.say("  %s", text) }, OnMoved: func(int, int64) {}})
+	return move.Migrate(w.ctx, move.MigrateOptions{From: conns[from], To: conns[1-from], Names: [2]string{w.shores[from].name,
+		w.shores[1-from].name},
+		Namespace: space.Namespace, MaxSkew: time.Hour, Force: true, Say: func(text string) { w.say("  %s", text) },
+		OnMoved: func(int, int64) {}})
 }
 
 func (w *ferry) plainly(err error) {

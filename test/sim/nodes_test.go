@@ -72,7 +72,8 @@ func TestNodesForgetApart(t *testing.T) {
 	l, begun, want := newLab(t, reshards, mutation{}), time.Now(), *stepsFlag/20
 	from := seed(*seedFlag)
 	l.repeat(t, from, want, 30*time.Second, l.part)
-	summarize(&summary.lines, "- %d steps in worlds of reshards whose places forget apart from each other, from seed %d on, in %.0f s: nothing found.",
+	summarize(&summary.lines,
+		"- %d steps in worlds of reshards whose places forget apart from each other, from seed %d on, in %.0f s: nothing found.",
 		l.steps, from, time.Since(begun).Seconds())
 }
 

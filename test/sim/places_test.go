@@ -302,7 +302,8 @@ func (w *world) seen(k int) string {
 			}
 			return strconv.FormatFloat(x, 'f', -1, 64)
 		}
-		if s := seenAs(w.plain.HGet(w.ctx, space.Records(p), key(k)).Val(), score(space.Shadow(p)), score(space.Dead(p)), score(space.Settled(p))); s != nowhere {
+		if s := seenAs(w.plain.HGet(w.ctx, space.Records(p), key(k)).Val(), score(space.Shadow(p)), score(space.Dead(p)),
+			score(space.Settled(p))); s != nowhere {
 			all = under + " " + s
 		}
 	}

@@ -135,7 +135,8 @@ func (w *world) putBack(t *rapid.T) {
 	puts := n.state == "" || dead && n.state == notice.Cancelled && same && n.under == in.route()
 	there := n.state != "" && (dead && n.state == notice.Dead && same || !dead && (same || n.body == l.body))
 	if w.sent(f, err) {
-		if r := out[0]; r.Created != puts || errors.Is(r.Err, store.ErrTaken) != (!puts && !there) || r.Err != nil && !errors.Is(r.Err, store.ErrTaken) {
+		if r := out[0]; r.Created != puts || errors.Is(r.Err, store.ErrTaken) != (!puts && !there) || r.Err != nil &&
+			!errors.Is(r.Err, store.ErrTaken) {
 			t.Fatalf("put back where %s is: created %v, %v", n, r.Created, r.Err)
 		}
 	} else if now := w.seen(l.key); now == before || now == nowhere {
@@ -147,7 +148,8 @@ func (w *world) putBack(t *rapid.T) {
 	if !puts {
 		return
 	}
-	*n = note{under: in.route(), body: l.body, made: l.Made, used: l.used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
+	*n = note{under: in.route(), body: l.body, made: l.Made, used: l.used, writes: n.writes + 1, stands: n.stands, place: n.place,
+		away: n.away, to: n.to, fresh: true}
 	switch {
 	case dead:
 		n.state = notice.Dead
@@ -166,8 +168,9 @@ func (w *world) replay(t *rapid.T) {
 	in, n := w.any(t), &w.notes[l.key]
 	if len(w.replays) == 0 || len(w.replays) < 3 && rapid.IntRange(0, 9).Draw(t, "another") == 9 {
 		w.serial++
-		w.replays = append(w.replays, &replaying{mark: "r" + strconv.Itoa(w.serial), newIDs: rapid.Bool().Draw(t, "new ids"), space: in.store.Space().Now(),
-			next: 1, last: map[int]int{}})
+		w.replays = append(w.replays, &replaying{mark: "r" + strconv.Itoa(w.serial), newIDs: rapid.Bool().Draw(t, "new ids"),
+			space: in.store.Space().Now(),
+			next:  1, last: map[int]int{}})
 	}
 	r := pick(t, "replay", w.replays)
 	number := r.next
@@ -198,7 +201,8 @@ func (w *world) replay(t *rapid.T) {
 	if shard < max(w.space().First(), in.store.Space().First()) && f == arrives && err != nil { // it is a shard no more
 		w.wire.lose(arrives)
 		if !errors.Is(err, wire.ErrUnavailable) || w.seen(l.key) != before {
-			t.Fatalf("the item's shard is one no more, %v (%d places were known); of the key is left %s; there was %s", err, knew, w.seen(l.key), before)
+			t.Fatalf("the item's shard is one no more, %v (%d places were known); of the key is left %s; there was %s", err, knew,
+				w.seen(l.key), before)
 		}
 		return
 	}
@@ -231,7 +235,8 @@ func (w *world) replay(t *rapid.T) {
 	if want != store.ReplaySent {
 		return
 	}
-	*n = note{under: in.route(), body: l.body, made: l.Made, used: used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
+	*n = note{under: in.route(), body: l.body, made: l.Made, used: used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away,
+		to: n.to, fresh: true}
 	n.schedule(&w.scores, x)
 	if made := w.madeOf(l.key); r.newIDs {
 		n.made = made

@@ -388,7 +388,8 @@ func (w *world) moveAll(in *instance) {
 	}
 	w.relocate(w.within)
 	for k := range w.notes {
-		if n := &w.notes[k]; !w.within && n.state != "" && n.lapses == 0 && n.place < now.First() && (n.away || slices.Contains(in.store.Formers(), n.place)) {
+		if n := &w.notes[k]; !w.within && n.state != "" && n.lapses == 0 && n.place < now.First() &&
+			(n.away || slices.Contains(in.store.Formers(), n.place)) {
 			w.t.Fatalf("key %d, %s, is still in place %d, on its way %v", k, n, n.place, n.away)
 		}
 	}

@@ -196,7 +196,8 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 	if w.kind == moves && f != arrives {
 		others = rapid.IntRange(0, 2).Draw(t, "after") // it is looked for elsewhere, and changed there
 	}
-	w.say("producer: %s key %d%s (%s), due %s%s%s", op, k, w.by(in), n, x, f, []string{"", " of the second script", " of the third script"}[others])
+	w.say("producer: %s key %d%s (%s), due %s%s%s", op, k, w.by(in), n, x, f, []string{"", " of the second script",
+		" of the third script"}[others])
 	seen := w.seenBefore(k)
 	if w.wire.loseAfter(others, f); w.kind == reshards {
 		w.lose(t, f)
@@ -382,7 +383,8 @@ func (w *world) whoWon(c call) map[int]*store.Claim {
 // reply came.
 func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, own bool) {
 	n := &w.notes[k]
-	j := &job{key: k, under: c.under, place: c.place, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score, lapses: n.lapses, awaits: n.awaits}
+	j := &job{key: k, under: c.under, place: c.place, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score,
+		lapses: n.lapses, awaits: n.awaits}
 	if own {
 		j.lapses--
 		j.before = n.dueIs
@@ -479,7 +481,8 @@ func (w *world) edge(t *rapid.T) {
 	}
 	in, other := serving[0], serving[1]
 	w.serial += 2
-	first, second := call{under: n.under, place: n.place, token: fmt.Sprintf("%s-%d", in.id, w.serial-1)}, call{under: n.under, place: n.place, token: fmt.Sprintf("%s-%d", other.id, w.serial), lasts: true}
+	first, second := call{under: n.under, place: n.place, token: fmt.Sprintf("%s-%d", in.id, w.serial-1)}, call{under: n.under, place: n.place,
+		token: fmt.Sprintf("%s-%d", other.id, w.serial), lasts: true}
 	w.say("%s claims key %d, lease 2 ms, token %s; %s asks until it wins, lease 1 h, token %s", in.id, k, first.token, other.id, second.token)
 	var ends time.Time
 	for _, c := range []call{first, second} {
@@ -509,7 +512,8 @@ func (w *world) oneMillisecond(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	replace := func() {
 		w.bodies++
-		w.send(t, in, k, store.Request{Key: key(k), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+		w.send(t, in, k, store.Request{Key: key(k), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}},
+			"schedules", arrives)
 	}
 	c := w.newCall(t, in)
 	c.under, c.keys, c.lasts = in.route(), []int{k}, true
@@ -550,7 +554,8 @@ func (w *world) handAnew(t *rapid.T) {
 	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
 	in := pick(t, "instance", w.instances)
 	w.bodies++
-	w.send(t, in, e.key, store.Request{Key: key(e.key), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+	w.send(t, in, e.key, store.Request{Key: key(e.key), OnDuplicate: store.Replace,
+		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	c := w.newCall(t, in)
 	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[e.key].place, []int{e.key}, true
 	w.makeClaim(t, in, c, "claims", arrives)

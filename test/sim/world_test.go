@@ -113,7 +113,8 @@ func (l *lab) newStore(own []string) *store.Store { return l.storeIn(space, own)
 
 // storeIn is the same of a process that has found so many shards.
 func (l *lab) storeIn(space keys.Space, own []string) *store.Store {
-	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour, Retain: map[bool]int{true: 1, false: 1000}[l.kind == reshards],
+	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour,
+		Retain: map[bool]int{true: 1, false: 1000}[l.kind == reshards],
 		Adopts: func(string) bool { return l.kind == adoption }, History: map[bool]int{true: 10_000}[l.kind != onePrefix]})
 }
 
@@ -409,7 +410,8 @@ func (w *world) compare(k int, n *note, row []any) {
 	if err != nil {
 		w.t.Fatalf("key %d: %v", k, err)
 	}
-	if string(is.Body) != n.text() || is.Adopted != n.adopted || is.Lost != n.lost || is.AttemptsMade != n.used || is.Made != n.made || is.AwaitsReport != n.awaits {
+	if string(is.Body) != n.text() || is.Adopted != n.adopted || is.Lost != n.lost || is.AttemptsMade != n.used || is.Made != n.made ||
+		is.AwaitsReport != n.awaits {
 		w.t.Fatalf("key %d must be %s, made %d, awaits %v; its record is %s", k, n, n.made, n.awaits, record)
 	}
 	holder := row[4].(string)
@@ -438,10 +440,12 @@ func (w *world) compareTimes(k int, n *note, pending string, expires int64) {
 	}
 	part := score - float64(int64(score))
 	n.stands = score
-	if w.kind == adoption && (n.lapses == 0 && n.far && n.timer != (part == 0 || part >= 500.0/1024 && part < 0.5) || n.timed() && n.far && n.due != 0 && n.due != int64(score)) {
+	if w.kind == adoption && (n.lapses == 0 && n.far && n.timer != (part == 0 || part >= 500.0/1024 && part < 0.5) || n.timed() && n.far &&
+		n.due != 0 && n.due != int64(score)) {
 		w.t.Fatalf("key %d must be %s, with a timer %v, due at %d; its score is %s", k, n, n.timer, n.due, pending)
 	}
-	if want := float64(min(n.lapses, 499)) / 1024; n.lapses > 0 && part != want || n.lapses == 0 && part != 0 && (part < 500.0/1024 || part >= 0.99) {
+	if want := float64(min(n.lapses, 499)) / 1024; n.lapses > 0 && part != want || n.lapses == 0 && part != 0 &&
+		(part < 500.0/1024 || part >= 0.99) {
 		w.t.Fatalf("key %d must be %s after %d claims; its score is %s", k, n, n.lapses, pending)
 	}
 	if w.kind == adoption {
