@@ -22,7 +22,8 @@ func TestWhatAStoppedInstanceLeavesIsTakenOver(t *testing.T) {
 			time.Sleep(5 * time.Second) // all know of all
 			at := w.now().Add(10 * time.Second)
 			for k := range n {
-				if _, err := all[(stopped+1)%3].Schedule(t.Context(), store.Request{Key: key(k), Delay: at.Add(time.Duration(k) * apart).Sub(w.now())}); err != nil {
+				if _, err := all[(stopped+1)%3].Schedule(t.Context(),
+					store.Request{Key: key(k), Delay: at.Add(time.Duration(k) * apart).Sub(w.now())}); err != nil {
 					t.Fatal(err)
 				}
 			}

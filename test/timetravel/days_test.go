@@ -66,7 +66,8 @@ func TestLadderDays(t *testing.T) {
 		}
 	}
 	t.Logf("%.0f ladder-days in %s, seeds up to %d: %d notices, %d attempts, %d faults; lost 0, early 0, made again after a fault %d; "+
-		"late without a fault at most %s", sum.days, time.Since(from).Round(time.Millisecond), seed-1, sum.notices, sum.attempts, sum.faults, sum.again, sum.late)
+		"late without a fault at most %s", sum.days, time.Since(from).Round(time.Millisecond), seed-1, sum.notices, sum.attempts, sum.faults,
+		sum.again, sum.late)
 }
 
 type tally struct {
@@ -83,9 +84,11 @@ func (s *tally) add(o tally) {
 
 // table is the record of a run.
 func (s *tally) table(first, last uint64, took time.Duration) string {
-	return fmt.Sprintf("| | |\n|---|---|\n| ladder-days | %.0f |\n| seeds | %d to %d |\n| notices | %d |\n| attempts | %d |\n| faults | %d |\n"+
+	return fmt.Sprintf("| | |\n|---|---|\n| ladder-days | %.0f |\n| seeds | %d to %d |\n| notices | %d |\n| attempts | %d |\n| "+
+		"faults | %d |\n"+
 		"| lost | 0 |\n| early | 0 |\n| made again after a fault | %d |\n| made again without one | 0 |\n"+
-		"| latest attempt of journeys without a fault | %s after its due time |\n| took | %s |\n| with | %s, %s/%s |\n", s.days, first, last, s.notices, s.attempts,
+		"| latest attempt of journeys without a fault | %s after its due time |\n| took | %s |\n| with | %s, %s/%s |\n", s.days, first, last,
+		s.notices, s.attempts,
 		s.faults, s.again, s.late, took.Round(time.Second), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 

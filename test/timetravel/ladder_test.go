@@ -94,7 +94,8 @@ func TestMonthsOfRetention(t *testing.T) {
 
 // Redis's clock is set, as by NTP or by hand, forward and back, by a second up to months.
 func TestLeapsOfTheWallClock(t *testing.T) {
-	for _, leap := range []time.Duration{time.Second, -time.Second, time.Minute, -time.Minute, 3 * time.Hour, -3 * time.Hour, 60 * 24 * time.Hour, -60 * 24 * time.Hour} {
+	for _, leap := range []time.Duration{time.Second, -time.Second, time.Minute, -time.Minute, 3 * time.Hour, -3 * time.Hour,
+		60 * 24 * time.Hour, -60 * 24 * time.Hour} {
 		t.Run(leap.String(), func(t *testing.T) {
 			travel(t, func(t *testing.T, w *world) {
 				w.start(t)

@@ -147,7 +147,8 @@ func (w *world) start(t *testing.T) *instance {
 		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
 		ContextTimeoutEnabled: true, PoolSize: 10000, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})}
-	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: partition.Prefix, Target: route.Target{Kind: route.KindLog}, Ladder: standard,
+	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: partition.Prefix, Target: route.Target{Kind: route.KindLog},
+		Ladder:  standard,
 		Timeout: 10 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: perJourney, HostConcurrency: 16}})
 	if err != nil {
 		t.Fatal(err)
