@@ -65,7 +65,8 @@ func render(t *testing.T, v map[string]any) ([]string, error) {
 	}
 
 	var docs []string
-	for _, name := range []string{"deployment", "service", "poddisruptionbudget", "networkpolicy", "servicemonitor", "horizontalpodautoscaler", "prometheusrule"} {
+	for _, name := range []string{"deployment", "service", "poddisruptionbudget", "networkpolicy", "servicemonitor", "horizontalpodautoscaler",
+		"prometheusrule"} {
 		text, ok := files["notifier/templates/"+name+".yaml"]
 		if !ok {
 			t.Fatalf("the chart has no template %s", name)
@@ -125,7 +126,8 @@ autoscaling: {enabled: true}
 env: [{name: NOTIFIER_LOG_ATTEMPTS, value: failed}]
 resources: {}
 `
-	cases := map[string][]string{"example": nil, "everything": {everything}, "sentinel": {"redis: {mode: sentinel}"}, "cluster": {"redis: {mode: cluster}"},
+	cases := map[string][]string{"example": nil, "everything": {everything}, "sentinel": {"redis: {mode: sentinel}"},
+		"cluster":  {"redis: {mode: cluster}"},
 		"postgres": {"history: {kind: postgres}"}, "sqlite": {"replicaCount: 1\nhistory: {kind: sqlite, claim: notifier}"},
 		"little": {"podDisruptionBudget: {enabled: false}\nnetworkPolicy: {enabled: false}\ntopologySpread: false\nscrapeAnnotations: false"},
 		"routes": {`routes: [{name: a-b, prefix: app1, target: "list:todo", settings: {CONCURRENCY: 8, ADOPT: true, RETRY: "15s,3m"}}]`}}
@@ -160,8 +162,10 @@ func checkEnv(t *testing.T, name string, env []core.EnvVar) {
 		value[e.Name] = e.Value
 	}
 	want := map[string]map[string]string{
-		"example":    {"NOTIFIER_CLIENTS": "ops,shop", "NOTIFIER_CLIENT_SHOP_PREFIX": "shop", "NOTIFIER_CONFIGURE_REDIS": "false", "NOTIFIER_SHUTDOWN_DELAY": "5s"},
-		"routes":     {"NOTIFIER_ROUTES": "a-b", "NOTIFIER_ROUTE_A_B_CONCURRENCY": "8", "NOTIFIER_ROUTE_A_B_ADOPT": "true", "NOTIFIER_ROUTE_A_B_RETRY": "15s,3m"},
+		"example": {"NOTIFIER_CLIENTS": "ops,shop", "NOTIFIER_CLIENT_SHOP_PREFIX": "shop", "NOTIFIER_CONFIGURE_REDIS": "false",
+			"NOTIFIER_SHUTDOWN_DELAY": "5s"},
+		"routes": {"NOTIFIER_ROUTES": "a-b", "NOTIFIER_ROUTE_A_B_CONCURRENCY": "8", "NOTIFIER_ROUTE_A_B_ADOPT": "true",
+			"NOTIFIER_ROUTE_A_B_RETRY": "15s,3m"},
 		"cluster":    {"NOTIFIER_REDIS_MODE": "cluster"},
 		"sqlite":     {"NOTIFIER_HISTORY_URL": "sqlite:///history/history.db"},
 		"everything": {"NOTIFIER_LOG_ATTEMPTS": "failed", "NOTIFIER_CONCURRENCY": "512"},
@@ -211,7 +215,9 @@ func TestAlertsAreTheSame(t *testing.T) {
 	}
 	rule, ok := decoded(t, docs)["PrometheusRule"].(*monitoring.PrometheusRule)
 	if !ok || len(rule.Spec.Groups) != 1 || len(rule.Spec.Groups[0].Rules) < 20 ||
-		!slices.ContainsFunc(rule.Spec.Groups[0].Rules, func(r monitoring.Rule) bool { return strings.Contains(r.Annotations["summary"], "{{ $labels.route }}") }) {
+		!slices.ContainsFunc(rule.Spec.Groups[0].Rules, func(r monitoring.Rule) bool {
+			return strings.Contains(r.Annotations["summary"], "{{ $labels.route }}")
+		}) {
 		t.Errorf("%+v", rule)
 	}
 }

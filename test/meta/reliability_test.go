@@ -40,7 +40,8 @@ func TestCausesOfSecondDeliveryNameLostSettle(t *testing.T) {
 	for _, rel := range []string{"README.md", "docs/operations.md", "internal/dispatch/doc.go"} {
 		_, after, ok := strings.Cut(strings.ReplaceAll(read(t, rel), "\n// ", " "), "A second delivery needs")
 		after = after[:min(len(after), 1600)]
-		if !ok || !strings.Contains(after, "loses the settle") && !strings.Contains(after, "loses its settle") || !strings.Contains(after, "NOTIFIER_DURABILITY_SETTLE") ||
+		if !ok || !strings.Contains(after, "loses the settle") && !strings.Contains(after, "loses its settle") ||
+			!strings.Contains(after, "NOTIFIER_DURABILITY_SETTLE") ||
 			!strings.Contains(after, "failover") || !strings.Contains(after, "power cut") {
 			t.Errorf("%s does not name the settle that a failover or power cut loses, and NOTIFIER_DURABILITY_SETTLE", rel)
 		}

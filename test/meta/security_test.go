@@ -25,7 +25,8 @@ func TestTheTestsOfTheSecurityPageExist(t *testing.T) {
 		if !tests[m[1]] {
 			t.Errorf("%s names %s, which does not exist", page, m[1])
 		}
-		if said := strings.HasPrefix(m[1], "test/acceptance.") || m[1] == "test/deploy.TestTheContainerRunsLockedUp" || m[1] == "test/deploy.TestComposeVariantsOutliveAPulledCable"; said != byNight[m[1]] {
+		if said := strings.HasPrefix(m[1], "test/acceptance.") || m[1] == "test/deploy.TestTheContainerRunsLockedUp" ||
+			m[1] == "test/deploy.TestComposeVariantsOutliveAPulledCable"; said != byNight[m[1]] {
 			t.Errorf("%s: whether %s is run by make fault alone is not what the page says in its first lines", page, m[1])
 		}
 	}

@@ -1,0 +1,61 @@
+package meta
+
+import (
+	"go/scanner"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// unbroken are packages that still have long lines; none is to be added.
+var unbroken = []string{
+	"client/clienttest", "internal/api", "internal/app", "internal/callback", "internal/cli", "internal/codec",
+	"internal/config", "internal/doctor", "internal/engine", "internal/engine/enginetest", "internal/fleet",
+	"internal/history", "internal/layout", "internal/metrics", "internal/move", "internal/store", "internal/ui",
+	"internal/wire", "internal/wire/wiretest", "test/acceptance", "test/browser", "test/meta", "test/sim", "test/verifiers",
+}
+
+// A line of at most 140 characters fits a screen, also beside another.
+func TestLinesAreShort(t *testing.T) {
+	const longest = 140
+	for _, rel := range files(t, ".go") {
+		if slices.Contains(unbroken, path.Dir(rel)) {
+			continue
+		}
+		text := read(t, rel)
+		cannot := unbreakable(text)
+		for i, line := range strings.Split(text, "\n") {
+			if n := utf8.RuneCountInString(line); n > longest && !cannot[i+1] {
+				t.Errorf("%s:%d has %d characters, want at most %d", rel, i+1, n, longest)
+			}
+		}
+	}
+}
+
+// unbreakable are the lines with a raw string, with a text that has no space to break it
+// at, or whose comment gives the reason of a sleep.
+func unbreakable(text string) map[int]bool {
+	const word = 60
+	lines := map[int]bool{}
+	set := token.NewFileSet()
+	file := set.AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, []byte(text), nil, scanner.ScanComments)
+	for {
+		pos, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return lines
+		}
+		raw := kind == token.STRING && literal[0] == '`'
+		whole := kind == token.STRING && len(literal) > word && !strings.Contains(literal, " ")
+		if sleep := kind == token.COMMENT && strings.HasPrefix(literal, "// sleep:"); raw || whole || sleep {
+			first := set.Position(pos).Line
+			for n := range strings.Count(literal, "\n") + 1 {
+				lines[first+n] = true
+			}
+		}
+	}
+}
