@@ -80,7 +80,7 @@ load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTE
 outside: ## Makes clients from openapi.json with two generators, and calls a running service with each
 	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
-verifiers: deps ## Checks signatures of real callbacks with libraries of others, and the change of keys under load, in a minute
+verifiers: deps ## Checks signatures of real callbacks with libraries of others and the code in docs/callbacks.md, and the change of keys under load
 	cd test/verifiers && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 alerts: deps ## Checks the alerts with promtool, and provokes some with running instances; promtool takes minutes to build once

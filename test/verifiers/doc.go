@@ -10,6 +10,8 @@
 //	alipay           smartwalle/alipay v3.2.25 and go-pay/gopay v1.5.109
 //	jws              go-jose v4.1.9, with the published key set
 //
+// The code of docs/callbacks.md runs where its language is installed.
+//
 // Access tokens come from an issuer made of ory/fosite v0.49.0.
 //
 // The module is separate so that these libraries are no dependency of the service.

@@ -1,0 +1,222 @@
+package verifiers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// received is a callback as it came.
+type received struct {
+	scheme string
+	header http.Header
+	body   []byte
+}
+
+// language runs the code of docs/callbacks.md in one language. driver is what the test adds: a
+// program that is called with scheme, key file, body file and name=value of each header, and
+// exits with 0 if the callback is valid.
+type language struct {
+	fence, file, driver string
+	schemes             string // all, or empty for standard, wechatpay and alipay
+	prepare, run        []string
+}
+
+var languages = []language{
+	{fence: "go", file: "main.go", schemes: "all", prepare: []string{"go", "build", "-C", "../..", "-o", "DIR/verify", "DIR/main.go", "DIR/driver.go"}, run: []string{"DIR/verify"}, driver: ""},
+	{fence: "python", file: "verify.py", run: []string{"python3", "DIR/verify.py"}, driver: `
+import sys
+scheme, key, body = sys.argv[1], open(sys.argv[2]).read(), open(sys.argv[3], "rb").read()
+headers = dict(a.split("=", 1) for a in sys.argv[4:])
+sys.exit(0 if globals()[scheme](key, headers, body) else 1)
+`},
+	{fence: "js", file: "verify.mjs", run: []string{"node", "DIR/verify.mjs"}, driver: `
+import { readFileSync } from "node:fs";
+const [scheme, key, body, ...pairs] = process.argv.slice(2);
+const headers = Object.fromEntries(pairs.map((p) => [p.slice(0, p.indexOf("=")), p.slice(p.indexOf("=") + 1)]));
+process.exit({ standard, wechatpay, alipay }[scheme](readFileSync(key, "utf8"), headers, readFileSync(body)) ? 0 : 1);
+`},
+	{fence: "java", file: "Verify.java", prepare: []string{"javac", "-d", "DIR", "DIR/Verify.java"}, run: []string{"java", "-cp", "DIR", "Driver"}, driver: `
+class Driver {
+    public static void main(String[] args) throws Exception {
+        String key = java.nio.file.Files.readString(java.nio.file.Path.of(args[1]));
+        byte[] body = java.nio.file.Files.readAllBytes(java.nio.file.Path.of(args[2]));
+        var headers = new HashMap<String, String>();
+        for (int i = 3; i < args.length; i++) headers.put(args[i].split("=", 2)[0], args[i].split("=", 2)[1]);
+        boolean ok = switch (args[0]) {
+            case "standard" -> Verify.standard(key, headers, body);
+            case "wechatpay" -> Verify.wechatpay(key, headers, body);
+            default -> Verify.alipay(key, headers, body);
+        };
+        System.exit(ok ? 0 : 1);
+    }
+}
+`},
+	{fence: "php", file: "verify.php", run: []string{"php", "DIR/verify.php"}, driver: `
+[$scheme, $key, $body] = [$argv[1], file_get_contents($argv[2]), file_get_contents($argv[3])];
+$headers = [];
+foreach (array_slice($argv, 4) as $pair) [$n, $headers[$n]] = explode('=', $pair, 2);
+exit($scheme($key, $headers, $body) ? 0 : 1);
+`},
+}
+
+const goDriver = `package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	key, err := os.ReadFile(os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	body, err := os.ReadFile(os.Args[3])
+	if err != nil {
+		panic(err)
+	}
+	h := http.Header{}
+	for _, pair := range os.Args[4:] {
+		name, value, _ := strings.Cut(pair, "=")
+		h.Set(name, value)
+	}
+	v, err := verifier(os.Args[1], string(key), "127.0.0.1")
+	if err != nil {
+		panic(err)
+	}
+	if _, err := valid(context.Background(), v, h, body); err != nil {
+		os.Exit(1)
+	}
+}
+`
+
+// The code of docs/callbacks.md accepts real callbacks, and refuses changed ones.
+func TestCodeOfTheDocsVerifies(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/callbacks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, callbacks := capture(t)
+	for _, l := range languages {
+		t.Run(l.fence, func(t *testing.T) {
+			_, rest, ok := strings.Cut(string(doc), "```"+l.fence+"\n")
+			code, _, _ := strings.Cut(rest, "\n```")
+			if !ok {
+				t.Fatalf("docs/callbacks.md has no code in %s", l.fence)
+			}
+			tool := append(append([]string{}, l.prepare...), l.run...)[0]
+			if _, err := exec.LookPath(tool); err != nil {
+				t.Logf("%s is not installed: the code in %s was not run", tool, l.fence)
+				return
+			}
+			l.try(t, code, keys, callbacks)
+		})
+	}
+}
+
+func (l language) try(t *testing.T, code string, keys map[string]string, callbacks []received) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write(l.file, []byte(code+"\n"+l.driver))
+	if l.fence == "go" {
+		write("driver.go", []byte(goDriver))
+	}
+	run := func(command []string, args ...string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		all := append(append([]string{}, command...), args...)
+		for i := range all {
+			all[i] = strings.ReplaceAll(all[i], "DIR", dir)
+		}
+		out, err := exec.CommandContext(ctx, all[0], all[1:]...).CombinedOutput()
+		return string(out), err
+	}
+	if l.prepare != nil {
+		if out, err := run(l.prepare); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, c := range callbacks {
+		if l.schemes != "all" && c.scheme != "standard" && c.scheme != "wechatpay" && c.scheme != "alipay" {
+			continue
+		}
+		args := []string{c.scheme, write("key", []byte(keys[c.scheme])), write("body", c.body)}
+		for name := range c.header {
+			args = append(args, strings.ToLower(name)+"="+c.header.Get(name))
+		}
+		if out, err := run(l.run, args...); err != nil {
+			t.Errorf("%s: the callback is refused: %v %s", c.scheme, err, out)
+		}
+		write("body", bytes.Replace(c.body, []byte("4711"), []byte("4712"), 1))
+		if out, err := run(l.run, args...); err == nil || strings.Contains(out, "rror") {
+			t.Errorf("%s: a changed callback: %v %s", c.scheme, err, out)
+		}
+	}
+}
+
+// capture makes one callback with each scheme, and returns them with the receivers' keys.
+func capture(t *testing.T) (keys map[string]string, all []received) {
+	rsaKey, edKey := newRSA(t), newEd25519(t)
+	keys = map[string]string{"standard": secret, "stripe": secret, "github": secret, "wechatpay": rsaKey.public, "alipay": rsaKey.public,
+		"standard-ed25519": edKey.public, "jws": edKey.public}
+	got := make(chan received, len(keys))
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		got <- received{r.URL.Path[1:], r.Header, data}
+	}))
+	t.Cleanup(receiver.Close)
+	env := map[string]string{}
+	var names []string
+	for scheme, key := range keys {
+		name := strings.ReplaceAll(scheme, "-", "")
+		names = append(names, name)
+		begin := "ROUTE_" + strings.ToUpper(name) + "_"
+		env[begin+"PREFIX"], env[begin+"TARGET"], env[begin+"SIGN"] = "app:"+name, receiver.URL+"/"+scheme, scheme
+		switch key {
+		case secret:
+			env[begin+"SECRET"] = secret
+		case rsaKey.public:
+			env[begin+"SIGN_KEY"], env[begin+"SIGN_KEY_ID"] = rsaKey.private, serial
+		default:
+			env[begin+"SIGN_KEY"] = edKey.private
+		}
+	}
+	env["ROUTES"] = strings.Join(names, ",")
+	s := serve(t, redisServer(t), env)
+	for _, name := range names {
+		typ, text := "application/json", body
+		if name == "alipay" {
+			typ, text = "application/x-www-form-urlencoded", form
+		}
+		if err := s.schedule(fmt.Sprintf("app:%s:paid:1", name), typ, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range keys {
+		select {
+		case c := <-got:
+			all = append(all, c)
+		case <-time.After(time.Minute):
+			t.Fatal("a callback did not come")
+		}
+	}
+	return keys, all
+}
