@@ -153,7 +153,7 @@ func (rr *routeReader) place(c *Config) {
 	if rt.Adopt && t.Kind == route.KindNotice {
 		rr.bad("ADOPT", raw.Adopt, "does not go with the target notice: a plain timer brings no url. Want another target, or false")
 	}
-	if t.Key != "" && (t.Key == c.Namespace || strings.HasPrefix(t.Key, c.Namespace+":")) {
+	if t.Key != "" && (t.Key == c.Namespace || keys.HasPrefix(t.Key, c.Namespace)) {
 		rr.bad("TARGET", raw.Target, fmt.Sprintf("keys that begin with %s: are this service's own; want another", c.Namespace))
 	}
 	n := rr.integerAs(rr.prefix+"MAXLEN", raw.MaxLen, 0, 1_000_000_000)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
 
@@ -15,8 +16,8 @@ const tries = 5
 
 // Guarded implements [wire.Guard]: it learns the layout first if it is not known, or not
 // what the script found.
-func (s *Layout) Guarded(ctx context.Context, sc *wire.Script, keys []string, args []any) *redis.Cmd {
-	return s.Knowing(ctx, wire.Base(keys[0]), func(v *View) *redis.Cmd { return s.Send(ctx, v, sc, keys, args) })
+func (s *Layout) Guarded(ctx context.Context, sc *wire.Script, ks []string, args []any) *redis.Cmd {
+	return s.Knowing(ctx, string(keys.ShardOf(ks[0])), func(v *View) *redis.Cmd { return s.Send(ctx, v, sc, ks, args) })
 }
 
 // Knowing calls do with what is known of the layout, again if the guard says
@@ -40,17 +41,17 @@ func (s *Layout) Knowing(ctx context.Context, base string, do func(v *View) *red
 }
 
 // Send sends a guarded script in the form that fits what is known.
-func (s *Layout) Send(ctx context.Context, v *View, sc *wire.Script, keys []string, args []any) *redis.Cmd {
-	keys = s.ready(v, sc, keys, args)
-	return s.w.Send(ctx, sc, v.forms[sc], keys, args)
+func (s *Layout) Send(ctx context.Context, v *View, sc *wire.Script, ks []string, args []any) *redis.Cmd {
+	ks = s.ready(v, sc, ks, args)
+	return s.w.Send(ctx, sc, v.forms[sc], ks, args)
 }
 
 // ready completes what a guarded script takes.
-func (s *Layout) ready(v *View, sc *wire.Script, keys []string, args []any) []string {
+func (s *Layout) ready(v *View, sc *wire.Script, ks []string, args []any) []string {
 	if at := sc.Outbox(); at > 0 {
-		args[at] = s.handover(v, keys[0])
+		args[at] = s.handover(v, ks[0])
 	}
-	return append(keys[:len(keys):len(keys)], wire.Base(keys[0])+"layout")
+	return append(ks[:len(ks):len(ks)], keys.ShardOf(ks[0]).Layout())
 }
 
 // SendAll is Send of several calls to one node, in one round trip. What is refused by the

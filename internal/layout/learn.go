@@ -152,9 +152,9 @@ func (s *Layout) register(ctx context.Context, base string, known []string, hist
 		var routes *redis.StringSliceCmd
 		var reply *redis.Cmd
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
-			reply = p.Eval(ctx, src, []string{base + "layout", base + "routes"},
+			reply = wire.Eval(ctx, p, src, []string{keys.ShardKeys(base).Layout(), keys.ShardKeys(base).Routes()},
 				append([]any{Version, space.Shards, write, history, strings.Join(space.Tags, ","), strings.Join(space.Former, ","),
-					keys.JoinCounts(space.Replaced), space.Places(), space.Place(tagOf(base)), side.String()}, all...)...)
+					keys.JoinCounts(space.Replaced), space.Places(), space.Place(keys.ShardKeys(base).Tag()), side.String()}, all...)...)
 			meta, routes = p.HGetAll(ctx, s.space.Meta()), p.SMembers(ctx, s.space.Routes())
 			return nil
 		})
@@ -222,9 +222,6 @@ func (s *Layout) share(ctx context.Context, routes *redis.StringSliceCmd, there 
 	}
 	return nil
 }
-
-// tagOf is the tag of the shard whose keys' names begin with base.
-func tagOf(base string) string { return base[strings.LastIndexByte(base, '{')+1 : len(base)-2] }
 
 // meta checks what notifier:meta says, and writes it at the first start of all. Where
 // others have taken the place of this Store's shards, it grows by them.

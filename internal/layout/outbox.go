@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
 
@@ -29,8 +30,7 @@ func (s *Layout) handover(v *View, shadow string) string {
 	}
 	host := ""
 	if s.o.Host != nil {
-		_, prefix, _ := strings.Cut(shadow, "}:shadow:")
-		host = s.o.Host(prefix)
+		host = s.o.Host(keys.ShadowPrefix(shadow))
 	}
 	if host == "" || strings.ContainsAny(host, " \n") {
 		host = "-"

@@ -293,7 +293,7 @@ func (s *Layout) noteWhole(ctx context.Context, v *View) error {
 	}
 	args := []any{len(names), places}
 	names = append(names, layouts...)
-	err := s.Knowing(ctx, wire.Base(names[0]), func(now *View) *redis.Cmd {
+	err := s.Knowing(ctx, string(keys.ShardOf(names[0])), func(now *View) *redis.Cmd {
 		if now.First != v.First || !slices.Equal(now.Prefixes, v.Prefixes) {
 			return Replaced(ctx)
 		}

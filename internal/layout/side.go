@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
 
@@ -108,7 +109,7 @@ func Moved(ctx context.Context) *redis.Cmd {
 // still reports whether what is known of a shard is what it says. Who is refused without
 // having been asked must ask now and then.
 func (s *Layout) still(ctx context.Context, base string, v *View) bool {
-	state, err := s.c.HGet(ctx, base+"layout", "state").Result()
+	state, err := s.c.HGet(ctx, keys.ShardKeys(base).Layout(), "state").Result()
 	return err != nil || state == v.State
 }
 

@@ -79,7 +79,7 @@ func (s *Store) dropTimers(ctx context.Context, l layout.Moving) error {
 	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := 0; i < len(l.What); i += 2 {
 			if due, ok := timed(l.What[i+1]); ok {
-				p.Eval(ctx, dropScript, []string{l.What[i]}, due-1)
+				wire.Eval(ctx, p, dropScript, []string{l.What[i]}, due-1)
 			}
 		}
 		return nil

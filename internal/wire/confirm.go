@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/coalesce"
+	"notifier/internal/keys"
 	"notifier/internal/node"
 	"notifier/internal/notice"
 )
@@ -257,7 +258,7 @@ func (c *confirmer) flush(list []*confirming) {
 // the wait. It says what is lacking; each write has its own error.
 func (c *confirmer) confirm(ctx context.Context, pipe redis.Pipeliner, w Once) error {
 	key, _ := w.Args()[3].(*string)
-	mark, wait := NewWrite(ctx, 3, "eval", c.mark(), 1, Base(*key)+"confirmed"), c.wait(ctx)
+	mark, wait := NewWrite(ctx, 3, "eval", c.mark(), 1, keys.ShardOf(*key).Confirmed()), c.wait(ctx)
 	_ = pipe.Process(ctx, mark)
 	_ = pipe.Process(ctx, wait)
 	_, _ = pipe.Exec(ctx)

@@ -262,9 +262,6 @@ func SendTo(ctx context.Context, c redis.UniversalClient, sc *Script, keys []str
 	return sc.bare.plain.run(ctx, func(ctx context.Context, w Once) *redis.Cmd { return send(ctx, c, w) }, keys, args)
 }
 
-// Base begins the names of all keys of the shard that key is one of.
-func Base(key string) string { return key[:strings.Index(key, "}:")+2] }
-
 // through is how a script's call is sent: at once, or with a wait behind it.
 func (w *Client) through(sc *Script) func(ctx context.Context, call Once) *redis.Cmd {
 	if c := w.confirmer(sc); c != nil {
@@ -294,4 +291,9 @@ func Refused(err error) bool {
 func Micros(v any) time.Time {
 	us, _ := v.(int64)
 	return time.UnixMicro(us).UTC()
+}
+
+// Eval puts a script that is sent by its text into a pipeline.
+func Eval(ctx context.Context, p redis.Pipeliner, src string, keys []string, args ...any) *redis.Cmd {
+	return p.Eval(ctx, src, keys, args...)
 }

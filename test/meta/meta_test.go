@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -299,6 +300,53 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
+// redisPackages may make clients of Redis and send scripts: package wire for the service. Sentinels are no Redis, and
+// the emulated Redis is asked whether it is there.
+var redisPackages = []string{"internal/wire", "internal/sentinel", "internal/embedded"}
+
+var (
+	makesClient = regexp.MustCompile(`\bredis\.(New\w*Client|NewRing|NewScript)\(`)
+	sendsScript = regexp.MustCompile(`\.(Eval|EvalSha|EvalRO|EvalShaRO|ScriptLoad)\(`)
+	ownEval     = "wire.Eval("
+	keyText     = regexp.MustCompile("[\"`][^\"`]*(\\}:|:\\{)[^\"`]*[\"`]")
+	keySum      = regexp.MustCompile(`(\bBase\([^()]*\)|\bNamespace|\bbase) ?\+ ?"`)
+)
+
+// Redis only through package wire: it counts errors, repeats no write, and does not wait for a node that hangs. Own keys
+// only as built by package keys, which the table of rights is made of.
+func TestRedisIsReachedThroughWireAndKeysAreBuiltByKeys(t *testing.T) {
+	for _, rel := range files(t, ".go") {
+		dir := path.Dir(rel)
+		if isTest(rel) || isApart(dir) || !within(dir, "internal") && !within(dir, "cmd") {
+			continue
+		}
+		for i, line := range strings.Split(read(t, rel), "\n") {
+			code, _, _ := strings.Cut(line, "//")
+			if text := direct(dir, code); text != "" {
+				t.Errorf("%s:%d %s: %s", rel, i+1, text, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+// direct is what is wrong with a line of a package; empty = nothing.
+func direct(dir, code string) string {
+	switch {
+	case slices.Contains(redisPackages, dir):
+	case makesClient.MatchString(code):
+		return "makes a client or a script of Redis: want package wire"
+	case sendsScript.MatchString(strings.ReplaceAll(code, ownEval, "")):
+		return "sends a script: want package wire"
+	}
+	if dir == "internal/keys" || dir == "internal/doctor" || dir == "internal/notice" { // doctor reads rules of ACLs, notice writes JSON
+		return ""
+	}
+	if keyText.MatchString(code) || keySum.MatchString(strings.ReplaceAll(code, "path.Base(", "(")) {
+		return "builds a key: want package keys"
+	}
+	return ""
+}
+
 // Whoever imports the client takes nothing else with it, and sees no type that
 // may not be named outside this module.
 func TestTheClientStandsOnTheStandardLibraryAlone(t *testing.T) {
@@ -507,6 +555,14 @@ func TestRulesFindWhatTheyAreFor(t *testing.T) {
 		"var v = func(a, b, c, d, e, f int) {}\n", 0)
 	if err != nil || len(withManyParameters(f)) != 4 {
 		t.Errorf("%d functions take too many parameters, want 4; %v", len(withManyParameters(f)), err)
+	}
+	for _, bad := range []string{`c := redis.NewClient(o)`, `p.EvalSha(ctx, sha, ks)`, `x := s.Base(0) + "more"`, `x := "n:{" + tag + "}:x"`} {
+		if direct("internal/api", bad) == "" {
+			t.Errorf("nothing is wrong with %s", bad)
+		}
+	}
+	if text := direct("internal/api", `wire.Eval(ctx, p, src, ks); s.Shadow(p); x := "a:b"`); text != "" {
+		t.Error(text)
 	}
 	if !isApart("internal/tools/apidoc") || isApart("internal/toolsmith") {
 		t.Error("isApart goes by letters, not by segments")
