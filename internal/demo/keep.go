@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -95,7 +96,12 @@ func refuses(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "cannot book the refund", http.StatusInternalServerError)
 }
 
-func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+// hangs never answers. It reads the body first: only then does the server notice that the
+// caller or the server itself has closed the connection.
+func hangs(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
 
 // Keep runs a service with traffic until ctx ends, and returns nil then. It prints the
 // address of the pages, which only this machine can reach.
