@@ -32,7 +32,7 @@ func (a *archive) put(key string, outcome notice.Ending, change func(*history.Ro
 	at := time.Now().Add(-time.Duration(len(a.rows))*time.Hour - 90*time.Second).UTC()
 	r := history.Row{Outcome: outcome, Number: 1, Ended: at, Host: "shop.example", BodyKept: true, BodySize: 8, Notice: &notice.Notice{Key: key, Route: "app1:orders",
 		Made: notice.MadeAt(at), Due: at, AttemptsMade: 1, Content: notice.Content{URL: "https://shop.example/x", Body: []byte(`{"a": 1}`)},
-		Attempts: []notice.Attempt{{Number: 1, At: at, Status: 200, Response: "<b>thanks</b> 4111"}}}}
+		Attempts: []notice.Attempt{{Number: 1, At: at, Status: 200, Response: "<b>thanks</b> secretsum"}}}}
 	if outcome == notice.EndDead {
 		r.Reason, r.Attempts[0].Reason, r.Attempts[0].Status = notice.ReasonGone, notice.ReasonGone, 410
 	}
@@ -55,7 +55,7 @@ func TestWhatOnlyTheHistoryHasIsShown(t *testing.T) {
 	a.put(both, "replaced", nil)
 	a.put(one, notice.EndCancelled, func(r *history.Row) { r.BodyKept, r.Body, r.BodyHash = false, nil, []byte{0xab, 0xcd} })
 	page := s.get("/ui/notices/" + old).is(200)
-	page.says("From the history", "It is no longer in Redis", "Delivered 1m3", "<b>thanks</b> 4111", `"a": 1`, "Finalized notices of this key", "(ending 2)", "dead", "410").
+	page.says("From the history", "It is no longer in Redis", "Delivered 1m3", "<b>thanks</b> secretsum", `"a": 1`, "Finalized notices of this key", "(ending 2)", "dead", "410 gone").
 		saysNot("Actions", "Cancel it", "Current notice")
 	if location := s.get("/ui/notices?q=" + old).is(303).Header.Get("Location"); location != "/ui/notices/"+old {
 		t.Error(location)
@@ -83,8 +83,8 @@ func TestTheHistoryIsShownWithinTheScope(t *testing.T) {
 	a.put(other, notice.EndDelivered, nil)
 	for _, path := range []string{"", "?ended"} {
 		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + other + path).is(404)
-		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + key + path).is(200).says("410")
-		s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"}).get("/ui/notices/"+key+path).is(200).saysNot("410", "other.example")
+		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + key + path).is(200).says("410 gone")
+		s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"}).get("/ui/notices/"+key+path).is(200).saysNot("410 gone", "other.example")
 		s.as(ui.Visitor{Prefix: "app1", Audience: "m2"}).get("/ui/notices/" + key + path).is(200).says("other.example").saysNot("Delivered")
 		s.as(ui.Visitor{Prefix: "app1", Audience: "m3"}).get("/ui/notices/" + key + path).is(404)
 	}
@@ -101,14 +101,14 @@ func TestTheHistoryIsMasked(t *testing.T) {
 	s.history, s.mask = a, rules
 	s = s.as(ui.Visitor{})
 	const kept, lost, secret = "app1:orders:paid:kept", "app1:orders:paid:lost", "app1:orders:paid:secret"
-	sum := func(r *history.Row) { r.Body = []byte(`{"a": 4111}`) }
+	sum := func(r *history.Row) { r.Body = []byte(`{"a": "secretsum"}`) }
 	a.put(kept, notice.EndDelivered, sum)
 	a.put(lost, notice.EndDelivered, func(r *history.Row) { r.Body, r.BodyKept = nil, false })
 	a.put(secret, notice.EndDelivered, func(r *history.Row) {
 		r.Body, r.Headers, r.Withheld = nil, []notice.Header{{Name: "X-Token"}}, []string{"X-Token"}
 	})
 	for _, key := range []string{kept, lost, secret} {
-		s.get("/ui/notices/" + key).is(200).saysNot("4111")
+		s.get("/ui/notices/" + key).is(200).saysNot("secretsum")
 	}
 	s.get("/ui/notices/"+lost).says("(masked)", "not kept (NOTIFIER_HISTORY_BODIES)")
 }
