@@ -81,6 +81,7 @@ outside: ## Makes clients from openapi.json with two generators, and calls a run
 	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 verifiers: deps ## Checks signatures of real callbacks with libraries of others and the code in docs/callbacks.md, and the change of keys under load
+	@scripts/verifiers-deps.sh
 	cd test/verifiers && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 alerts: deps ## Checks the alerts with promtool, and provokes some with running instances; promtool takes minutes to build once
