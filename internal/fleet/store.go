@@ -333,6 +333,5 @@ func (s *Store) Listen(ctx context.Context, id string) (Line, error) {
 	return nil, fmt.Errorf("listen: a %T cannot subscribe", s.w.Redis)
 }
 
-// ErrForeign: the fleet's keys hold something else, which another program has put
-// there.
+// ErrForeign says that the keys of the fleet hold what another program has written.
 var ErrForeign = errors.New("another program may use the keys under which instances say that they live")

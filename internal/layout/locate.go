@@ -21,9 +21,9 @@ var locateSource string
 
 var locateScript = wire.NewScript("locate", locateSource, false)
 
-// others are the registered prefixes beside prefix under which notices may lie
-// that belong there: shorter ones, and longer ones that are no route of this
-// Store's, since it would have put the notice there by itself.
+// Others returns the registered prefixes besides prefix under which its notices may be
+// stored: shorter ones, and longer ones that are not in own. This instance would have
+// stored a notice of a longer one of its own there.
 func (v *View) Others(prefix string, own []string) []string {
 	var list []string
 	for _, p := range v.Prefixes {
@@ -34,7 +34,7 @@ func (v *View) Others(prefix string, own []string) []string {
 	return list
 }
 
-// covering are the registered prefixes that cover a key, the longest first.
+// Covering returns the registered prefixes that cover a key, the longest first.
 func (v *View) Covering(key string) []string {
 	var list []string
 	for end := strings.LastIndexByte(key, ':'); end > 0; end = strings.LastIndexByte(key[:end], ':') {
@@ -53,7 +53,8 @@ func (s *Layout) Others(prefix string) []string {
 	return nil
 }
 
-// locate says under which of the prefixes keys of one shard lie, "" = none.
+// Locate returns for each key of one shard the prefix under which its record is stored,
+// empty = none.
 func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) ([]string, error) {
 	records := make([]string, len(prefixes))
 	for i, p := range prefixes {

@@ -63,8 +63,8 @@ func (f *former) learnt(now, next *View) {
 	}
 }
 
-// refilled reports whether former shards that were known to hold nothing, open before in
-// number, may hold something after all: Redis has forgotten the last moves.
+// Refilled reports whether former shards that were known to be empty may hold something
+// after all, because Redis has lost the last moves. open is how many were not empty before.
 func (s *Layout) Refilled(open int) bool { return open == 0 && len(s.Formers()) > 0 }
 
 // Forgot counts how often Redis has forgotten that the former shards hold nothing.

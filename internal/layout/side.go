@@ -64,7 +64,7 @@ func ParseSide(text string) (side Side, ok bool) {
 // Closed reports whether nothing new is taken, and no changes.
 func (s Side) Closed() bool { return s.State == SideLeft || s.State == SideComing }
 
-// sorts reports whether some notices are refused.
+// Sorts reports whether calls about some notices are refused.
 func (s Side) Sorts() bool { return s.State != "" && s.State != SideOpen }
 
 //go:embed lua/elsewhere.lua
@@ -99,7 +99,8 @@ func (s *Layout) sided(text string) bool {
 	return true
 }
 
-// moved stands for a call that is not made because this Redis takes none of its kind.
+// Moved returns the command of a call that is not sent, because this Redis takes no call
+// of its kind. Its error is [wire.ErrMoved].
 func Moved(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
 	cmd.SetErr(wire.ErrMoved)
@@ -133,7 +134,7 @@ func ElsewhereIn(err error) map[int]bool {
 	return which
 }
 
-// without is a list without those that are on the other side.
+// Without returns the list without the entries whose index is in which.
 func Without[T any](list []T, which map[int]bool) []T {
 	var rest []T
 	for i := range list {
