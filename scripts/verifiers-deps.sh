@@ -6,7 +6,8 @@ set -euo pipefail
 missing=()
 command -v python3 >/dev/null || missing+=(python3)
 python3 -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
-command -v php >/dev/null || missing+=(php-cli)
+# The examples of docs/examples use curl where PHP is installed.
+php -r 'exit(function_exists("curl_init") ? 0 : 1);' 2>/dev/null || missing+=(php-cli php-curl)
 command -v node >/dev/null || missing+=(nodejs)
 command -v javac >/dev/null || missing+=(default-jdk-headless)
 if [ "${#missing[@]}" -eq 0 ]; then exit 0; fi

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,12 +18,22 @@ import (
 // lateness lists the observations of a Dispatcher.
 type lateness struct {
 	silent
+	mu   sync.Mutex
 	list []string
 }
 
 // Lateness implements Observer.
 func (l *lateness) Lateness(_ string, _ notice.Source, held notice.Held, late time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.list = append(l.list, fmt.Sprintf("%s %s", held, late.Round(time.Second)))
+}
+
+// all returns what has been observed so far.
+func (l *lateness) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
 }
 
 // One exchange after several postponements is observed once, from the promise; and the
@@ -49,10 +61,11 @@ func TestLatenessIsObservedOncePerExchange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, calls := newFakeStore(), 0
+				s := newFakeStore()
+				var calls atomic.Int64
 				w := newWork(func(context.Context, *notice.Notice) notice.Result {
-					if calls++; calls <= len(c.waits) {
-						return notice.DeferredResult(c.waits[calls-1].reason, c.waits[calls-1].after, "")
+					if n := calls.Add(1); int(n) <= len(c.waits) {
+						return notice.DeferredResult(c.waits[n-1].reason, c.waits[n-1].after, "")
 					}
 					return notice.DeliveredResult(200)
 				})
@@ -62,14 +75,16 @@ func TestLatenessIsObservedOncePerExchange(t *testing.T) {
 				o.Observer = &late
 				d := begin(o)
 				until := time.Now().Add(10 * time.Minute)
-				for calls <= len(c.waits) && time.Now().Before(until) {
+				for int(calls.Load()) <= len(c.waits) && time.Now().Before(until) {
 					d.SweepDue(keys.Partition{Prefix: "a"})
 					after(10 * time.Millisecond)
 				}
-				if !slices.Equal(late.list, []string{c.want}) {
-					t.Errorf("observed %q, want %q once", late.list, c.want)
+				if !slices.Equal(late.all(), []string{c.want}) {
+					t.Errorf("observed %q, want %q once", late.all(), c.want)
 				}
-				for _, e := range s.ended[:len(c.waits)] {
+				var ended []store.Settlement
+				s.do(func() { ended = slices.Clone(s.ended) })
+				for _, e := range ended[:len(c.waits)] {
 					if e.Ending != store.EndPostponed {
 						t.Errorf("the settlement %s %+v moves the due time", e.Ending, e.Held)
 					}
@@ -98,8 +113,8 @@ func TestLatenessOfAnExchangeCutShort(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		d.Drain(ctx, time.Second)
-		if !slices.Equal(late.list, []string{"none 0s"}) || s.ended[0].Ending != store.EndPostponed {
-			t.Errorf("observed %q, settled %s; want it observed once and postponed", late.list, s.ended[0].Ending)
+		if !slices.Equal(late.all(), []string{"none 0s"}) || s.ended[0].Ending != store.EndPostponed {
+			t.Errorf("observed %q, settled %s; want it observed once and postponed", late.all(), s.ended[0].Ending)
 		}
 	})
 }
@@ -127,8 +142,8 @@ func TestPauseHoldsDueNotices(t *testing.T) {
 			s.entries[0].n.Due, s.entries[0].at = time.Now(), time.Now()
 			d.SweepDue(keys.Partition{Prefix: "a"})
 			after(time.Second)
-			if !slices.Equal(late.list, []string{"paused 1m0s", "none 0s"}) {
-				t.Errorf("started during the pause %v: observed %q", started, late.list)
+			if !slices.Equal(late.all(), []string{"paused 1m0s", "none 0s"}) {
+				t.Errorf("started during the pause %v: observed %q", started, late.all())
 			}
 			drain(t, d)
 		})
@@ -149,8 +164,8 @@ func TestFailedClaimsHoldDueNotices(t *testing.T) {
 		after(10 * time.Second)
 		s.do(func() { s.claim = nil })
 		after(time.Second)
-		if !slices.Equal(late.list, []string{"redis 10s"}) {
-			t.Errorf("observed %q", late.list)
+		if !slices.Equal(late.all(), []string{"redis 10s"}) {
+			t.Errorf("observed %q", late.all())
 		}
 		drain(t, d)
 	})

@@ -105,8 +105,8 @@ func TestLatenessCountsFromTheDueTime(t *testing.T) {
 			o.Observer = &late
 			d := begin(o)
 			after(time.Second)
-			if want := []string{"none 1m0s"}; !slices.Equal(late.list, want) {
-				t.Errorf("after %d lapses: late %v, want %v", lapses, late.list, want)
+			if want := []string{"none 1m0s"}; !slices.Equal(late.all(), want) {
+				t.Errorf("after %d lapses: late %v, want %v", lapses, late.all(), want)
 			}
 			if n := s.ended[0].Claim.Notice; n.Attempts[0].At.Before(n.Due) {
 				t.Errorf("the first attempt was at %s, before the due time %s", n.Attempts[0].At, n.Due)
