@@ -49,7 +49,7 @@ check: deps ## Runs what CI runs, within 25 minutes: lint, all tests, generated 
 
 race: test ## Runs the same: tests never run without the race detector
 
-lint: ## Runs gofmt, go vet, staticcheck and govulncheck
+lint: ## Runs gofmt, go vet, staticcheck, gocognit and govulncheck
 	@scripts/lint.sh
 
 bench: ## Measures this service beside others, in three minutes; scripts/bench-deps.sh installs their servers

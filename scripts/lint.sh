@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs gofmt, go vet, staticcheck and govulncheck. tools/go.mod pins the versions of
+# Runs gofmt, go vet, staticcheck, gocognit and govulncheck. tools/go.mod pins the versions of
 # the checkers; nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +17,7 @@ go vet -tags fault,measure,chaos,load ./...
 # staticcheck.conf says which checks are on.
 go tool -modfile=tools/go.mod staticcheck -tags fault,measure,chaos,load ./...
 (cd bench && go tool -modfile=../tools/go.mod staticcheck -tags peers ./...)
+scripts/complexity.sh
 
 # The database of vulnerabilities is on the network and changes at any time, so
 # findings are shown and do not fail a commit that has not changed.
