@@ -135,15 +135,6 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 		http.Error(w, "the body could not be read", http.StatusBadRequest)
 		return
 	}
-	if rc.delay > 0 {
-		t := time.NewTimer(rc.delay)
-		select {
-		case <-t.C:
-		case <-r.Context().Done():
-			t.Stop()
-			return
-		}
-	}
 	signature, ok := rc.hooks.verify(r.Context(), r.Header, body)
 	id := r.Header.Get("Webhook-Id")
 	if id == "" {
@@ -151,6 +142,10 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 	}
 	do := rc.choose(id, ok)
 	rc.print(r, body, signature, do)
+
+	if !rc.wait(r.Context()) {
+		panic(http.ErrAbortHandler) // closes the connection without a response
+	}
 	rc.respond(w, r, do, signature)
 	if once > 0 && do.accepts() && rc.accept() == once {
 		select {
@@ -158,6 +153,19 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 		default:
 		}
 	}
+}
+
+// wait returns after --delay, or false if the sender or this command ends first.
+func (rc *receiver) wait(sender context.Context) bool {
+	t := time.NewTimer(rc.delay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-sender.Done():
+	case <-rc.ending:
+	}
+	return false
 }
 
 // choose returns the reply to the next attempt of a notice.

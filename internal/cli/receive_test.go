@@ -69,6 +69,57 @@ func TestReceiveEndsWhileACallbackHangs(t *testing.T) {
 	}
 }
 
+// The lateness is that of the callback's arrival: --delay comes after it.
+func TestReceiveShowsTheLatenessOfTheArrival(t *testing.T) {
+	t.Parallel()
+	const delay = 300 * time.Millisecond
+	address, end := receivedWith(t, nil, "--delay", delay.String(), "--json")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	due := time.Now()
+	req.Header.Set("Notifier-Due", due.UTC().Format(time.RFC3339Nano))
+
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	most := time.Since(due) - delay
+
+	var line struct {
+		Late float64 `json:"late_ms"`
+	}
+	out := end()
+	_, from, _ := strings.Cut(out, " 0 ")
+	if err := json.NewDecoder(strings.NewReader(from)).Decode(&line); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if late := time.Duration(line.Late * 1e6); late > most {
+		t.Errorf("late by %s, want at most the %s between due time and arrival", late, most)
+	}
+}
+
+// Ctrl-C does not wait for --delay.
+func TestReceiveEndsDuringItsDelay(t *testing.T) {
+	t.Parallel()
+	address, end := receivedWith(t, nil, "--delay", "1h")
+	done := make(chan error, 1)
+	go func() {
+		res, err := http.Post("http://"+address, "", nil)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		done <- err
+	}()
+	time.Sleep(50 * time.Millisecond) // sleep: the callback arrives meanwhile
+	contains(t, end(), "exit 0")
+	if err := <-done; err == nil {
+		t.Error("the callback was answered")
+	}
+}
+
 // The receiver verifies what the service signs, with each scheme and with several.
 func TestReceiveVerifiesEachScheme(t *testing.T) {
 	t.Parallel()
