@@ -94,14 +94,14 @@ helm: ## Checks the Helm chart with Helm's engine and linter, and decodes what i
 distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/scaling.md
 	@scripts/distributed.sh
 
-ways: deps ## Runs the acceptance tests as the user of deploy/users.acl, on TLS, Sentinel and a cluster, each about as long as fault; WAYS names some; RECORD=1 writes docs/reliability.md
+ways: deps ## Runs the acceptance tests as the user of deploy/users.acl, on TLS, Sentinel and a cluster, each about as long as fault; WAYS names some; RECORD=1 writes the record
 	@scripts/chaos-deps.sh
 	@scripts/ways.sh
 
 fuzz: ## Sends what nobody should send to every reader of input, each for FUZZTIME
 	@scripts/fuzz.sh '$(FUZZTIME)'
 
-model: ## Checks the model with spin, and that each mutant of it fails; RECORD=1 writes docs/reliability.md
+model: ## Checks the model with spin, and that each mutant of it fails; RECORD=1 writes the record
 	@scripts/model-deps.sh
 	$(GO) run ./model
 
@@ -114,7 +114,7 @@ history-load: deps ## Measures what a history costs, how fast it catches up, and
 reshard-load: deps ## Measures how 1,000,000 notices move to other shards under a load; RECORD=1 writes docs/operations.md
 	$(GO) test -tags measure -run TestMeasureReshard -count 1 -v -timeout 1h ./internal/engine
 
-sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes docs/reliability.md
+sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes the record
 	$(GO) test -count 1 -timeout 60m -v ./test/sim -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=100 -sim.shrink=1s | grep -v 'rapid\] draw\|rapid\] OK'
 
 cover: deps ## Shows the test coverage, by function and in total

@@ -22,7 +22,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	stories := flag.Bool("stories", false, "print how each mutant fails")
-	write := flag.Bool("record", os.Getenv("RECORD") == "1", "write the result into "+record.Page)
+	write := flag.Bool("record", os.Getenv("RECORD") == "1", "write the result to docs/records/model.txt")
 	flag.Parse()
 	ok, err := check(ctx, *stories, *write)
 	if err != nil {
@@ -113,7 +113,7 @@ func check(ctx context.Context, stories, write bool) (bool, error) {
 			took.Seconds(), budget.Seconds())
 	}
 	if write && ok {
-		return ok, record.Write(record.Page, "model", page.String())
+		return ok, record.Save(".", "model", page.String())
 	}
 	return ok, nil
 }

@@ -94,7 +94,7 @@ func TestChaos(t *testing.T) {
 	text := table(all, seed)
 	t.Log("\n" + text)
 	if os.Getenv("RECORD") != "" && !t.Failed() {
-		if err := record.Write(filepath.Join("..", "..", record.Page), "chaos", text); err != nil {
+		if err := record.Save(filepath.Join("..", ".."), "chaos", text); err != nil {
 			t.Error(err)
 		}
 	}

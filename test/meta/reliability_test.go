@@ -2,7 +2,6 @@ package meta
 
 import (
 	"maps"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,28 +10,6 @@ import (
 
 	"notifier/test/record"
 )
-
-// A row of the record is worth what its command shows: the test must be there,
-// in the package that it names.
-func TestTheRecordsCommandsRunTests(t *testing.T) {
-	const page = "docs/reliability.md"
-	tests := map[string]bool{}
-	for _, rel := range files(t, "_test.go") {
-		for _, m := range testFunction.FindAllStringSubmatch(read(t, rel), -1) {
-			tests["./"+path.Dir(rel)+" "+m[1]] = true
-		}
-	}
-	text := read(t, page)
-	found := shownBy.FindAllStringSubmatch(text, -1)
-	for _, m := range found {
-		if !tests[m[1]+" "+m[2]] {
-			t.Errorf("%s: %s has no test %s", page, m[1], m[2])
-		}
-	}
-	if rows := strings.Count(text, "`go test "); rows < 20 || rows != len(found) {
-		t.Errorf("%s has %d commands `go test`, of which %d are of the form: go test ./package -run '^TestName$'", page, rows, len(found))
-	}
-}
 
 // Each text that lists the causes of a second delivery names the settle that Redis loses,
 // and the setting against that.
@@ -48,11 +25,14 @@ func TestCausesOfSecondDeliveryNameLostSettle(t *testing.T) {
 	}
 }
 
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+
 // A version of Redis or Valkey is called tried if a record names it, and each version that
 // a record names is called tried.
 func TestTriedVersionsAreThoseOfRecords(t *testing.T) {
 	ran := map[string]bool{}
-	for _, page := range []string{"docs/scaling.md", "docs/reliability.md", "docs/benchmarks.md", "docs/history.md"} {
+	for _, page := range []string{"docs/scaling.md", "docs/reliability.md", "docs/benchmarks.md", "docs/history.md",
+		"docs/records/chaos.txt", "docs/records/sim.txt"} {
 		for _, m := range ranOn.FindAllStringSubmatch(read(t, page), -1) {
 			ran[m[1]+" "+m[2]] = true
 		}
@@ -78,31 +58,27 @@ var (
 	versionRow = regexp.MustCompile(`(?m)^\| (Redis|Valkey) [^|]* \| ([^|]*) \| [^|]* \|$`)
 )
 
-var (
-	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	shownBy      = regexp.MustCompile("`go test (?:-tags fault )?(\\./\\S+) -run '\\^(\\w+)\\$'`")
-)
-
 // The table of transitions says which line of a script each step of the model
 // stands for. Whoever changes that line looks at the model.
 func TestTheModelsTransitionsAreWhereTheRecordSays(t *testing.T) {
-	quotes, err := record.Quotes(filepath.Join(root, record.Page))
+	const page = "model/transitions.txt"
+	quotes, err := record.Quotes(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(quotes) < 20 {
-		t.Errorf("%s quotes %d lines only", record.Page, len(quotes))
+		t.Errorf("%s quotes %d lines only", page, len(quotes))
 	}
 	for _, q := range quotes {
 		if q.Found != 1 {
 			t.Errorf("%s quotes %q, which %s has %d times: find the line that took its place, check that model/notifier.pml still "+
-				"does the same, then change the row", record.Page, q.Text, q.File, q.Found)
+				"does the same, then change the row", page, q.Text, q.File, q.Found)
 		}
 	}
 	model := read(t, "model/notifier.pml")
-	for _, m := range inModel.FindAllStringSubmatch(read(t, record.Page), -1) {
+	for _, m := range inModel.FindAllStringSubmatch(read(t, page), -1) {
 		if !regexp.MustCompile(`(?m)^(inline|proctype) ` + m[1] + `\(`).MatchString(model) {
-			t.Errorf("%s names %s, which is not in the model", record.Page, m[1])
+			t.Errorf("%s names %s, which is not in the model", page, m[1])
 		}
 	}
 }

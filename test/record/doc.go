@@ -1,5 +1,7 @@
-// Package record keeps docs/reliability.md true: it writes what a run has found
-// into its section, between the lines `<!-- record: name -->` and
-// `<!-- end: name -->`, so that no figure there is written by hand, and it knows
-// the rows that point at lines of the code.
+// Package record writes the results of long test runs into the documentation, so that
+// no figure there is written by hand.
+//
+// A short result becomes a section of a page, between the lines `<!-- record: name -->`
+// and `<!-- end: name -->`; a long one becomes a file in docs/records. The package also
+// reads model/transitions.txt, whose rows quote lines of the code.
 package record

@@ -3,11 +3,22 @@ package record
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
-// Page is the record, from the root of the repository.
+// Page describes the long runs, and holds the short records. The path is from the root.
 const Page = "docs/reliability.md"
+
+// Save writes the record of a long run to docs/records/<name>.txt. Root is the path of the
+// repository's root.
+func Save(root, name, text string) error {
+	path := filepath.Join(root, "docs", "records", name+".txt")
+	if err := os.WriteFile(path, []byte(strings.TrimRight(text, "\n")+"\n"), 0o644); err != nil {
+		return fmt.Errorf("write the record: %w", err)
+	}
+	return nil
+}
 
 // Write replaces a section of the page at a path. Text is Markdown.
 func Write(path, name, text string) error {

@@ -46,7 +46,7 @@ func writeRecord(code int) {
 	if code == 0 && os.Getenv("RECORD") == "1" {
 		text := fmt.Sprintf("%s, %s, %s/%s, %d processors.\n\n", summary.redis, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()) +
 			strings.Join(summary.lines, "\n") + "\n\n| mutant | found after steps | story, in lines |\n|---|---|---|\n" + strings.Join(summary.mutants, "\n")
-		if err := record.Write(filepath.Join("..", "..", record.Page), "sim", text); err != nil {
+		if err := record.Save(filepath.Join("..", ".."), "sim", text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
