@@ -88,7 +88,7 @@ func TestAlerts(t *testing.T) {
 	if err := d.Decode(&r); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +103,11 @@ func TestAlerts(t *testing.T) {
 			if s := a.Labels["severity"]; s != "page" && s != "ticket" {
 				t.Errorf("%s: severity %q", a.Alert, s)
 			}
-			if !opens(a.Annotations["runbook_url"], "docs/operations.md#"+strings.ToLower(a.Alert)) || a.Annotations["summary"] == "" {
+			if !opens(a.Annotations["runbook_url"], "docs/runbook.md#"+strings.ToLower(a.Alert)) || a.Annotations["summary"] == "" {
 				t.Errorf("%s: %v", a.Alert, a.Annotations)
 			}
 			if !strings.Contains(string(page), "\n### "+a.Alert+"\n") {
-				t.Errorf("docs/operations.md has no heading ### %s", a.Alert)
+				t.Errorf("docs/runbook.md has no heading ### %s", a.Alert)
 			}
 		}
 	}

@@ -101,7 +101,7 @@ func (m *mover) emptyShard(ctx context.Context, shard int, unserved []string) (o
 		if live > 0 && !m.reported[p] {
 			m.reported[p] = true
 			m.logger.Error("notices lie under a prefix that no route covers, or where those cannot be put that do; see NotifierOrphans in "+
-				"docs/operations.md",
+				"docs/runbook.md",
 				zap.String("prefix", p), zap.Int64("notices", live))
 		}
 	}
