@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/access"
+	"notifier/internal/apidocs"
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/keyring"
@@ -99,6 +100,7 @@ type api struct {
 	logCalls  LogCalls
 	loopback  bool
 	document  []byte
+	docs      *apidocs.Docs
 	tree      []operation
 	now       func() time.Time
 	crossSite *http.CrossOriginProtection
@@ -141,6 +143,11 @@ func New(o Options) http.Handler {
 	a.maxBatch = min(max(maxBatchBytes, a.itemLimit()), a.memory.perClient)
 	a.tree = a.operations()
 	a.document = document(a.tree, o.Version)
+	docs, err := apidocs.New(a.document)
+	if err != nil {
+		panic("api: " + err.Error()) // it does not depend on input
+	}
+	a.docs = docs
 	return a
 }
 
@@ -218,6 +225,7 @@ type call struct {
 	ok       []int // statuses of success
 	fails    []int // statuses of problems beside those every call has
 	serve    handler
+	hidden   bool // not in the document: a page for people
 
 	segments []string
 }

@@ -29,4 +29,4 @@
 // small scanner in scan.go instead of being decoded into structs.
 package api
 
-//go:generate go run ../tools/apidoc ../../docs/api.md ../../openapi.json
+//go:generate go run ../tools/apidoc ../../openapi.json

@@ -95,7 +95,9 @@ func document(ops []operation, version string) []byte {
 		},
 	}
 	for i := range ops {
-		doc.AddOperation(describe(&ops[i], registry))
+		if !ops[i].hidden {
+			doc.AddOperation(describe(&ops[i], registry))
+		}
 	}
 	out, err := json.Marshal(doc)
 	if err != nil {

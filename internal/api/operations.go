@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"notifier/internal/access"
+	"notifier/internal/apidocs"
 	"notifier/internal/codec"
 )
 
@@ -187,6 +188,8 @@ func (a *api) operations() []operation {
 			ok: []int{ok}, fails: []int{tooMany}, serve: a.keySet}},
 		{access.Public, call{method: "GET", path: "/openapi.json", id: "openapi", summary: "This document", ok: []int{ok},
 			serve: a.serveDocument}},
+		{access.Public, call{method: "GET", path: apidocs.Path, id: "docs", hidden: true, serve: a.serveDocs}},
+		{access.Public, call{method: "GET", path: apidocs.StylePath, id: "docsStyle", hidden: true, serve: a.serveDocsStyle}},
 	}
 	for i := range ops {
 		ops[i].segments = strings.Split(ops[i].path[1:], "/")

@@ -228,6 +228,18 @@ func (a *api) serveMetrics(w http.ResponseWriter, r *http.Request, at site) erro
 	return nil
 }
 
+// serveDocs serves GET /docs.
+func (a *api) serveDocs(w http.ResponseWriter, _ *http.Request, _ site) error {
+	a.docs.Page(w)
+	return nil
+}
+
+// serveDocsStyle serves GET /docs/style.css.
+func (a *api) serveDocsStyle(w http.ResponseWriter, _ *http.Request, _ site) error {
+	a.docs.Style(w)
+	return nil
+}
+
 // serveDocument serves GET /openapi.json.
 func (a *api) serveDocument(w http.ResponseWriter, _ *http.Request, _ site) error {
 	return writeRaw(w, http.StatusOK, "application/json", a.document)

@@ -66,6 +66,7 @@ var layers = map[string]int{
 	"internal/listener":  70,
 	"internal/reconcile": 70,
 	"internal/adopt":     70,
+	"internal/apidocs":   74,
 	"internal/api":       75,
 
 	"internal/ui": 80,

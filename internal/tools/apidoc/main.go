@@ -1,7 +1,8 @@
-// Command apidoc writes the OpenAPI document, and the page docs/api.md from it.
+// Command apidoc writes the OpenAPI document.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -16,15 +17,8 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("want the paths of the page and of the document to write")
+	if len(args) != 1 {
+		return errors.New("want the path of the document to write")
 	}
-	text, err := page()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(args[0], text, 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(args[1], api.Document(api.Unversioned), 0o644)
+	return os.WriteFile(args[0], api.Document(api.Unversioned), 0o644)
 }
