@@ -62,6 +62,8 @@ type Endings struct {
 // HistoryQuery filters the history; empty fields are left out.
 type HistoryQuery struct {
 	Key     string
+	ID      string // a webhook-id
+	Part    string // a part of a key, or with a colon the beginning of one; needs Since unless it has three colons
 	Prefix  string // app, app:module or app:module:type
 	Host    string
 	Outcome []string
@@ -78,7 +80,8 @@ type HistoryQuery struct {
 func (c *Client) History(ctx context.Context, q HistoryQuery) (*Endings, error) {
 	e := &Endings{}
 	v := Query{Prefix: q.Prefix, Reason: q.Reason, Since: q.Since, Until: q.Until, Cursor: q.Cursor, Limit: q.Limit}.values()
-	for name, value := range map[string]string{"key": q.Key, "host": q.Host, "outcome": strings.Join(q.Outcome, ","), "text": q.Text} {
+	for name, value := range map[string]string{"key": q.Key, "host": q.Host, "outcome": strings.Join(q.Outcome, ","), "text": q.Text,
+		"id": q.ID, "part": q.Part} {
 		if value != "" {
 			v.Set(name, value)
 		}

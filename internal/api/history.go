@@ -16,6 +16,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/history"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -35,11 +36,14 @@ type Eraser interface {
 
 var eraseParams = []parameter{paramKey, paramEndHost}
 
-var historyParams = []parameter{paramKey, paramPrefix, paramEndHost, paramOutcome, paramEndReason, paramEndSince, paramEndUntil, paramText,
+var historyParams = []parameter{paramKey, paramID, paramPart, paramPrefix, paramEndHost, paramOutcome, paramEndReason, paramEndSince, paramEndUntil, paramText,
 	paramLimit, paramCursor}
 
 var (
-	paramKey     = parameter{"key", "The key of one notice.", "app1:orders:paid:4711"}
+	paramKey  = parameter{"key", "The key of one notice.", "app1:orders:paid:4711"}
+	paramID   = parameter{"id", "A webhook-id.", "msg_0123456789abcdef0123456789"}
+	paramPart = parameter{"part", "A part of a key or, with a colon, the beginning of one; needs since unless it has the three colons of app:module:type:id.",
+		"app1:orders:paid:2026112"}
 	paramEndHost = parameter{"host", "The host that was called, without port.", "shop.example"}
 	paramOutcome = parameter{"outcome", "delivered, dead, cancelled or replaced; several, comma-separated; all if it is left out.",
 		"dead,cancelled"}
@@ -102,7 +106,7 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 	var f codec.Faults
 	shared := a.filter(values, &f)
 	q := history.Query{Prefix: shared.Prefix, Reason: shared.Reason, Since: shared.Since, Until: shared.Until, Limit: limitOf(values, &f),
-		Text: values.Get("text")}
+		Text: values.Get("text"), ID: values.Get("id"), Part: values.Get("part")}
 	if q.Key = values.Get("key"); q.Key != "" {
 		if err := (caller{}).check(q.Key); err != nil {
 			f.Add("query.key", codec.Clip(q.Key, 100), "want app:module:type:id")
@@ -128,12 +132,17 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 			q.Outcomes = append(q.Outcomes, o)
 		}
 	}
-	switch {
-	case q.Text == "":
-	case len(q.Text) > maxText:
+	if q.ID != "" && !notice.IsID(q.ID) {
+		f.Add("query.id", codec.Clip(q.ID, 100), "want a webhook-id: msg_ and 26 hexadecimal digits")
+	}
+	if len(q.Part) > keys.MaxKey {
+		f.Add("query.part", nil, "has %d bytes, at most %d are allowed", len(q.Part), keys.MaxKey)
+	}
+	if len(q.Text) > maxText {
 		f.Add("query.text", nil, "has %d bytes, at most %d are allowed", len(q.Text), maxText)
-	case q.Since.IsZero():
-		f.Add("query.since", nil, "a search for text needs a window: say since when")
+	}
+	if q.Unindexed() && q.Since.IsZero() {
+		f.Add("query.since", nil, "a search for text or for a part of a key needs a window: say since when")
 	}
 	return q, refusal(f)
 }

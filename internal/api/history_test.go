@@ -92,19 +92,24 @@ func TestHistoryIsFoundWithinTheScope(t *testing.T) {
 	b := newBench(t, withClients, withHistory(remembers(t)))
 	all, one := b.as("token-of-all"), b.as("token-of-one")
 	for query, want := range map[string]int{
-		"limit=3":                           20,
-		"prefix=app1":                       10,
-		"prefix=app2:bills:paid&limit=4":    10,
-		"host=Shop.Example.":                18,
-		"outcome=dead,replaced":             4,
-		"reason=gone":                       2,
-		"since=2026-11-20T12:08:00Z":        4,
-		"until=2026-11-20T12:01:00Z":        2,
-		"key=app1:orders:paid:3":            1,
-		"key=app1:orders:paid:33":           0,
-		"text=TOOK+5&since=2026-11-20":      -1,
-		"text=TOOK+5&since=" + iso(friday):  2,
-		"text=n%22:+5&since=" + iso(friday): 2,
+		"limit=3":                                20,
+		"prefix=app1":                            10,
+		"prefix=app2:bills:paid&limit=4":         10,
+		"host=Shop.Example.":                     18,
+		"outcome=dead,replaced":                  4,
+		"reason=gone":                            2,
+		"since=2026-11-20T12:08:00Z":             4,
+		"until=2026-11-20T12:01:00Z":             2,
+		"key=app1:orders:paid:3":                 1,
+		"key=app1:orders:paid:33":                0,
+		"text=TOOK+5&since=2026-11-20":           -1,
+		"text=TOOK+5&since=" + iso(friday):       2,
+		"text=n%22:+5&since=" + iso(friday):      2,
+		"part=app1:orders:paid:":                 10,
+		"part=rders:paid:3&since=" + iso(friday): 0, // with a colon it is the beginning of a key
+		"part=rders&since=" + iso(friday):        10,
+		"part=app2:bi&since=" + iso(friday):      10,
+		"id=msg_0123456789abcdef0123456789":      0,
 	} {
 		if want < 0 {
 			all.do("GET", "/v1/history?"+query, "").is(http.StatusUnprocessableEntity)
@@ -147,6 +152,9 @@ func TestAnEndingShowsAllThatIsKept(t *testing.T) {
 	}
 	if raw := b.do("GET", "/v1/history?key=app1:orders:paid:3", "").raw; !strings.Contains(raw, `"body":{"n": 3}`) {
 		t.Errorf("the body is not byte for byte what it was: %s", raw)
+	}
+	if got := b.endings("id=" + e.ID); len(got) != 1 || got[0].Key != e.Key {
+		t.Errorf("by webhook-id: %+v", got)
 	}
 	if e := b.endings("key=app1:orders:paid:8")[0]; e.BodyBase64 != "/wA=" || e.Reason != "gone" {
 		t.Errorf("%+v", e)
@@ -243,6 +251,9 @@ func TestWrongSearches(t *testing.T) {
 		"reason=bad":                       "query.reason",
 		"text=x":                           "query.since",
 		"limit=0":                          "query.limit",
+		"part=4711":                        "query.since",
+		"part=app1:orders":                 "query.since",
+		"id=4711":                          "query.id",
 		"since=yesterday":                  "query.since",
 		"state=dead":                       "query.state",
 		"text=" + strings.Repeat("x", 201): "query.text",

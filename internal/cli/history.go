@@ -26,6 +26,7 @@ come as they are written, the oldest first, until it is interrupted.`,
   notifier history --host shop.example --since 168h --until 144h
   notifier history --prefix app1:orders --outcome dead --all --json
   notifier history --since 24h --text "card declined"
+  notifier history --id msg_0f3c1a5b7d9e2f4a6b8c0d1e2f
   notifier history --follow --outcome dead`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,6 +53,8 @@ come as they are written, the oldest first, until it is interrupted.`,
 	}
 	a.endingFilters(c, &q)
 	f := c.Flags()
+	f.StringVar(&q.ID, "id", "", "a webhook-id")
+	f.StringVar(&q.Part, "part", "", "a part of a key, which needs --since; or the beginning of one: app:module:type:id")
 	f.StringVar(&q.Text, "text", "", "words of the body or of an answer; needs --since")
 	f.IntVar(&q.Limit, "limit", 0, "endings a page, 1 to 1000 (default 100)")
 	f.StringVar(&q.Cursor, "cursor", "", "go on behind an earlier page")

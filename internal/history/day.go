@@ -152,10 +152,10 @@ func (d *DB) partitions(ctx context.Context) ([]string, error) {
 		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
-		if i := strings.LastIndexByte(name, '.'); i >= 0 {
-			name = name[i+1:]
-		}
-		names = append(names, name)
+		names = append(names, unqualified(name))
 	}
 	return names, rows.Err()
 }
+
+// unqualified is the name of a table or index without its schema.
+func unqualified(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }

@@ -235,7 +235,7 @@ func (d *DB) ping(ctx context.Context) error {
 }
 
 // Newest is the schema's version that this program writes.
-const Newest = 6
+const Newest = 7
 
 // Version is the schema's version in the database; zero = there is none yet. It
 // changes nothing.

@@ -20,8 +20,15 @@ type Query struct {
 	// Client asks, which limits its searches for text.
 	Client string
 	Key    string
+	// ID is a webhook-id.
+	ID string
 	// Prefix is app, app:module or app:module:type.
-	Prefix   string
+	Prefix string
+	// Part is a part of a key or, if it has a colon, the beginning of one. Since must be set
+	// unless the part has the three colons of app:module:type:id.
+	Part string
+	// Route is a route's prefix.
+	Route    string
 	Host     string
 	Outcomes []notice.Ending
 	Reason   notice.Reason
@@ -57,7 +64,7 @@ func (c cursor) String() string {
 
 // Find reads a page. Its error is ErrBusy if enough searches for text run.
 func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
-	if q.Text != "" {
+	if q.Unindexed() {
 		if !d.texts.begin(q.Client) {
 			return Page{}, ErrBusy
 		}
@@ -146,10 +153,17 @@ func (c *conditions) restrict(q Query) {
 		k := parts(q.Key)
 		c.add("app = "+at+" AND module = "+at+" AND type = "+at+" AND name = "+at, k.App, k.Module, k.Type, k.ID)
 	}
+	if q.ID != "" {
+		c.add("id = "+at, q.ID)
+	}
 	if q.Prefix != "" {
 		for i, p := range strings.SplitN(q.Prefix, ":", 3) {
-			c.add([]string{"app", "module", "type"}[i]+" = "+at, p)
+			c.add(keyColumns[i]+" = "+at, p)
 		}
+	}
+	c.part(q.Part)
+	if q.Route != "" {
+		c.add("route = "+at, q.Route)
 	}
 	if q.Host != "" {
 		c.add("host = "+at, q.Host)
@@ -183,6 +197,35 @@ func (c *conditions) restrict(q Query) {
 		} else {
 			c.add("(strpos(lower(body_text), lower("+at+"::text)) > 0 OR strpos(lower(attempts), lower("+at+"::text)) > 0)", word, inJSON)
 		}
+	}
+}
+
+// keyColumns have the four segments of a key.
+var keyColumns = []string{"app", "module", "type", "name"}
+
+// afterKeys sorts after each character of a key.
+const afterKeys = "\x7f"
+
+// part adds the condition on a part of the key: see Query.Part.
+func (c *conditions) part(part string) {
+	if part == "" {
+		return
+	}
+	segments := strings.SplitN(part, ":", len(keyColumns))
+	last := len(segments) - 1
+	if last == 0 {
+		find := "strpos"
+		if c.d.sqlite {
+			find = "instr"
+		}
+		c.add(find+"("+strings.Join(keyColumns, " || ':' || ")+", "+at+") > 0", part)
+		return
+	}
+	for i, text := range segments[:last] {
+		c.add(keyColumns[i]+" = "+at, text)
+	}
+	if text := segments[last]; text != "" {
+		c.add(keyColumns[last]+" >= "+at+" AND "+keyColumns[last]+" < "+at, text, text+afterKeys)
 	}
 }
 

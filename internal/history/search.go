@@ -1,8 +1,11 @@
 package history
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
-// A search for text reads one row after the other, for up to FindTimeout. So that such
+// A search for text or for a part of a key reads one row after the other, for up to FindTimeout. So that such
 // searches take the database from nobody, few run at a time, and writes, lookups by key and
 // searches have separate connections.
 const (
@@ -14,7 +17,7 @@ const (
 	mostTextsOfClient = 2
 )
 
-// texts counts the searches for text that run.
+// texts counts the searches that run of those that read one row after the other.
 type texts struct {
 	mu  sync.Mutex
 	all int
@@ -46,4 +49,10 @@ func (t *texts) end(client string) {
 }
 
 // isLookup reports whether a query asks for one key, which an index answers.
-func (q Query) isLookup() bool { return q.Key != "" && q.Text == "" }
+func (q Query) isLookup() bool { return q.Key != "" && !q.Unindexed() }
+
+// Unindexed reports whether the database compares one row after the other. Such a search needs
+// Since, and few of them run at a time.
+func (q Query) Unindexed() bool {
+	return q.Text != "" || q.Part != "" && q.Key == "" && q.ID == "" && strings.Count(q.Part, ":") < len(keyColumns)-1
+}

@@ -31,6 +31,7 @@ type Queue interface {
 type Writer interface {
 	Write(ctx context.Context, rows []Row) (Written, error)
 	Expire(ctx context.Context, now time.Time) (int64, error)
+	BuildIndexes(ctx context.Context) (int, error)
 }
 
 // ShipperOptions of a Shipper.
@@ -104,6 +105,8 @@ const (
 	leastWait  = 500 * time.Millisecond
 	mostWait   = 15 * time.Second
 	expireRate = time.Hour
+	indexWait  = 10 * time.Second
+	indexRetry = time.Minute
 	warnEvery  = time.Minute
 	freeShare  = 5 // a fifth of maxmemory stays free of endings
 	entryBytes = 16
@@ -168,6 +171,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 		}
 	})
 	wg.Go(func() { s.expire(ctx) })
+	wg.Go(func() { s.index(ctx) })
 	s.watch(ctx)
 	wg.Wait()
 	return nil
@@ -408,6 +412,25 @@ func (s *Shipper) expire(ctx context.Context) {
 			s.o.Logger.Info("dropped history older than its retention", zap.Int64("partitions_or_rows", gone))
 		}
 		if !alarm.Wait(ctx, expireRate) {
+			return
+		}
+	}
+}
+
+// index builds what indexes the history lacks, once: a new partition has them all.
+func (s *Shipper) index(ctx context.Context) {
+	for alarm.Wait(ctx, mathrand.N(indexWait)) {
+		built, err := s.o.Writer.BuildIndexes(ctx)
+		if built > 0 {
+			s.o.Logger.Info("built indexes by webhook-id", zap.Int("partitions", built))
+		}
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil {
+			s.o.Logger.Debug("cannot build indexes of the history, retrying", zap.Error(err))
+		}
+		if !alarm.Wait(ctx, indexRetry) {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -125,6 +126,13 @@ func (m Made) Time() time.Time {
 func (n *Notice) ID() string {
 	sum := n.digest()
 	return "msg_" + hex.EncodeToString(sum[:13])
+}
+
+// IsID reports whether a text has the form of a webhook-id.
+func IsID(text string) bool {
+	sum, ok := strings.CutPrefix(text, "msg_")
+	b, err := hex.DecodeString(sum)
+	return ok && err == nil && len(b) == 13 && strings.ToLower(sum) == sum
 }
 
 // digest identifies the notice among all with its key.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +28,8 @@ const mostEndings = 50
 
 // endedRow is an ending in the list of those under a key.
 type endedRow struct {
+	Path    string // of its page
+	Here    bool   // the page shows it
 	Number  int
 	Outcome notice.Ending
 	At      stamp
@@ -33,23 +37,17 @@ type endedRow struct {
 	Last    string
 }
 
-// endings are those under a key that the visitor may see, the latest first.
-func (p *Pages) endings(ctx context.Context, key string, v Visitor) ([]history.Row, error) {
+// endings are those under a key that the visitor may see, the latest first; with an id only
+// those of that webhook-id.
+func (p *Pages) endings(ctx context.Context, key, id string, v Visitor) ([]history.Row, error) {
 	if p.o.History == nil || !keys.Valid(key) || !v.Covers(key) {
 		return nil, nil
 	}
-	page, err := p.o.History.Find(ctx, history.Query{Key: key, Limit: mostEndings})
+	page, err := p.o.History.Find(ctx, history.Query{Key: key, ID: id, Limit: mostEndings})
 	if err != nil {
-		if ctx.Err() == nil {
-			p.log.Warn("the history was asked and did not answer", zap.Error(err))
-		}
-		if errors.Is(err, history.ErrForeign) {
-			return nil, failure{http.StatusServiceUnavailable, "Redis keeps no such notice, and the history's database belongs to another service. notifier doctor names the remedy."}
-		}
-		if errors.Is(err, history.ErrNewer) {
-			return nil, failure{http.StatusServiceUnavailable, "Redis keeps no such notice, and the history's schema is newer than this instance; ask an instance of the newer version."}
-		}
-		return nil, failure{http.StatusServiceUnavailable, "Redis keeps no such notice, and the history's database does not answer at the moment. Try again."}
+		f := p.historyFailure(ctx, err)
+		f.text = "Redis keeps no such notice. " + f.text
+		return nil, f
 	}
 	var rows []history.Row
 	for i := range page.Rows {
@@ -60,26 +58,76 @@ func (p *Pages) endings(ctx context.Context, key string, v Visitor) ([]history.R
 	return rows, nil
 }
 
+// historyFailure is what a visitor is told of a history that gives no answer.
+func (p *Pages) historyFailure(ctx context.Context, err error) failure {
+	switch {
+	case errors.Is(err, history.ErrBusy):
+		return failure{http.StatusTooManyRequests, "The history runs as many searches of this kind as it may. Try again."}
+	case errors.Is(err, history.ErrSlow):
+		return failure{http.StatusUnprocessableEntity, "The history took too long to search: choose a shorter window, a host or a state."}
+	}
+	if ctx.Err() == nil {
+		p.log.Warn("the history was asked and did not answer", zap.Error(err))
+	}
+	switch {
+	case errors.Is(err, history.ErrForeign):
+		return failure{http.StatusServiceUnavailable, "The history's database belongs to another service. notifier doctor names the remedy."}
+	case errors.Is(err, history.ErrNewer):
+		return failure{http.StatusServiceUnavailable, "The history's schema is newer than this instance. Ask an instance of the newer version."}
+	}
+	return failure{http.StatusServiceUnavailable, "The history's database does not answer. Try again."}
+}
+
 // remembered is a row as if it had been found in Redis.
 func remembered(r *history.Row) store.Found {
 	return store.Found{Notice: r.Notice, State: notice.State(r.Outcome), SettledAt: r.Ended.Truncate(time.Millisecond)}
+}
+
+// entryPath is the address of an entry of the history.
+func entryPath(r *history.Row) string {
+	return Root + "notices/" + r.Key + "?ended=" + entryName(r)
+}
+
+// entryName names an entry among those of its key.
+func entryName(r *history.Row) string { return r.ID() + "." + strconv.Itoa(r.Number) }
+
+// entry finds the entry of a name among those of a key, the last one if the name is empty; nil if
+// there is none. Those that are not among the last ones are read by their webhook-id.
+func (p *Pages) entry(ctx context.Context, key, name string, rows []history.Row, v Visitor) (*history.Row, error) {
+	fits := func(r history.Row) bool { return name == "" || entryName(&r) == name }
+	if i := slices.IndexFunc(rows, fits); i >= 0 {
+		return &rows[i], nil
+	}
+	id, _, _ := strings.Cut(name, ".")
+	if len(rows) < mostEndings || !notice.IsID(id) {
+		return nil, nil
+	}
+	more, err := p.endings(ctx, key, id, v)
+	if i := slices.IndexFunc(more, fits); i >= 0 {
+		return &more[i], nil
+	}
+	return nil, err
 }
 
 // showEnded serves what the history has under a key; otherwise is the answer if that
 // is nothing.
 func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, otherwise error) error {
 	key := r.PathValue("key")
-	rows, err := p.endings(r.Context(), key, v)
+	rows, err := p.endings(r.Context(), key, "", v)
+	if err != nil {
+		return err
+	}
+	last, err := p.entry(r.Context(), key, r.URL.Query().Get("ended"), rows, v)
 	switch {
 	case err != nil:
 		return err
-	case len(rows) == 0:
+	case last == nil:
 		return otherwise
 	}
-	last := &rows[0]
 	f := remembered(last)
 	page := p.noticePage(&f, Visitor{})
-	page.Ended, page.May, page.MayCancel, page.MayFire, page.MayRedrive, page.MayTest = true, false, false, false, false, false
+	page.Ended, page.Older = true, len(rows) > 0 && entryName(last) != entryName(&rows[0])
+	page.May, page.MayCancel, page.MayFire, page.MayRedrive, page.MayTest = false, false, false, false, false
 	page.Host, page.History, page.Now = last.Host, false, r.URL.Query().Has("ended")
 	if !p.o.Mask.None() && (!last.BodyKept || len(last.Withheld) > 0 || history.PasswordWithheld(last.URL)) {
 		for i := range page.Steps { // what of an answer was sent, and must not be shown, is not known any more
@@ -97,7 +145,7 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 	}
 	for i := range rows {
 		x := &rows[i]
-		row := endedRow{Number: x.Number, Outcome: x.Outcome, At: p.stamp(x.Ended), ID: x.ID(), Last: string(x.Reason)}
+		row := endedRow{Path: entryPath(x), Here: entryName(x) == entryName(last), Number: x.Number, Outcome: x.Outcome, At: p.stamp(x.Ended), ID: x.ID(), Last: string(x.Reason)}
 		if n := len(x.Attempts); n > 0 {
 			row.Last = lastWord(x.Attempts[n-1])
 		}

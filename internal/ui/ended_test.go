@@ -3,10 +3,13 @@ package ui_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"notifier/internal/history"
+	"notifier/internal/keys"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/ui"
@@ -21,7 +24,11 @@ type archive struct {
 func (a *archive) Find(_ context.Context, q history.Query) (history.Page, error) {
 	var p history.Page
 	for _, r := range a.rows {
-		if r.Key == q.Key {
+		switch {
+		case q.Key != "" && r.Key != q.Key, !keys.HasPrefix(r.Key, q.Prefix), q.Host != "" && r.Host != q.Host, q.ID != "" && r.ID() != q.ID,
+			!strings.Contains(r.Key, q.Part), q.Route != "" && r.Route != q.Route, !q.Since.IsZero() && r.Ended.Before(q.Since),
+			!q.Until.IsZero() && !r.Ended.Before(q.Until), len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome):
+		default:
 			p.Rows = append(p.Rows, r)
 		}
 	}
@@ -68,7 +75,7 @@ func TestWhatOnlyTheHistoryHasIsShown(t *testing.T) {
 	s.get("/ui/notices/app1:orders:paid:none?ended").is(404).says("The history has nothing")
 	s.get("/ui/notices?q=app1:orders:paid:none").is(200).says("No notice matches")
 	a.err = fmt.Errorf("%w: x", history.ErrUnavailable)
-	s.get("/ui/notices/" + old).is(503).says("the history's database does not answer")
+	s.get("/ui/notices/"+old).is(503).says("Redis keeps no such notice", "The history's database does not answer")
 	s.get("/ui/notices/" + both).is(200) // Redis has it
 	a.err = history.ErrNewer
 	s.get("/ui/notices/" + old).is(503).says("newer than this instance")

@@ -39,6 +39,7 @@ type noticePage struct {
 	MayTest                                     bool
 	History                                     bool       // there is one to ask what ended under the key
 	Ended                                       bool       // it is from the history
+	Older                                       bool       // and is not the last one there
 	Now                                         bool       // and there may be one that is kept
 	Endings                                     []endedRow // there, the latest first
 }

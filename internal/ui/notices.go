@@ -16,14 +16,25 @@ type noticesPage struct {
 	Routes  []string
 	States  []notice.State
 	Reasons []notice.Reason
-	Rows    []noticeRow
-	Wrong   string
 	Asked   bool   // something was searched for
 	Narrow  string // the host that all he sees goes to
-	Counted bool   // Looked and Total may be told: no notice of others is among them
+	Live    liveList
+	// Archive: there is a history. Past is what it has, if it was asked; Ask is the address that
+	// asks it.
+	Archive bool
+	Past    pastList
+	Ask     string
+}
+
+// liveList is what a search found in Redis.
+type liveList struct {
+	Rows    []noticeRow
+	Wrong   string // why nothing was searched
+	Counted bool   // Looked and Total may be shown: no notice of others is among them
 	Looked  int
 	Total   int64
-	Away    string // what the page is without
+	Stopped string // the key at which a search for a webhook-id stopped
+	Away    string // what the list is without
 	Next    string // the address of what follows
 	Full    bool   // what follows is another page, not the rest of a search
 	First   string // the address without a cursor, on further pages
@@ -39,68 +50,129 @@ type noticeRow struct {
 	Last             string
 }
 
-// showNotices serves the search.
+// showNotices serves the search: one list of what Redis has, and one of what the history has, each
+// with its cursor and its error.
 func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	s := searchOf(r.URL.Query())
 	if full, changed := p.resolved(s, v); changed {
 		return back(w, Root+"notices?"+full.values().Encode(), nil)
 	}
-	page := noticesPage{search: s, States: notice.States, Reasons: deathReasons, Asked: len(r.URL.Query()) > 0, Narrow: v.Host}
+	if s.exact() && v.Covers(s.Text) {
+		to, err := p.exactly(r, s, v)
+		switch {
+		case to != "":
+			return back(w, to, nil)
+		case err != nil && !s.History:
+			return err
+		}
+	}
+
+	page := noticesPage{search: s, Routes: p.routesMet(v), States: notice.States, Reasons: deathReasons, Asked: len(r.URL.Query()) > 0, Narrow: v.Host,
+		Archive: p.o.History != nil}
+	var err error
+	if page.Live, err = p.live(r, s, v); err != nil {
+		var bad failure
+		if !s.History || errors.As(err, &bad) {
+			return err
+		}
+		page.Live.Wrong = p.failure(r.Context(), err).text
+	}
+	ask := s
+	ask.History = true
+	page.Ask = Root + "notices?" + ask.values().Encode() + "#history"
+	if page.Archive && s.History {
+		if page.Past, err = p.past(r, "notices", s, v); err != nil {
+			return err
+		}
+		page.Archive = page.Live.Wrong == "" || page.Past.Wrong != page.Live.Wrong // what is wrong with both is said once
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "notices", Title: "Notices", Visitor: v, Data: page})
+}
+
+// routesMet are the names of the routes that carry notices which the visitor may see.
+func (p *Pages) routesMet(v Visitor) (names []string) {
 	for _, rt := range p.o.Routes.All() {
 		if v.Meets(rt.Prefix) {
-			page.Routes = append(page.Routes, rt.Name)
+			names = append(names, rt.Name)
 		}
 	}
-	if s.exact() && v.Covers(s.Text) {
-		f, err := p.o.Engine.Find(r.Context(), s.Text)
-		if err == nil && v.Sees(&f, p.hostOf(&f)) {
-			return back(w, Root+"notices/"+s.Text, nil)
-		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		if rows, err := p.endings(r.Context(), s.Text, v); err != nil {
-			return err
-		} else if len(rows) > 0 {
-			return back(w, Root+"notices/"+s.Text, nil)
-		}
+	return names
+}
+
+// exactly is the address of the notice that a search names by its whole key; empty if there is none.
+func (p *Pages) exactly(r *http.Request, s search, v Visitor) (string, error) {
+	f, err := p.o.Engine.Find(r.Context(), s.Text)
+	if err == nil && v.Sees(&f, p.hostOf(&f)) && (s.ID == "" || f.ID() == s.ID) {
+		return Root + "notices/" + s.Text, nil
 	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", err
+	}
+	rows, err := p.endings(r.Context(), s.Text, s.ID, v)
+	switch {
+	case len(rows) == 0:
+		return "", err
+	case s.ID != "":
+		return entryPath(&rows[0]), nil
+	}
+	return Root + "notices/" + s.Text, nil
+}
+
+// live searches Redis.
+func (p *Pages) live(r *http.Request, s search, v Visitor) (list liveList, err error) {
 	q, wrong, err := p.query(r.Context(), s, v)
-	if err != nil {
-		return err
-	}
-	if page.Wrong = wrong; wrong != "" {
-		return p.render(w, r, http.StatusOK, view{Template: "notices", Title: "Notices", Visitor: v, Data: page})
+	if list.Wrong = wrong; err != nil || wrong != "" {
+		return list, err
 	}
 	place := bound("notices", s, v)
 	if q.Cursor, err = p.opened(r, place); err != nil {
-		return err
+		return list, err
 	}
-	got, err := p.run(r.Context(), q, v, searchPage)
+	got, err := p.run(r.Context(), q, v, searchPage, s.ID)
 	if err != nil {
-		return err
+		return list, err
 	}
 	for i := range got.items {
-		page.Rows = append(page.Rows, p.noticeRow(&got.items[i]))
+		list.Rows = append(list.Rows, p.noticeRow(&got.items[i]))
 	}
-	if page.Counted = v.ownsAll(q.Routes); page.Counted {
-		page.Looked, page.Total = got.looked, p.sampler.current(r.Context()).total(q)
+	if list.Counted = v.ownsAll(q.Routes); list.Counted {
+		list.Looked, list.Total = got.looked, p.sampler.current(r.Context()).total(q)
 	}
-	page.Away = v.away(got.missing)
-	page.Full = len(got.items) >= searchPage
+	list.Away = v.away(got.missing)
+	list.Full = len(got.items) >= searchPage
+	if s.ID != "" && got.cursor != "" {
+		list.Stopped = got.last
+	}
+
 	next, err := p.seal(r, got.cursor, place)
 	if err != nil {
-		return err
+		return list, err
 	}
-	values := s.values()
 	if q.Cursor != "" {
-		page.First = Root + "notices?" + values.Encode()
+		list.First = onward(r, s, "cursor", "")
 	}
 	if next != "" {
-		values.Set("cursor", next)
-		page.Next = Root + "notices?" + values.Encode()
+		list.Next = onward(r, s, "cursor", next)
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "notices", Title: "Notices", Visitor: v, Data: page})
+	return list, nil
+}
+
+// cursors are the parameters of the two lists of a search.
+var cursors = []string{"cursor", "past"}
+
+// onward is the address of a search with another cursor of one of its lists. The other list stays
+// where it is.
+func onward(r *http.Request, s search, name, cursor string) string {
+	values := s.values()
+	for _, c := range cursors {
+		if text := r.URL.Query().Get(c); text != "" && c != name {
+			values.Set(c, text)
+		}
+	}
+	if cursor != "" {
+		values.Set(name, cursor)
+	}
+	return r.URL.Path + "?" + values.Encode()
 }
 
 // deathReasons are those that a notice can die of.

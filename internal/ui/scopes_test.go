@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
+	"notifier/internal/history"
 	"notifier/internal/keyring"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -129,15 +131,31 @@ func visiting(t testing.TB, e *enginetest.Engine, table *route.Table, at time.Ti
 	}
 	s := &site{t: t, engine: e, table: table, cookie: cookie, csrf: who.CSRF()}
 	s.pages = ui.New(ui.Options{Engine: e, Routes: table, Sessions: office, Loopback: true, Version: "test", Now: func() time.Time { return at },
+		History: archiveOf(e, at),
 		Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
 			return callback.Exchange{Status: 200, ResponseBody: "thanks", Result: notice.DeliveredResult(200)}
 		}})
 	return s.running()
 }
 
+// archiveOf is a history of the notices that have settled or died.
+func archiveOf(e *enginetest.Engine, at time.Time) *archive {
+	a := &archive{}
+	all := e.All()
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		f := all[key]
+		if f.SettledAt.IsZero() {
+			continue
+		}
+		u, _ := url.Parse(f.URL) // an address of these tests
+		a.rows = append(a.rows, history.Row{Notice: f.Notice, Outcome: notice.Ending(f.State), Number: 1, Ended: at.Add(-time.Hour), Host: u.Hostname(), BodyKept: true})
+	}
+	return a
+}
+
 // What differs from one answer to the next although the pages' clock stands still:
 // where a listing goes on, and times that the engine or a session gives.
-var passing = regexp.MustCompile(`(?:cursor|before)=[^"&]*|\b(?:in )?(?:\d+(?:\.\d+)?[dhmsµn]+)+(?: ago)?\b|\bnow\b|\d\d:\d\d(?::\d\d(?:\.\d+Z?)?)?|Expires=[^;]*|Max-Age=\d+`)
+var passing = regexp.MustCompile(`(?:cursor|before|past)=[^"&]*|\b(?:in )?(?:\d+(?:\.\d+)?[dhmsµn]+)+(?: ago)?\b|\bnow\b|\d\d:\d\d(?::\d\d(?:\.\d+Z?)?)?|Expires=[^;]*|Max-Age=\d+`)
 
 // Two scopes see nothing of one another: on no page, in no header and no stream does
 // a name of the other occur, and no answer, count or chart is another than it would be

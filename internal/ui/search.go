@@ -24,11 +24,14 @@ const (
 	searchTime = 700 * time.Millisecond
 	searchPage = 50
 	stepItems  = 200 // notices a step brings at most
+	// mostByID is how many notices one search for a webhook-id, which no index of Redis has, reads.
+	mostByID = 10_000
 )
 
 // search is what is asked for, as it stands in the address.
 type search struct {
 	Text  string // a key, what it begins with, or without a colon a part of one
+	ID    string // a webhook-id
 	Route string
 	State string
 	Since string
@@ -36,17 +39,29 @@ type search struct {
 	Host  string
 	// Reason is of dead letters.
 	Reason string
+	// History: the history is searched too.
+	History bool
 }
 
 func searchOf(q url.Values) search {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	return search{get("q"), get("route"), get("state"), get("since"), get("until"), get("host"), get("reason")}
+	s := search{Text: get("q"), ID: get("id"), Route: get("route"), State: get("state"), Since: get("since"), Until: get("until"), Host: get("host"),
+		Reason: get("reason"), History: get("history") != ""}
+	if s.ID == "" && notice.IsID(s.Text) {
+		s.ID, s.Text = s.Text, ""
+	}
+	return s
 }
 
 // values are its address; what is empty is left out.
 func (s search) values() url.Values {
 	v := url.Values{}
-	for _, p := range [][2]string{{"q", s.Text}, {"route", s.Route}, {"state", s.State}, {"since", s.Since}, {"until", s.Until}, {"host", s.Host}, {"reason", s.Reason}} {
+	asked := ""
+	if s.History {
+		asked = "1"
+	}
+	for _, p := range [][2]string{{"q", s.Text}, {"id", s.ID}, {"route", s.Route}, {"state", s.State}, {"since", s.Since}, {"until", s.Until}, {"host", s.Host},
+		{"reason", s.Reason}, {"history", asked}} {
 		if p[1] != "" {
 			v.Set(p[0], p[1])
 		}
@@ -112,31 +127,17 @@ func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, st
 			return q, "Only dead letters have a reason; choose the state dead.", nil
 		}
 	}
-	for _, t := range []struct {
-		text string
-		to   *time.Time
-	}{{s.Since, &q.Since}, {s.Until, &q.Until}} {
-		at, err := p.instant(t.text, v, timespec.Last)
-		if err != nil {
-			return q, "A time is not understood: " + err.Error() + "; or now, -1h, +15m.", nil
-		}
-		*t.to = at
-	}
-	host := cmp.Or(v.Host, s.Host)
-	if host != "" {
-		name, err := notice.Host(host)
-		if err != nil {
-			return q, "That is no host; want its name alone, such as shop.example.", nil
-		}
-		q.Host = name
+	wrong := ""
+	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != "" {
+		return q, wrong, nil
 	}
 	if strings.Contains(s.Text, ":") {
 		q.Begins = s.Text
 	} else {
 		q.Contains = s.Text
 	}
-	if strings.Trim(s.Text, keyCharacters) != "" {
-		return q, "No key holds such a character: keys are letters, digits, '_', '.', '~' and '-', in four parts with ':' between them.", nil
+	if s.ID != "" && s.Route == "" && q.Begins == "" {
+		return q, "Redis has no index of webhook-ids: choose a route or add the beginning of the key.", nil
 	}
 	var err error
 	q.Routes, err = p.chosen(ctx, s, q, v)
@@ -146,6 +147,35 @@ func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, st
 		}
 	}
 	return q, "", err
+}
+
+// common reads the parts of a search that mean the same for Redis and the history; wrong says what
+// is wrong with them.
+func (p *Pages) common(s search, v Visitor) (since, until time.Time, host, wrong string) {
+	for _, t := range []struct {
+		text string
+		to   *time.Time
+	}{{s.Since, &since}, {s.Until, &until}} {
+		at, err := p.instant(t.text, v, timespec.Last)
+		if err != nil {
+			return since, until, "", "A time is not understood: " + err.Error() + "; or now, -1h, +15m."
+		}
+		*t.to = at
+	}
+	if host = cmp.Or(v.Host, s.Host); host != "" {
+		name, err := notice.Host(host)
+		if err != nil {
+			return since, until, "", "That is no host; want its name alone, such as shop.example."
+		}
+		host = name
+	}
+	switch {
+	case strings.Trim(s.Text, keyCharacters) != "":
+		wrong = "No key holds such a character: keys are letters, digits, '_', '.', '~' and '-', in four parts with ':' between them."
+	case s.ID != "" && !notice.IsID(s.ID):
+		wrong = "That is no webhook-id: want msg_ and 26 hexadecimal digits."
+	}
+	return since, until, host, wrong
 }
 
 const keyCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~-:"
@@ -214,21 +244,23 @@ func (p *Pages) hostOf(f *store.Found) string {
 type found struct {
 	items  []store.Found
 	looked int
+	last   string // the key of the last of them that the visitor may see
 	cursor string // empty = all was looked at
 	// missing are the nodes that were passed over.
 	missing []wire.Lost
 }
 
-// run searches from a cursor on until want are found, or its time is over.
-func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int) (found, error) {
+// run searches from a cursor on until want are found, or its time is over. If id is not empty,
+// only notices of that webhook-id are found, and mostByID are read.
+func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id string) (found, error) {
 	var out found
-	host := ""
-	if q.Host != "" {
-		host = q.Host
-	}
+	host := q.Host
 	end := time.Now().Add(searchTime)
 	for len(q.Routes) > 0 {
 		q.Limit = min(stepItems, want-len(out.items))
+		if id != "" {
+			q.Limit = min(stepItems, mostByID-out.looked)
+		}
 		page, err := p.o.Engine.List(ctx, q)
 		if err != nil {
 			return out, err
@@ -237,12 +269,19 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int) (fo
 		out.missing = wire.Together(out.missing, page.Missing)
 		for _, f := range page.Items {
 			to := p.hostOf(&f)
-			if v.Sees(&f, to) && (host == "" || to == host) {
+			if !v.Sees(&f, to) || host != "" && to != host {
+				continue
+			}
+			if out.last = f.Key; id == "" || f.ID() == id {
 				out.items = append(out.items, f)
 			}
 		}
+		if id != "" && len(out.items) > 0 {
+			out.cursor = ""
+			return out, nil // there is one at most
+		}
 		q.Cursor, out.cursor = page.Cursor, page.Cursor
-		if page.Cursor == "" || len(out.items) >= want || time.Now().After(end) {
+		if page.Cursor == "" || len(out.items) >= want || time.Now().After(end) || id != "" && out.looked >= mostByID {
 			break
 		}
 	}
@@ -282,7 +321,12 @@ func (p *Pages) seal(r *http.Request, cursor string, bound []byte) (string, erro
 
 // opened is the cursor of a request.
 func (p *Pages) opened(r *http.Request, bound []byte) (string, error) {
-	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, r.URL.Query().Get("cursor"), bound)
+	return p.openedAs(r, "cursor", bound)
+}
+
+// openedAs is the cursor of a request in a parameter.
+func (p *Pages) openedAs(r *http.Request, name string, bound []byte) (string, error) {
+	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, r.URL.Query().Get(name), bound)
 	if err != nil {
 		return "", failure{http.StatusBadRequest, "This link goes on with a search that was begun by somebody else, or with another service; begin it again."}
 	}

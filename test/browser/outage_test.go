@@ -39,7 +39,7 @@ func TestPagesOutliveRedis(t *testing.T) {
 	b.sees("This page reloads every 5 s until it is available.")
 	b.sees("Dead letters") // the navigation
 	s.redis.Unpause()
-	b.sees("Destination host")
+	b.sees("Due or ended from")
 
 	b.open("/ui/")
 	b.sees("Live")

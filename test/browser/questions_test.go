@@ -1,0 +1,149 @@
+//go:build !quick
+
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"notifier/internal/keys"
+)
+
+// mostClicks is how many clicks from the first page an answer may take. To type and press Enter is
+// one.
+const mostClicks = 4
+
+// clicker counts clicks.
+type clicker struct {
+	*tab
+	n int
+}
+
+func (c *clicker) on(selector string) {
+	c.t.Helper()
+	c.n++
+	c.click(selector)
+}
+
+func (c *clicker) types(selector, text string) {
+	c.t.Helper()
+	c.n++
+	c.do(chromedp.SendKeys(chromedp.CSS(selector), text+kb.Enter))
+}
+
+func (c *clicker) few() {
+	c.t.Helper()
+	if c.n > mostClicks {
+		c.t.Errorf("%d clicks, want at most %d", c.n, mostClicks)
+	}
+}
+
+// forget removes a settled notice from Redis, as the end of its retention does.
+func (s *service) forget(key string) {
+	s.t.Helper()
+	space := keys.Space{Namespace: "notifier", Shards: 1}
+	at := keys.Partition{Prefix: strings.Join(strings.SplitN(key, ":", 3)[:2], ":")}
+	client := s.redis.Client()
+	if n, err := client.HDel(s.t.Context(), space.Records(at), key).Result(); err != nil || n != 1 {
+		s.t.Fatalf("%d records are removed: %v", n, err)
+	}
+	if err := client.ZRem(s.t.Context(), space.Settled(at), key).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Was this receiver told of that order, when, and what did it answer? While Redis has the notice,
+// when only the history has it, and by webhook-id.
+func TestWasTheReceiverTold(t *testing.T) {
+	s := start(t, "NOTIFIER_HISTORY_URL", "sqlite://"+filepath.Join(t.TempDir(), "history.db"))
+	s.keep("shop:paid:notice:4711", "/ok", 0, "delivered")
+	s.keep("shop:paid:notice:4712", "/ok", 0, "delivered")
+	var ended struct {
+		Items []struct{ Key, ID string }
+	}
+	eventually(t, "the history has both", func() bool {
+		s.call(http.MethodGet, "/v1/history?"+url.Values{"prefix": {"shop:paid"}}.Encode(), "", &ended)
+		return len(ended.Items) == 2
+	})
+	s.forget("shop:paid:notice:4712")
+	ids := map[string]string{}
+	for _, x := range ended.Items {
+		ids[x.Key] = x.ID
+	}
+
+	b := browse(t, s)
+	answered := func(c *clicker, extra ...string) {
+		t.Helper()
+		for _, text := range append(extra, "Delivered", "200 delivered", `{"ok":true}`, "127.0.0.1") {
+			c.sees(text)
+		}
+		c.few()
+	}
+	begin := func() *clicker {
+		b.open("/ui/")
+		c := &clicker{tab: b}
+		c.on(`nav a[href="/ui/notices"]`)
+		return c
+	}
+
+	c := begin()
+	c.types("input[name=q]", "4711")
+	c.sees("The history needs a window")
+	c.on(`#in-redis a[href$=":4711"]`)
+	answered(c)
+
+	c = begin()
+	c.types("input[name=q]", "shop:paid:notice:4712")
+	answered(c, "It is no longer in Redis")
+
+	c = begin()
+	c.types("input[name=q]", "shop:paid:notice:47")
+	c.on(`#history a[href*=":4712"]`)
+	answered(c, "From the history")
+
+	for _, key := range []string{"shop:paid:notice:4711", "shop:paid:notice:4712"} {
+		c = begin()
+		c.types("input[name=q]", ids[key])
+		c.sees("choose a route or add the beginning of the key")
+		c.on(`#history a[href*="` + key + `"]`)
+		answered(c, ids[key])
+	}
+	b.open("/ui/notices?" + url.Values{"route": {"payments"}, "id": {ids["shop:paid:notice:4711"]}}.Encode())
+	b.sees("shop:paid:notice:4711")
+	if text := b.text(); strings.Contains(text, "4712") {
+		t.Errorf("another notice is found by the webhook-id: %s", text)
+	}
+}
+
+// A search for a webhook-id in Redis reads 10,000 notices at most, and says where it stopped.
+func TestSearchForWebhookIDSaysWhereItStopped(t *testing.T) {
+	s := start(t)
+	const list = 10_500
+	for from := 0; from < list; from += 500 {
+		var batch strings.Builder
+		for i := range 500 {
+			fmt.Fprintf(&batch, `{"key":"shop:mail:welcome:%05d","delay":"1h","body":{}}`+"\n", from+i)
+		}
+		var answer struct{ Items []struct{ Status int } }
+		s.call(http.MethodPost, "/v1/notices/batch", batch.String(), &answer)
+	}
+	b := browse(t, s)
+	b.open("/ui/notices?route=mail&id=msg_0123456789abcdef0123456789")
+	b.sees("stopped at shop:mail:welcome:")
+	for pages := 0; strings.Contains(b.text(), "Continue search"); pages++ {
+		if pages > list {
+			t.Fatal("the search does not end")
+		}
+		before := js[string](b, "location.href")
+		b.click(`#in-redis .more a.main`)
+		eventually(t, "the next part", func() bool { return js[string](b, "location.href") != before })
+	}
+	b.sees("No more notices")
+}
