@@ -260,9 +260,10 @@ func Text(res *harness.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n%s\n\n", machineLine(res), serversLine(res))
 	for _, c := range casesOf(res) {
-		fmt.Fprintf(&b, "%s\n%s\n%s%s\n", c.Title, wrap(c.What, 140), caseTable(res, c).text(), refusals(res, c))
+		fmt.Fprintf(&b, "%s (%s)\n%s\n%s%s\n", c.Title, c.Name, wrap(c.What+addedLater(res, c.Name), 140), caseTable(res, c).text(),
+			refusals(res, c))
 	}
-	fmt.Fprintf(&b, "Goals\n%s\nSummary (medians)\n%s\n", goalTable(res).text(), summaryTable(res).text())
+	fmt.Fprintf(&b, "Peers\n%s\nGoals\n%s\nSummary (medians)\n%s\n", peersTable(res).text(), goalTable(res).text(), summaryTable(res).text())
 	return b.String()
 }
 
@@ -301,7 +302,10 @@ func addedLater(res *harness.Result, cas string) string {
 	return fmt.Sprintf(" Measured later than the rest, at revision %s: %s.", commit, strings.Join(peers, ", "))
 }
 
-// Write writes docs/benchmarks.md and its plots.
+// casesFile has the tables of all cases, in the folder of the plots.
+const casesFile = "cases.txt"
+
+// Write writes docs/benchmarks.md, its plots and its tables of cases.
 func Write(docs string, res *harness.Result) error {
 	dir := filepath.Join(docs, "benchmarks")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -312,6 +316,9 @@ func Write(docs string, res *harness.Result) error {
 		if err := os.WriteFile(filepath.Join(dir, p.file), []byte(p.svg), 0o644); err != nil {
 			return fmt.Errorf("write a plot: %w", err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, casesFile), []byte(Text(res)), 0o644); err != nil {
+		return fmt.Errorf("write the cases: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(Page(res, plots)), 0o644); err != nil {
 		return fmt.Errorf("write the page: %w", err)
@@ -329,11 +336,9 @@ Written by `+"`make bench`"+` (the program in bench/); do not edit. Size %s, tak
 %s
 %s
 
-Every system ran on this machine, in this run, with servers of its own without persistence, started for each
-cell and stopped after it; each at the settings that the last table states; all workers in Go with GOGC=400, the service's own setting. Repeats alternate between the peers. A cell shows the median
-and, of several repeats, [the least–the most]. Absolute rates swing with the machine; the ratios within one run are what counts.
-Lateness is the start of the handler minus the due instant, over the jobs that were handled at all; early,
-missing and doubled count the others. All due instants are whole milliseconds. A dash: not measured in this size.
+All systems ran on this machine in one run, each cell with its own servers, without persistence. All workers are Go programs with GOGC=400,
+the service's setting. Repeats alternate between the peers; a cell shows the median. Absolute rates vary with the machine: compare ratios.
+Lateness is the start of the handler minus the due time, of the jobs that were handled. Due times are whole milliseconds. A dash: not measured.
 
 ## Summary
 
@@ -348,14 +353,10 @@ The service's own goals, by the medians of this run.
 	for _, p := range plots {
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
 	}
-	for _, c := range casesOf(res) {
-		fmt.Fprintf(&b, "## %s\n\n%s Case `%s`.%s\n\n%s%s\n", c.Title, wrap(c.What, 140), c.Name, addedLater(res, c.Name),
-			caseTable(res, c).markdown(), refusals(res, c))
-	}
+	fmt.Fprintf(&b, "[Every case](benchmarks/%s), with the versions and settings of each peer.\n\n", casesFile)
 	b.WriteString(dropped)
-	fmt.Fprintf(&b, "## Patterns built by hand\n\nMeasured where a figure stands, else the documented property.\n\n%s\n",
+	fmt.Fprintf(&b, "## Patterns built by hand\n\nA figure was measured; a text is the documented property.\n\n%s\n",
 		patternTable(res).markdown())
-	fmt.Fprintf(&b, "## Peers, versions and settings\n\n%s\n", peersTable(res).markdown())
 	fmt.Fprintf(&b, `## Run it yourself
 
 `+"```"+`
@@ -373,9 +374,9 @@ A peer whose server is not installed stands in the table with what is missing.
 // dropped is what did not help. The figures are of the revisions of the time, each of one run that alternated.
 const dropped = `## Tried and dropped
 
-What was measured for the goals that are not reached, and did not help. Each stands beside the same run without it.
+Measured for goals that are not reached, each against the same run without it.
 
-| tried | what came of it |
+| tried | result |
 | --- | --- |
 | one schedule call in flight instead of two; three or four | 7 % slower; none faster |
 | waiting before each gathered call for more to come | 0.082 to 0.061 calls a job, no faster; schedule 7 to 18 % slower |

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"notifier/bench/harness"
@@ -15,7 +16,22 @@ const (
 	markEnd   = "<!-- /bench:patterns -->"
 )
 
-// Readme writes the table of patterns between the marks of a page. A page
+// shortTable is the pattern table with the peers and columns that the README shows.
+func shortTable(res *harness.Result) table {
+	shown := []string{"notifier", "rabbitmq", "expired-events", "zset-1s", "zset-lua-10ms", "sql-poll-1s"}
+	all := patternTable(res)
+	t := table{head: all.head[:5]}
+	for _, row := range all.rows {
+		for _, p := range res.Peers {
+			if rowName(p) == row[0] && slices.Contains(shown, p.Name) {
+				t.rows = append(t.rows, row[:5])
+			}
+		}
+	}
+	return t
+}
+
+// Readme writes the short table of patterns between the marks of a page. A page
 // without them, or none, is left alone.
 func Readme(file string, res *harness.Result) error {
 	b, err := os.ReadFile(file)
@@ -30,7 +46,7 @@ func Readme(file string, res *harness.Result) error {
 	if !ok || !ended {
 		return nil
 	}
-	page := before + markBegin + "\n" + patternTable(res).markdown() + markEnd + after
+	page := before + markBegin + "\n" + shortTable(res).markdown() + markEnd + after
 	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 		return fmt.Errorf("write the page of patterns: %w", err)
 	}

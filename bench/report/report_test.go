@@ -63,10 +63,14 @@ func sample() *harness.Result {
 
 func TestPageShowsFaultsAndWhatIsMissing(t *testing.T) {
 	res := sample()
-	page := Page(res, plotsOf(res))
-	for _, want := range []string{"19 / 0 / 1 of 20", "0 / 0 / 0 of 20", "not run: needs c", "not run: not it",
-		"not run: start b: no room", "x\\|y",
-		"![", "benchmarks/late-10.svg", "benchmarks/growth-lateness.svg"} {
+	page, cases := Page(res, plotsOf(res)), Text(res)
+	for _, want := range []string{"19 / 0 / 1 of 20", "not run: not it", "not run: start b: no room", "x|y"} {
+		if !strings.Contains(cases, want) {
+			t.Errorf("the cases do not show %q", want)
+		}
+	}
+	for _, want := range []string{"19 / 0 / 1 of 20", "0 / 0 / 0 of 20",
+		"not run: needs c", "![", "benchmarks/late-10.svg", "benchmarks/growth-lateness.svg"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not show %q", want)
 		}
@@ -76,9 +80,6 @@ func TestPageShowsFaultsAndWhatIsMissing(t *testing.T) {
 			t.Errorf("a row is cut off: %q", line)
 		}
 	}
-	if text := Text(res); !strings.Contains(text, "19 / 0 / 1 of 20") {
-		t.Errorf("the terminal does not show the early ones:\n%s", text)
-	}
 }
 
 func TestWrite(t *testing.T) {
@@ -86,7 +87,7 @@ func TestWrite(t *testing.T) {
 	if err := Write(dir, sample()); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []string{"benchmarks.md", "benchmarks/late-10.svg", "benchmarks/growth-memory.svg"} {
+	for _, f := range []string{"benchmarks.md", "benchmarks/cases.txt", "benchmarks/late-10.svg", "benchmarks/growth-memory.svg"} {
 		if info, err := os.Stat(filepath.Join(dir, f)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", f, err)
 		}
@@ -197,14 +198,12 @@ func TestCallbackGoalsAreJudgedBesideTheBestPeer(t *testing.T) {
 	}
 }
 
-func TestThePageTellsWhatBecomesOfRefusedJobs(t *testing.T) {
+func TestTextTellsWhatBecomesOfRefusedJobs(t *testing.T) {
 	res := sample()
 	res.Peers[0].Refused = "it is repeated"
 	res.Cells = append(res.Cells, harness.Cell{Peer: "a", Case: "callbacks", Values: harness.Values{"rate": 1}})
-	for _, page := range []string{Page(res, nil), Text(res)} {
-		if !strings.Contains(page, "answers 500:\n\n- A & <b>: it is repeated.") {
-			t.Errorf("not told in\n%s", page)
-		}
+	if text := Text(res); !strings.Contains(text, "answers 500:\n\n- A & <b>: it is repeated.") {
+		t.Errorf("not told in\n%s", text)
 	}
 }
 
