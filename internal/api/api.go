@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"notifier/internal/access"
@@ -32,6 +33,8 @@ type Options struct {
 	MaxBody int64
 	// Meter limits the requests of each client. Nil: one of this handler's own.
 	Meter *access.Meter
+	// Tracer makes the spans of schedule calls. Nil: there are none.
+	Tracer trace.Tracer
 	// Observer counts calls. Nil: none.
 	Observer Observer
 	// Memory bounds the bytes of request bodies in flight. 0 means DefaultMemory.
@@ -94,6 +97,7 @@ type api struct {
 	memory    *memory
 	meter     *access.Meter
 	observer  Observer
+	tracer    trace.Tracer // nil = there are no spans
 	keys      *keyring.Ring
 	metrics   http.Handler
 	log       *zap.Logger
@@ -115,7 +119,7 @@ func New(o Options) http.Handler {
 		clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls,
 		loopback:  o.Loopback,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
-		keySets: NewKeySet(o.Routes),
+		keySets: NewKeySet(o.Routes), tracer: o.Tracer,
 	}
 	if a.maxBody <= 0 {
 		a.maxBody = defaultMaxBody

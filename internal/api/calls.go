@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap/zapcore"
 
 	"notifier/internal/access"
@@ -34,6 +35,8 @@ type calling struct {
 	// key is the notice's, of a batch the first one's, and count how many notices a batch has.
 	key   string
 	count int
+	// span is the call's; nil if none is recorded.
+	span trace.Span
 	// noted: the log has a line "operator action" for the call.
 	noted bool
 }

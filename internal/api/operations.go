@@ -46,8 +46,9 @@ func (a *api) operations() []operation {
 				"timeout. 409 if its content differs, unless on_duplicate says keep or replace. A delivered notice counts as kept " +
 				"for the retention. If NOTIFIER_RETAIN has trimmed it by then, a repeated call is still recognised for " +
 				"NOTIFIER_REPEAT_WINDOW after the " +
-				"notice was settled, and answered with its key, its id and the state settled. Neither delay nor due means now. A traceparent " +
-				"header is kept and sent with the callback.",
+				"notice was settled, and answered with its key, its id and the state settled. Neither delay nor due means now. A valid " +
+				"traceparent header, and a tracestate of at most 256 bytes beside it, are kept and sent with the callback: where traces are " +
+				"exported, the callback's belongs to the same trace.",
 			body: ScheduleRequest{}, example: exampleSchedule, answer: ScheduleAnswer{}, repeated: SettledAnswer{}, ok: []int{created, ok},
 			fails: append([]int{forbidden, conflict}, writes...), serve: a.schedule}},
 		{access.Operate, call{method: "POST", path: "/v1/notices/restore", id: "restore", summary: "Put up to 1,000 notices back",

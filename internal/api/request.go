@@ -37,7 +37,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 
 // parseNotice reads one notice to schedule. Everything about it that needs no Redis is checked here. A *Problem as the
 // error is its answer.
-func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (it item, err error) {
+func (a *api) parseNotice(data []byte, prefix string, c caller, from traceContext) (it item, err error) {
 	if int64(len(data)) > a.itemLimit() {
 		return it, tooLarge("the notice", a.itemLimit())
 	}
@@ -48,7 +48,7 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, trace string) (i
 	}
 
 	it.req = store.Request{Key: q.Key, OnDuplicate: store.Duplicate(q.OnDuplicate), Content: q.Given()}
-	it.req.Traceparent = trace
+	it.req.Traceparent, it.req.Tracestate = from.parent, from.state
 	when, readAs := a.timesOf(q.Delay, q.Due, prefix, &f)
 	it.req.Delay, it.req.Due, it.readAs = when.Delay, when.Due, readAs
 
@@ -153,17 +153,4 @@ func (a *api) unrouted(c caller) string {
 		have = append(have[:most], "…")
 	}
 	return "no route covers it; there are routes for the prefixes " + strings.Join(have, ", ")
-}
-
-// traceparent is the request's, if it is one; any other is ignored, as the W3C
-// text asks.
-func traceparent(r *http.Request) string {
-	v := r.Header.Values("Traceparent")
-	if len(v) != 1 || v[0] == "" {
-		return ""
-	}
-	if (&notice.Content{Traceparent: v[0]}).Check() != nil {
-		return ""
-	}
-	return v[0]
 }

@@ -55,7 +55,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 }
 
 // parseLetter reads one notice to put back. It must have all that it takes to be sent as it would have been.
-func (a *api) parseLetter(data []byte, prefix string, c caller, _ string) (it item, err error) {
+func (a *api) parseLetter(data []byte, prefix string, c caller, _ traceContext) (it item, err error) {
 	if int64(len(data)) > a.itemLimit() {
 		return it, tooLarge("the notice", a.itemLimit())
 	}

@@ -40,6 +40,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				problem(http.StatusInternalServerError, "this is a defect of the service; its log has the cause under request id %s", id).write(rec)
 			}
 		}
+		a.endSpan(call, rec.status)
 		a.observer.Call(call.Name, call.id(), rec.status, time.Since(began))
 		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
 			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method),
@@ -115,7 +116,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 		a.meter.ChargeBytes(call.Name, body.read, a.now())
 		body.release()
 	}()
-	return found.serve(w, r, site{caller: call.caller, call: call, param: param})
+	return found.serve(w, a.beginSpan(r, call), site{caller: call.caller, call: call, param: param})
 }
 
 // find looks for the operation of a path as it was sent, escapes and all: an

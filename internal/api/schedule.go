@@ -108,7 +108,7 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
-	it, err := a.parseNotice(data, "body.", at.caller, traceparent(r))
+	it, err := a.parseNotice(data, "body.", at.caller, traceOf(r))
 	at.call.key = it.req.Key
 	if err != nil {
 		return err
@@ -121,6 +121,7 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+	at.call.traced(reply.Notice)
 	if p := conflict(reply); p != nil {
 		return p
 	}
@@ -231,16 +232,16 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 }
 
 // parser reads one item of a batch; prefix names its place. A *Problem as the error is its answer.
-type parser func(raw []byte, prefix string, c caller, trace string) (item, error)
+type parser func(raw []byte, prefix string, c caller, from traceContext) (item, error)
 
 // readBatch reads the whole envelope. lines reports whether it was NDJSON.
 func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse parser) (items []item, lines bool, err error) {
 	if r.ContentLength > a.maxBatch {
 		return nil, false, tooLarge("the batch", a.maxBatch)
 	}
-	trace := traceparent(r)
+	from := traceOf(r)
 	read := func(raw []byte, n int) item {
-		return readItem(raw, n, func(raw []byte, prefix string) (item, error) { return parse(raw, prefix, c, trace) })
+		return readItem(raw, n, func(raw []byte, prefix string) (item, error) { return parse(raw, prefix, c, from) })
 	}
 	in := bufio.NewReader(http.MaxBytesReader(w, r.Body, a.maxBatch))
 	first, err := firstByte(in)

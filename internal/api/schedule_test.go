@@ -343,20 +343,6 @@ func TestLadderForms(t *testing.T) {
 	}
 }
 
-func TestTraceparent(t *testing.T) {
-	t.Parallel()
-	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	b := newBench(t)
-	b.do("POST", "/v1/notices", `{"key":"app2:a:b:1"}`, "traceparent", good).is(201)
-	b.do("POST", "/v1/notices", `{"key":"app2:a:b:2"}`, "traceparent", "nonsense").is(201)
-	b.do("POST", "/v1/notices/batch", `{"key":"app2:a:b:3"}`, "traceparent", good).is(201)
-	for key, want := range map[string]string{"app2:a:b:1": good, "app2:a:b:2": "", "app2:a:b:3": good} {
-		if f, _ := b.engine.Find(t.Context(), key); f.Traceparent != want {
-			t.Errorf("%s has the traceparent %q", key, f.Traceparent)
-		}
-	}
-}
-
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

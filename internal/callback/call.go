@@ -10,7 +10,10 @@ import (
 	"slices"
 	"strconv"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"notifier/internal/sign"
+	"notifier/internal/tracing"
 )
 
 // field is one header of a request.
@@ -39,6 +42,24 @@ func (c *call) set(name, value string) {
 		return
 	}
 	c.fields = slices.Insert(c.fields, i, field{name, value})
+}
+
+// setTrace makes the attempt's span the trace context, if there is one.
+func (c *call) setTrace(ctx context.Context) {
+	span := trace.SpanContextFromContext(ctx)
+	if !span.IsValid() {
+		return
+	}
+	c.set("Traceparent", tracing.Traceparent(span))
+	if state := span.TraceState().String(); state != "" {
+		c.set("Tracestate", state)
+	} else {
+		c.remove("Tracestate")
+	}
+}
+
+func (c *call) remove(name string) {
+	c.fields = slices.DeleteFunc(c.fields, func(f field) bool { return f.name == name })
 }
 
 func (c *call) has(name string) bool {

@@ -316,6 +316,7 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destinat
 	end := s.deadline(ctx, tr.began)
 	c, err := s.call(n, to, s.now(), seen != nil)
 	if err == nil {
+		c.setTrace(ctx)
 		if seen != nil {
 			seen.request(s, n, c)
 		}

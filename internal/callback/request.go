@@ -105,6 +105,9 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 	if n.Traceparent != "" {
 		c.set("Traceparent", n.Traceparent)
 	}
+	if n.Tracestate != "" {
+		c.set("Tracestate", n.Tracestate)
+	}
 	c.set("Webhook-Id", m.ID)
 	for _, f := range signed.Fields {
 		c.set(f.Name, f.Value)

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"notifier/internal/notice"
+	"notifier/internal/tracing"
 )
 
 // received is one request as the receiver saw it.
@@ -58,6 +61,35 @@ func TestRequestCarriesTheContract(t *testing.T) {
 		}
 		if _, err := strconv.ParseInt(req.Header.Get("Webhook-Timestamp"), 10, 64); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Without a span the receiver gets the stored trace context. With one it gets that of the
+// attempt, and no tracestate of another trace.
+func TestTraceContextOfTheAttempt(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
+		base, got := capture(t)
+		h := newHandler(t, Options{})
+		r := fixedRoute(base)
+		n := testNotice("{}")
+		n.Traceparent, n.Tracestate = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", "shop=1"
+		const attempt = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		for _, c := range []struct {
+			span          trace.SpanContext
+			parent, state string
+		}{
+			{trace.SpanContext{}, n.Traceparent, "shop=1"},
+			{tracing.Parse(attempt, ""), attempt, ""},
+			{tracing.Parse(attempt, "shop=2"), attempt, "shop=2"},
+		} {
+			expect(t, h.Handle(trace.ContextWithSpanContext(background(t), c.span), r, n), notice.OutcomeDelivered, "")
+			req := <-got
+			parent, state := req.Header.Values("Traceparent"), req.Header.Values("Tracestate")
+			if strings.Join(parent, "|") != c.parent || strings.Join(state, "|") != c.state || req.Header.Get("Baggage") != "" {
+				t.Errorf("with %v: sent %q and %q", c.span, parent, state)
+			}
 		}
 	})
 }

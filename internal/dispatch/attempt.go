@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"notifier/internal/notice"
@@ -27,7 +28,8 @@ type finished struct {
 	waits    notice.Waits // until the attempt began
 	pushes   bool         // the settle makes the exchange
 	trigger  trigger
-	slot     bool // it still holds its slot
+	slot     bool       // it still holds its slot
+	span     trace.Span // of the exchange; nil if none is recorded
 }
 
 // settleReserve is the least of a lease that is left when its handler has run into
@@ -66,6 +68,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		e.result = notice.DeadResult(notice.ReasonExhausted, "every attempt was lost before its end")
 	default:
 		e.waits = q.waits(j, begin)
+		ctx, e.span = q.trace(ctx, c.Notice)
 		from := time.Now()
 		e.result = q.handle(ctx, c.Notice)
 		e.took = time.Since(from)
@@ -75,7 +78,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		if !e.result.Unsent { // a refusal says nothing of how long calls take
 			q.pace(e.took)
 		}
-		q.d.o.Observer.Handler(q.r.Name, e.took)
+		q.d.o.Observer.Handler(q.r.Name, e.took, e.spanContext())
 	}
 	if q.remembers(&e) {
 		q.postpone(&e)
@@ -83,6 +86,9 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		q.freedAt(e.result.Host)
 	}
 	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
+	if !e.pushes {
+		e.endSpan(q.r)
+	}
 	settles := q.shards.at(c.Shard).settles
 	if settles.Len() < maxUnsettled {
 		// The slot is for handlers; it need not wait until all is written down.
@@ -124,7 +130,7 @@ func (q *routeQueue) observe(e *finished) {
 	waits := e.waits
 	waits.Add(notice.HeldRate, waits.Until.Add(e.result.Waited))
 	e.held = waits.Longest()
-	q.d.o.Observer.Lateness(q.r.Name, e.trigger.source(), e.held, e.lateness)
+	q.d.o.Observer.Lateness(q.r.Name, e.trigger.source(), e.held, e.lateness, e.spanContext())
 }
 
 func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	receivers "notifier/internal/health"
@@ -85,9 +86,10 @@ type Shards interface {
 type Observer interface {
 	AttemptObserver
 	Claim(source notice.Source, result notice.ClaimResult, n int)
-	// Lateness is called when an exchange begins.
-	Lateness(route string, source notice.Source, held notice.Held, late time.Duration)
-	Handler(route string, took time.Duration)
+	// Lateness is called when an exchange begins. Its span, and Handler's, is invalid if none is
+	// recorded.
+	Lateness(route string, source notice.Source, held notice.Held, late time.Duration, span trace.SpanContext)
+	Handler(route string, took time.Duration, span trace.SpanContext)
 	// Unsettled is called for n attempts whose settle failed and is retried.
 	Unsettled(route string, n int)
 }
@@ -105,12 +107,12 @@ type Strays interface {
 // silent is an Observer and Strays that does nothing.
 type silent struct{}
 
-func (silent) Claim(notice.Source, notice.ClaimResult, int)               {}
-func (silent) Attempt(string, notice.Outcome, notice.Reason)              {}
-func (silent) Lateness(string, notice.Source, notice.Held, time.Duration) {}
-func (silent) Handler(string, time.Duration)                              {}
-func (silent) Unsettled(string, int)                                      {}
-func (silent) Stale(*route.Route, []string)                               {}
+func (silent) Claim(notice.Source, notice.ClaimResult, int)                                  {}
+func (silent) Attempt(string, notice.Outcome, notice.Reason)                                 {}
+func (silent) Lateness(string, notice.Source, notice.Held, time.Duration, trace.SpanContext) {}
+func (silent) Handler(string, time.Duration, trace.SpanContext)                              {}
+func (silent) Unsettled(string, int)                                                         {}
+func (silent) Stale(*route.Route, []string)                                                  {}
 
 // Options of a Dispatcher.
 type Options struct {
@@ -132,7 +134,9 @@ type Options struct {
 	// Observer and Strays may be nil.
 	Observer Observer
 	Strays   Strays
-	Logger   *zap.Logger
+	// Tracer makes the spans of attempts. Nil: there are none.
+	Tracer trace.Tracer
+	Logger *zap.Logger
 	// LogAttempts chooses the attempts that are logged.
 	LogAttempts notice.LogAttempts
 }

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -23,7 +25,7 @@ type lateness struct {
 }
 
 // Lateness implements Observer.
-func (l *lateness) Lateness(_ string, _ notice.Source, held notice.Held, late time.Duration) {
+func (l *lateness) Lateness(_ string, _ notice.Source, held notice.Held, late time.Duration, _ trace.SpanContext) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(l.list, fmt.Sprintf("%s %s", held, late.Round(time.Second)))

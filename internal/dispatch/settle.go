@@ -181,6 +181,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		if !done[i].Stale {
 			list[i].observeReceiver(q.d.o.Health, q.r)
 		}
+		list[i].endSpan(q.r)
 		q.d.log.record(&list[i], q.r, done[i])
 		q.d.wg.Done()
 	}

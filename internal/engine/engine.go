@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -86,6 +87,8 @@ type Options struct {
 	Subscriptions Subscriptions
 	// LogAttempts chooses the attempts that are logged.
 	LogAttempts notice.LogAttempts
+	// Tracer makes spans. Nil: there are none.
+	Tracer trace.Tracer
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 	Logger  *zap.Logger
@@ -217,7 +220,7 @@ func (e *Engine) newParts() {
 
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
 		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e},
-		Logger: o.Logger, LogAttempts: o.LogAttempts})
+		Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
 		LogAttempts: o.LogAttempts, Ahead: cluster}
 

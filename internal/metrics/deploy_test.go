@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"gopkg.in/yaml.v3"
 )
 
@@ -17,7 +18,7 @@ func families(t *testing.T) map[string]bool {
 	t.Helper()
 	m := New(Options{Routes: routesNamed("orders", "adopts"), History: true})
 	m.Misconfigured("memory", false)
-	m.Handler("orders", 1)
+	m.Handler("orders", 1, trace.SpanContext{})
 	m.AuthenticationFailed("api")
 	m.ObserveRedis(talks{})
 	m.Call("shop", "schedule", 201, time.Millisecond)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -291,8 +292,9 @@ func (m *Metrics) Claim(source notice.Source, result notice.ClaimResult, n int) 
 	m.claims.WithLabelValues(oneOf(notice.ClaimSources, source), oneOf(notice.ClaimResults, result)).Add(float64(n))
 }
 
-// Lateness takes the time from the promised due time to the start of an exchange, and what held it.
-func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held, d time.Duration) {
+// Lateness takes the time from the promised due time to the start of an exchange, and what held it. The
+// exchange's span is the exemplar, if it is sampled.
+func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held, d time.Duration, span trace.SpanContext) {
 	if m == nil {
 		return
 	}
@@ -301,19 +303,28 @@ func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held,
 	if o == nil {
 		o = m.lateness.WithLabelValues(name, oneOf(notice.ClaimSources, source), oneOf(notice.Helds[:], held))
 	}
-	o.Observe(max(d, 0).Seconds())
+	observe(o, max(d, 0), span)
 	if held.Own() {
 		r.late.add(d)
 	}
 }
 
-// Handler takes how long a handler took.
-func (m *Metrics) Handler(route string, d time.Duration) {
+// Handler takes how long a handler took. The exchange's span is the exemplar, if it is sampled.
+func (m *Metrics) Handler(route string, d time.Duration, span trace.SpanContext) {
 	if m == nil {
 		return
 	}
 	r, _ := m.series(route)
-	r.handler().Observe(d.Seconds())
+	observe(r.handler(), d, span)
+}
+
+// observe adds a duration to a histogram, with the span as its exemplar if it is sampled.
+func observe(o prometheus.Observer, d time.Duration, span trace.SpanContext) {
+	if e, ok := o.(prometheus.ExemplarObserver); ok && span.IsSampled() {
+		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String(), "span_id": span.SpanID().String()})
+		return
+	}
+	o.Observe(d.Seconds())
 }
 
 // Event counts an expired event.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.opentelemetry.io/otel/trace"
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -62,9 +63,9 @@ func TestCounting(t *testing.T) {
 	m.Attempt("removed", notice.OutcomeDead, notice.ReasonGone)
 	m.Claim(notice.SourceEvent, notice.ClaimWon, 7)
 	m.Claim("moon", "eaten", 1)
-	m.Lateness("orders", notice.SourceEvent, notice.HeldNone, 700*time.Microsecond)
-	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, -time.Second)
-	m.Handler("orders", 20*time.Millisecond)
+	m.Lateness("orders", notice.SourceEvent, notice.HeldNone, 700*time.Microsecond, trace.SpanContext{})
+	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, -time.Second, trace.SpanContext{})
+	m.Handler("orders", 20*time.Millisecond, trace.SpanContext{})
 	m.Event(notice.EventForeign)
 	m.Subscription()
 	m.RedisError("claim")
@@ -149,7 +150,7 @@ func TestAPageHasNoHundredsOfZeros(t *testing.T) {
 	}
 	m.Attempt("orders", notice.OutcomeDelivered, "")
 	m.Attempt("orders", notice.OutcomeDeferred, notice.ReasonBusy)
-	m.Handler("orders", time.Millisecond)
+	m.Handler("orders", time.Millisecond, trace.SpanContext{})
 	m.RedisError("trim")
 	page = scrape(t, m)
 	if strings.Contains(page, `=""`) {
@@ -192,8 +193,8 @@ func TestNilCountsNothing(t *testing.T) {
 	m.Scheduled("a", 1)
 	m.Attempt("a", notice.OutcomeDead, "")
 	m.Claim(notice.SourceEvent, notice.ClaimWon, 1)
-	m.Lateness("a", notice.SourceEvent, notice.HeldNone, 1)
-	m.Handler("a", 1)
+	m.Lateness("a", notice.SourceEvent, notice.HeldNone, 1, trace.SpanContext{})
+	m.Handler("a", 1, trace.SpanContext{})
 	m.Event(notice.EventForeign)
 	m.Subscription()
 	m.RedisError("claim")
@@ -212,10 +213,10 @@ func TestStats(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "idle")})
 	m.Scheduled("orders", 3)
 	for range 98 {
-		m.Lateness("orders", notice.SourceEvent, notice.HeldNone, 900*time.Microsecond)
+		m.Lateness("orders", notice.SourceEvent, notice.HeldNone, 900*time.Microsecond, trace.SpanContext{})
 	}
-	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, 40*time.Millisecond)
-	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, 40*time.Millisecond)
+	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, 40*time.Millisecond, trace.SpanContext{})
+	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, 40*time.Millisecond, trace.SpanContext{})
 	m.Attempt("orders", notice.OutcomeDelivered, "")
 	m.Attempt("orders", notice.OutcomeRetry, notice.ReasonDNS)
 	m.Attempt("orders", notice.OutcomeRetry, notice.ReasonTLS)
@@ -307,8 +308,36 @@ func BenchmarkHotPath(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Event(notice.EventDispatched)
-		m.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Millisecond)
-		m.Handler("orders", time.Millisecond)
+		m.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Millisecond, trace.SpanContext{})
+		m.Handler("orders", time.Millisecond, trace.SpanContext{})
 		m.Attempt("orders", notice.OutcomeDelivered, "")
+	}
+}
+
+// A sampled span is the exemplar of both histograms, where Prometheus asks for OpenMetrics.
+func TestSampledSpanIsExemplar(t *testing.T) {
+	m := New(Options{Routes: routesNamed("orders")})
+	config := trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}
+	unsampled := trace.NewSpanContext(config)
+	config.TraceFlags = trace.FlagsSampled
+	sampled := trace.NewSpanContext(config)
+	page := func() string {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Header.Set("Accept", "application/openmetrics-text")
+		w := httptest.NewRecorder()
+		m.Page().ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	m.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Millisecond, unsampled)
+	m.Handler("orders", time.Millisecond, trace.SpanContext{})
+	if strings.Contains(page(), "trace_id") {
+		t.Error("an unsampled span is an exemplar")
+	}
+	m.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Millisecond, sampled)
+	m.Handler("orders", time.Millisecond, sampled)
+	for _, name := range []string{"notifier_lateness_seconds", "notifier_handler_seconds"} {
+		if !regexp.MustCompile(name + `_bucket{[^}]*} 2 # {[^}]*trace_id="01000000000000000000000000000000"`).MatchString(page()) {
+			t.Errorf("%s has no exemplar:\n%s", name, page())
+		}
 	}
 }

@@ -5,14 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"notifier/internal/notice"
 )
 
 func TestWorkOfTwoInstancesAddsUp(t *testing.T) {
 	a, b := New(Options{Routes: routesNamed("orders")}), New(Options{Routes: routesNamed("orders")})
 	for i := range 1000 {
-		a.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Duration(i)*10*time.Microsecond) // up to 10 ms
-		b.Lateness("orders", notice.SourceEvent, notice.HeldNone, 20*time.Millisecond)
+		a.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Duration(i)*10*time.Microsecond, trace.SpanContext{}) // up to 10 ms
+		b.Lateness("orders", notice.SourceEvent, notice.HeldNone, 20*time.Millisecond, trace.SpanContext{})
 		a.Attempt("orders", notice.OutcomeDelivered, "")
 	}
 	b.Attempt("orders", notice.OutcomeRetry, notice.ReasonTimeout)
@@ -42,13 +44,13 @@ func TestWorkOfTwoInstancesAddsUp(t *testing.T) {
 func TestWorkSinceHoldsWhatCameAfterwards(t *testing.T) {
 	m := New(Options{Routes: routesNamed("orders")})
 	m.Attempt("orders", notice.OutcomeDelivered, "")
-	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, time.Second)
+	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, time.Second, trace.SpanContext{})
 	before := m.Work("orders")
 	if !m.Work("orders").Since(before).None() {
 		t.Error("something was done in no time")
 	}
 	m.Attempt("orders", notice.OutcomeDead, notice.ReasonGone)
-	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, time.Second)
+	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, time.Second, trace.SpanContext{})
 	w := m.Work("orders").Since(before)
 	if w.Outcomes[notice.OutcomeDead] != 1 || w.Outcomes[notice.OutcomeDelivered] != 0 || w.Late.Count() != 1 {
 		t.Errorf("%+v", w)

@@ -33,6 +33,9 @@ func (c *Content) Check() error {
 	if c.Traceparent != "" && !traceparent(c.Traceparent) {
 		return invalid("traceparent %.80q is not of the form 00-<32 hex>-<16 hex>-<2 hex>", c.Traceparent)
 	}
+	if c.Tracestate != "" && (c.Traceparent == "" || !tracestate(c.Tracestate)) {
+		return invalid("tracestate %.80q needs a traceparent, and at most %d printable characters", c.Tracestate, MaxTracestate)
+	}
 	return c.Ladder.Check()
 }
 
@@ -128,4 +131,18 @@ func traceparent(s string) bool {
 		}
 	}
 	return s[3:35] != strings.Repeat("0", 32) && s[36:52] != strings.Repeat("0", 16)
+}
+
+// tracestate reports whether s may be stored and sent as a tracestate. Its members are the
+// business of those who wrote them.
+func tracestate(s string) bool {
+	if len(s) > MaxTracestate || !strings.Contains(s, "=") {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

@@ -30,7 +30,10 @@ type Content struct {
 	Headers     []Header
 	Ladder      Ladder // nil = the route's
 	Method      string // empty = POST
-	Traceparent string
+	// Traceparent and Tracestate are the trace context that the attempts belong to: the
+	// producer's, or that of its schedule call if the call is traced. They are not compared
+	// when a call is repeated.
+	Traceparent, Tracestate string
 	// Adopted marks the notice of a plain timer: a client's DEL of that cancels it.
 	Adopted bool
 	// Lost marks an adopted timer that expired before its value could be read.
@@ -339,6 +342,7 @@ const (
 	MaxHeaderBytes = 8 << 10
 	MaxURL         = 2048
 	MaxAudience    = 128
+	MaxTracestate  = 256
 )
 
 // ErrInvalid is what errors about a producer's input wrap.

@@ -64,6 +64,7 @@ func TestRecordComesBack(t *testing.T) {
 		n := &Notice{Key: "a:b:c:d", Route: "a", Made: 1763740785000, Due: time.UnixMilli(1763740800000).UTC()}
 		n.URL = rapid.String().Draw(t, "url")
 		n.Audience = rapid.SampledFrom([]string{"", "m17", "shop.example~-_"}).Draw(t, "audience")
+		n.Tracestate = rapid.SampledFrom([]string{"", "a=1", `a=1,b="\`}).Draw(t, "tracestate")
 		n.ContentType = rapid.SampledFrom([]string{"", "text/plain", "application/json"}).Draw(t, "type")
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
@@ -155,7 +156,8 @@ func TestKeptCutsAtARune(t *testing.T) {
 func TestContentCheck(t *testing.T) {
 	good := Content{URL: "https://m.example/cb?x=1", Audience: strings.Repeat("m", 128), ContentType: "application/xml; charset=utf-8",
 		Headers:     []Header{{"X-A", "b"}},
-		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Ladder: Ladder{time.Second}, Method: "PUT"}
+		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		Tracestate:  "a=1,b=" + strings.Repeat("x", 250), Ladder: Ladder{time.Second}, Method: "PUT"}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +170,9 @@ func TestContentCheck(t *testing.T) {
 		"X-A":         func(c *Content) { c.Headers = []Header{{"X-A", "b\r\nX: y"}} },
 		"header name": func(c *Content) { c.Headers = []Header{{"X A", "b"}} },
 		"traceparent": func(c *Content) { c.Traceparent = "00-x" },
+		"tracestate":  func(c *Content) { c.Tracestate = strings.Repeat("a=1,", 65) },
+		"printable":   func(c *Content) { c.Tracestate = "a=\n" },
+		"needs a":     func(c *Content) { c.Traceparent, c.Tracestate = "", "a=1" },
 		"audience":    func(c *Content) { c.Audience = "m 17" },
 		"128 letters": func(c *Content) { c.Audience = strings.Repeat("m", 129) },
 		"step 1":      func(c *Content) { c.Ladder = Ladder{0} },

@@ -124,6 +124,9 @@ func (c *Content) append(b []byte) []byte {
 	if c.Traceparent != "" {
 		b = appendString(b, "trace", c.Traceparent)
 	}
+	if c.Tracestate != "" {
+		b = appendString(b, "tracestate", c.Tracestate)
+	}
 	if c.Adopted {
 		b = append(b, `,"adopted":true`...)
 	}
@@ -260,6 +263,7 @@ type record struct {
 	Headers  [][2]string     `json:"headers"`
 	Retry    *string         `json:"retry"`
 	Trace    string          `json:"trace"`
+	State    string          `json:"tracestate"`
 	Adopted  bool            `json:"adopted"`
 	Lost     bool            `json:"lost"`
 	Client   int             `json:"client"`
@@ -324,8 +328,8 @@ func decode(key, route, data string) (*Notice, error) {
 		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
 		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay, Reason: r.Reason,
 		Raw: r.Raw,
-		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Adopted: r.Adopted,
-			Lost: r.Lost},
+		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
+			Adopted: r.Adopted, Lost: r.Lost},
 	}
 	switch {
 	case r.JSON != nil:

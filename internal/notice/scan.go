@@ -40,6 +40,8 @@ func scan(key, route, s string) (*Notice, bool) {
 			n.ContentType = c.text()
 		case "trace":
 			n.Traceparent = c.text()
+		case "tracestate":
+			n.Tracestate = c.text()
 		case "text":
 			n.Body = []byte(c.text())
 		case "adopted":

@@ -32,6 +32,7 @@ var layers = map[string]int{
 	"internal/sentinel": 10,
 	"internal/spelling": 10,
 	"internal/timespec": 10,
+	"internal/tracing":  10,
 	"internal/access":   15,
 	"internal/retry":    15,
 	"internal/notice":   20,

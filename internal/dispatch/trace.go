@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/tracing"
+)
+
+// trace starts the span of an attempt. Its context is the handler's. The span is nil if it is
+// not recorded: then the context is unchanged, and the receiver gets the stored trace context.
+//
+// The span is a child of the stored context. That of a replay is a root with a link to it: the
+// stored trace ended long ago.
+func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Context, trace.Span) {
+	if q.d.o.Tracer == nil {
+		return ctx, nil
+	}
+	options := []trace.SpanStartOption{trace.WithSpanKind(spanKind(q.r))}
+	parent := ctx
+	switch stored := tracing.Parse(n.Traceparent, n.Tracestate); {
+	case !stored.IsValid():
+	case n.Replay != "":
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: stored}))
+	default:
+		parent = trace.ContextWithRemoteSpanContext(ctx, stored)
+	}
+	under, span := q.d.o.Tracer.Start(parent, "send "+q.r.Name, options...)
+	if !span.IsRecording() {
+		return ctx, nil
+	}
+	return under, span
+}
+
+// spanKind is that of the exchanges of a route.
+func spanKind(r *route.Route) trace.SpanKind {
+	switch r.Target.Kind {
+	case route.KindList, route.KindStream:
+		return trace.SpanKindProducer
+	case route.KindLog:
+		return trace.SpanKindInternal
+	}
+	return trace.SpanKindClient
+}
+
+// spanContext is that of the attempt's span; invalid if there is none.
+func (e *finished) spanContext() (c trace.SpanContext) {
+	if e.span != nil {
+		c = e.span.SpanContext()
+	}
+	return c
+}
+
+// endSpan ends the attempt's span, if it has one. The span of an attempt that began no exchange
+// is dropped: a notice may be deferred many times.
+func (e *finished) endSpan(r *route.Route) {
+	span := e.span
+	if e.span = nil; span == nil || e.result.Unsent && e.result.Outcome == notice.OutcomeDeferred {
+		return
+	}
+	n, outcome := e.Claim.Notice, e.outcome()
+	span.SetAttributes(tracing.System.String("notifier"), tracing.Operation.String("send"), tracing.OperationType.String("send"),
+		tracing.Destination.String(r.Name), tracing.Message.String(n.ID()), tracing.Route.String(r.Name), tracing.Key.String(n.Key),
+		tracing.Attempt.Int(e.attempt), tracing.Outcome.String(string(outcome)), tracing.Source.String(string(e.trigger.source())),
+		tracing.Lateness.Float64(float64(e.lateness.Microseconds())/1000))
+	if e.held != "" {
+		span.SetAttributes(tracing.Held.String(string(e.held)))
+	}
+	if n.Replay != "" {
+		span.SetAttributes(tracing.Replay.String(n.Replay))
+	}
+	if spanKind(r) == trace.SpanKindClient {
+		e.setHTTP(span, r)
+	}
+
+	if reason := string(e.result.Reason); reason != "" {
+		span.SetAttributes(tracing.Reason.String(reason))
+	}
+	if outcome == notice.OutcomeRetry || outcome == notice.OutcomeDead {
+		kind := string(e.result.Reason)
+		if e.result.Status >= http.StatusBadRequest {
+			kind = strconv.Itoa(e.result.Status)
+		}
+		tracing.Failed(span, cmp.Or(kind, "_OTHER"))
+	}
+	span.End()
+}
+
+// setHTTP adds the attributes of a callback. The url is none of them: its path or query may
+// hold a secret.
+func (e *finished) setHTTP(span trace.Span, r *route.Route) {
+	span.SetAttributes(tracing.Method.String(cmp.Or(e.Claim.Notice.Method, r.Method, http.MethodPost)))
+	if e.attempt > 1 {
+		span.SetAttributes(tracing.Resends.Int(e.attempt - 1))
+	}
+	if e.result.Status != 0 {
+		span.SetAttributes(tracing.Status.Int(e.result.Status))
+	}
+	if host, port, err := net.SplitHostPort(e.result.Host); err == nil {
+		number, _ := strconv.Atoi(port) // a port is a number, or a name that is left out
+		span.SetAttributes(tracing.ServerAddress.String(host), tracing.ServerPort.Int(number))
+	}
+}
