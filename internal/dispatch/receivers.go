@@ -37,5 +37,6 @@ func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
 	if e.at.IsZero() { // of a report
 		at = time.Now()
 	}
-	t.Observe(r.Prefix, receiver, receivers.Attempt{At: at, Failed: failed, Status: e.result.Status, Reason: string(e.result.Reason)})
+	t.Observe(r.Prefix, receiver, receivers.Attempt{At: at, Failed: failed, Status: e.result.Status,
+		Reason: string(e.result.Reason), Took: e.took})
 }

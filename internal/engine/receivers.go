@@ -148,3 +148,11 @@ func (e *Engine) Health(ctx context.Context) ([]health.Route, error) {
 	}
 	return e.receivers.read(ctx)
 }
+
+// ReceiverDay returns what a receiver of a route answered within a day.
+func (e *Engine) ReceiverDay(ctx context.Context, prefix, receiver string) (health.Day, error) {
+	if err := e.known(ctx); err != nil {
+		return health.Day{}, err
+	}
+	return e.receivers.store().Day(ctx, prefix, receiver)
+}

@@ -12,6 +12,9 @@
 // if it is full, the healthy receiver with the oldest last attempt is dropped and counted as
 // one of the others. An entry is kept for 48 hours after the last attempt.
 //
+// A second hash, keys.Space.HealthDay, has the attempts of each of these receivers by hour, for a day, and its last
+// ten answers. It is read for the page of one receiver.
+//
 // The counts are observations, not the truth: an instance that is killed loses those of its
 // last second, and a failed write is retried with the next one. The number of waiting notices
 // is counted by reading the notices (Scanner), so it cannot drift. One instance counts; the

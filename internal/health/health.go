@@ -86,14 +86,15 @@ type Store struct{ Wire *wire.Client }
 func (s *Store) Write(ctx context.Context, t *Tracker) error {
 	var failed error
 	for prefix, list := range t.take(mostPerBeat) {
-		args := make([]any, 2, 2+8*len(list))
+		args := make([]any, 2, 2+13*len(list))
 		args[0], args[1] = mostReceivers, Kept.Milliseconds()
 		for _, c := range list {
 			x := &c.seen
-			args = append(args, c.receiver, x.first, x.fail, x.n, x.ok, x.last, x.status, x.reason)
+			args = append(args, c.receiver, x.first, x.fail, x.n, x.ok, x.last, x.status, x.reason,
+				x.hour.at, x.hour.attempts, x.hour.failed, x.hour.took.Milliseconds(), answersText(x.answers))
 		}
 
-		reply, err := s.Wire.Run(ctx, mergeScript, []string{s.Wire.Space.Health(prefix)}, args)
+		reply, err := s.Wire.Run(ctx, mergeScript, []string{s.Wire.Space.Health(prefix), s.Wire.Space.HealthDay(prefix)}, args)
 		if err != nil {
 			t.undo(prefix, list)
 			failed = errors.Join(failed, err)
@@ -223,23 +224,32 @@ func (s *Store) setWaiting(ctx context.Context, prefix string, c counted) error 
 // Copy gives another Redis the entries of some prefixes. What is there already stays.
 func (s *Store) Copy(ctx context.Context, far *Store, prefixes []string) error {
 	for _, prefix := range prefixes {
-		fields, err := s.Wire.Redis.HGetAll(ctx, s.Wire.Space.Health(prefix)).Result()
-		if err != nil {
-			return s.Wire.Fail(mergeScript.Op, err)
+		if err := s.copyHash(ctx, far, s.Wire.Space.Health(prefix), far.Wire.Space.Health(prefix)); err != nil {
+			return err
 		}
-		if len(fields) == 0 {
-			continue
+		if err := s.copyHash(ctx, far, s.Wire.Space.HealthDay(prefix), far.Wire.Space.HealthDay(prefix)); err != nil {
+			return err
 		}
-		key := far.Wire.Space.Health(prefix)
-		if _, err := far.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for name, text := range fields {
-				p.HSetNX(ctx, key, name, text)
-			}
-			p.PExpire(ctx, key, Kept)
-			return nil
-		}); err != nil {
-			return s.Wire.Fail(mergeScript.Op, err)
+	}
+	return nil
+}
+
+func (s *Store) copyHash(ctx context.Context, far *Store, from, to string) error {
+	fields, err := s.Wire.Redis.HGetAll(ctx, from).Result()
+	if err != nil {
+		return s.Wire.Fail(mergeScript.Op, err)
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	if _, err := far.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for name, text := range fields {
+			p.HSetNX(ctx, to, name, text)
 		}
+		p.PExpire(ctx, to, Kept)
+		return nil
+	}); err != nil {
+		return s.Wire.Fail(mergeScript.Op, err)
 	}
 	return nil
 }

@@ -288,3 +288,56 @@ func TestScanCountsWhatWaitsForFailingReceivers(t *testing.T) {
 		t.Errorf("%+v, counted %s: want the two that failed and the one that is due", got, r.Counted)
 	}
 }
+
+// A receiver that failed has its attempts by hour and its last answers, of all instances.
+func TestDayHasHoursAndLastAnswers(t *testing.T) {
+	t.Parallel()
+	a, b := instances(t)
+	base := time.Now().UTC().Truncate(time.Hour)
+	observe := func(i *instance, at time.Time, status int) {
+		x := Attempt{At: at, Status: status, Took: 20 * time.Millisecond}
+		if status != 200 {
+			x.Failed, x.Reason = true, "status_5xx"
+		}
+		i.Observe(prefix, "x:80", x)
+	}
+	day := func() Day {
+		t.Helper()
+		d, err := a.s.Day(t.Context(), prefix, "x:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+
+	a.Observe(prefix, "y:80", Attempt{At: base, Status: 200})
+	a.write()
+	if d, err := a.s.Day(t.Context(), prefix, "y:80"); err != nil || len(d.Hours) != 0 {
+		t.Errorf("of a receiver that never failed: %+v, %v", d, err)
+	}
+	for i := range 12 {
+		observe(a, base.Add(-2*time.Hour+time.Duration(i)*time.Second), 500)
+	}
+	a.write()
+	observe(a, base.Add(-30*time.Hour), 500)
+	a.write()
+	observe(b, base.Add(-time.Hour), 500)
+	b.write()
+	observe(a, base.Add(-time.Hour), 200)
+	a.write()
+
+	d := day()
+	if len(d.Hours) != 2 || d.Hours[0] != (Hour{base.Add(-2 * time.Hour), 12, 12, 20 * time.Millisecond}) ||
+		d.Hours[1] != (Hour{base.Add(-time.Hour), 2, 1, 20 * time.Millisecond}) {
+		t.Errorf("hours %+v", d.Hours)
+	}
+	if len(d.Answers) != mostAnswers || d.Answers[0].At.Before(d.Answers[1].At) {
+		t.Errorf("answers %+v", d.Answers)
+	}
+	if x := d.Answers[0]; !x.At.Equal(base.Add(-time.Hour)) || x.Took != 20*time.Millisecond {
+		t.Errorf("the last answer is %+v", x)
+	}
+	if d := readDay("x|1 2,,:|", time.Now()); len(d.Hours)+len(d.Answers) != 0 {
+		t.Errorf("of a damaged entry: %+v", d)
+	}
+}

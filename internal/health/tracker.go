@@ -24,6 +24,7 @@ type Attempt struct {
 	Failed bool
 	Status int    // of the HTTP answer; 0 = none
 	Reason string // of a failure
+	Took   time.Duration
 }
 
 // Tracker collects the attempts of this instance. It is safe for concurrent use.
@@ -52,6 +53,39 @@ type seen struct {
 	failing     bool  // its last attempt failed, here or, by the hash, at another instance
 	written     int64 // when it was written last, Unix ms
 	refused     int64 // when the hash had no place for it
+	// hour and answers are of the attempts since the last write, within the hour of the last one.
+	hour    tally
+	answers []Attempt
+}
+
+// tally counts the attempts of an hour.
+type tally struct {
+	at               int64 // hours since the epoch
+	attempts, failed int
+	took             time.Duration
+}
+
+func (t *tally) add(o tally) {
+	if o.at != t.at {
+		if o.at > t.at {
+			*t = o
+		}
+		return
+	}
+	t.attempts, t.failed, t.took = t.attempts+o.attempts, t.failed+o.failed, t.took+o.took
+}
+
+// count adds an attempt to the hour, and to the answers if the receiver is one that failed.
+func (s *seen) count(a Attempt) {
+	one := tally{at: a.At.Unix() / 3600, attempts: 1, took: a.Took}
+	if a.Failed {
+		one.failed = 1
+	}
+	s.hour.add(one)
+	if s.stored || s.failing || a.Failed {
+		s.answers = append(s.answers, a)
+		s.answers = s.answers[max(0, len(s.answers)-mostAnswers):]
+	}
 }
 
 // NewTracker makes a Tracker that has seen nothing.
@@ -85,6 +119,8 @@ func (o *observed) add(receiver string, a Attempt) {
 	if at >= s.last {
 		s.last, s.status, s.reason = at, a.Status, a.Reason
 	}
+
+	s.count(a)
 
 	if !a.Failed {
 		s.ok, s.n = max(s.ok, at), 0
@@ -151,7 +187,7 @@ func (t *Tracker) take(most int) map[string][]change {
 			delete(o.listed, name)
 			s := o.by[name]
 			out[prefix] = append(out[prefix], change{name, *s})
-			s.first, s.fail, s.n = 0, 0, 0
+			s.first, s.fail, s.n, s.hour, s.answers = 0, 0, 0, tally{}, nil
 		}
 		o.change = slices.Clone(o.change[n:])
 	}
@@ -191,6 +227,8 @@ func (t *Tracker) undo(prefix string, list []change) {
 				s.first = c.seen.first
 			}
 			s.fail = max(s.fail, c.seen.fail)
+			s.hour.add(c.seen.hour)
+			s.answers = append(slices.Clone(c.seen.answers), s.answers...)
 			if s.ok <= c.seen.ok { // no success since
 				s.n += c.seen.n
 			}

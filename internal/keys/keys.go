@@ -266,6 +266,9 @@ func (s Space) Clients() string { return s.Namespace + ":clients" }
 // Health is the hash of the health of a route's receivers: see package health.
 func (s Space) Health(prefix string) string { return s.Namespace + ":{health}:" + prefix }
 
+// HealthDay is the hash of what these receivers answered within a day. It has the slot of Health.
+func (s Space) HealthDay(prefix string) string { return s.Namespace + ":{health}day:" + prefix }
+
 // The keys of the audit share the tag {audit}, so that in a cluster one node has all of
 // them.
 

@@ -22,6 +22,8 @@ type Engine interface {
 // Physician reads the health of the receivers of each route.
 type Physician interface {
 	Health(ctx context.Context) ([]health.Route, error)
+	// ReceiverDay returns what a receiver of a route answered within a day.
+	ReceiverDay(ctx context.Context, prefix, receiver string) (health.Day, error)
 }
 
 // Recorder knows what was done and what is to come.

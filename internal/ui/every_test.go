@@ -55,10 +55,12 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 	case "GET /ui/assets/{name}":
 		return get("/ui/assets/" + url.PathEscape(x.host))
 	case "GET /ui/live/{page}":
-		return get("/ui/live/now", "/ui/live/destinations", "/ui/live/"+url.PathEscape(x.route))
+		return get("/ui/live/now", "/ui/live/receivers", "/ui/live/"+url.PathEscape(x.route))
 	case "GET /ui/live/notices/{key}":
 		return get("/ui/live/notices/" + url.PathEscape(x.key))
-	case "GET /ui/destinations", "GET /ui/routes", "GET /ui/doctor", "GET /ui/opened":
+	case "GET /ui/receivers/{receiver}":
+		return get("/ui/receivers/"+url.PathEscape(x.host), "/ui/receivers/"+url.PathEscape(x.host)+":443", "/ui/receivers/"+url.PathEscape(x.key))
+	case "GET /ui/receivers", "GET /ui/destinations", "GET /ui/routes", "GET /ui/doctor", "GET /ui/opened":
 		return get(strings.TrimPrefix(pattern, "GET "))
 	case "GET /ui/notices":
 		return get("/ui/notices", "/ui/notices?q="+q(x.key), "/ui/notices?q="+q(x.key[:len(x.key)-1]), "/ui/notices?q="+q(x.key[len(x.key)-1:]), "/ui/notices?host="+q(x.host), "/ui/notices?route="+q(x.route),

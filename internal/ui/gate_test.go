@@ -524,7 +524,7 @@ func TestNarrowLinkOpensPagesOfNoticesOnly(t *testing.T) {
 			}
 		}
 		who.get("/ui/nothing").is(404)
-		for _, path := range []string{"/ui/", "/ui/routes", "/ui/destinations"} {
+		for _, path := range []string{"/ui/", "/ui/routes", "/ui/receivers"} {
 			who.get(path).is(403).says("This link shows notices only").saysNot("erp.example", "9 retries")
 		}
 	}

@@ -31,8 +31,8 @@ const (
 // which they stand there. Each is a template of the page's file, named block-…,
 // around one element with an id.
 var livePages = map[string][]string{
-	"now":          {"status", "matters", "routes", "charts", "service"},
-	"destinations": {"status", "hosts", "rates"},
+	"now":       {"status", "matters", "routes", "charts", "service"},
+	"receivers": {"status", "hosts", "rates"},
 }
 
 // dataOf is what a live page shows of a board.
@@ -40,7 +40,7 @@ func (p *Pages) dataOf(page string, b *board, v Visitor) any {
 	if page == "now" {
 		return p.nowOf(b, v)
 	}
-	return p.destinationsOf(b, v)
+	return p.receiversOf(b, v)
 }
 
 // feed is a stream of server-sent events to one browser.

@@ -84,7 +84,7 @@ func TestLivePagesTellWhatChangesToWhoMaySeeIt(t *testing.T) {
 	seen := first.until(`id="service"`)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	seen += first.until("<strong>1</strong> pending")
-	second := me.watch(address, "destinations")
+	second := me.watch(address, "receivers")
 	defer func() { _ = second.body.Close() }()
 	seen += second.until(`id="rates"`)
 	for _, secret := range []string{"app2", "theirs", "7,733", "4,242", ui.CSRFPlaceholder()} {

@@ -141,7 +141,7 @@ var screens = []navItem{
 	{Path: Root, Name: "Now", wide: true},
 	{Path: Root + "notices", Name: "Notices"},
 	{Path: Root + "dead", Name: "Dead letters"},
-	{Path: Root + "destinations", Name: "Destinations", wide: true},
+	{Path: Root + "receivers", Name: "Receivers", wide: true},
 	{Path: Root + "routes", Name: "Routes", wide: true},
 	{Path: Root + "doctor", Name: "Doctor", all: true},
 	{Path: Root + "audit", Name: "Audit", own: true},

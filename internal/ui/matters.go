@@ -134,19 +134,19 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 		}
 		add(m)
 	case late >= lateFrom:
-		why := "It may be a backlog that is being worked off, or a destination that is slow."
+		why := "It may be a backlog that is being worked off, or a receiver that is slow."
 		if n, slots := b.inFlight(c.Prefix), rt.Slots()*max(1, b.living()); slots > 0 && n >= slots {
-			why = fmt.Sprintf("All %d slots of the route are taken: its destinations are slow, or there is more to do than it may do at a time.", slots)
+			why = fmt.Sprintf("All %d slots of the route are taken: its receivers are slow, or there is more to do than it may do at a time.", slots)
 		} else if b.living() == 0 {
 			why = "No instance publishes heartbeats."
 		}
 		add(matter{Level: wrong, Title: fmt.Sprintf("%s is late: %s, the first for %s", name, wait(c.Overdue), rough(late)), Why: why,
-			Links: []link{overdue, {Root + "destinations", "Destinations"}}})
+			Links: []link{overdue, {Root + "receivers", "Receivers"}}})
 	}
 	w := b.work(c.Prefix, 1, b.At)
 	if failed, made := w.Outcomes[notice.OutcomeRetry]+w.Outcomes[notice.OutcomeDead], w.Attempts(); !b.fails(c.Prefix) && made >= failingLeast && float64(failed) >= failingShare*float64(made) {
 		add(matter{Level: mind, Title: fmt.Sprintf("Most attempts of %s fail", name), Why: fmt.Sprintf("%s of %s in the last minutes.", number(failed), number(made)),
-			Links: []link{{Root + "destinations", "Destinations"}}})
+			Links: []link{{Root + "receivers", "Receivers"}}})
 	}
 	died := int64(0)
 	for _, m := range b.hour([]string{c.Prefix}, b.At) {

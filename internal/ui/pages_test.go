@@ -37,7 +37,7 @@ func TestNowAddsUpAllInstances(t *testing.T) {
 	a := s.get("/ui/").is(200)
 	a.says("orders", "1 pending", "in flight 7", "waiting 44", "Figures of 1 of the instances are missing or incomplete: web-3", "Instance web-3 is unresponsive",
 		"shop.example:443 does not answer", "20 of the last 40 calls failed", "30 attempts; none began more than 1 s late", "1 notice in the next hour")
-	s.get("/ui/destinations").is(200).says("shop.example:443 orders does not answer", "3 / 16 39 40 50 %")
+	s.get("/ui/receivers").is(200).says("shop.example:443 orders does not answer", "3 / 16 39 40 50 %")
 }
 
 func TestNowSaysWhatIsLateAndWhatToPress(t *testing.T) {

@@ -63,7 +63,7 @@ func answerText(status int, reason notice.Reason) string {
 // receiverMatters adds the receivers that fail, and the hosts whose breaker is open.
 func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 	listed, more := 0, 0
-	for _, h := range p.hostsOf(b, v) {
+	for _, h := range p.hostsOf(b, v, "") {
 		switch {
 		case !h.Health.Failing() && h.Breaker == "":
 			continue
@@ -78,7 +78,7 @@ func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 		}
 		add(matter{Level: wrong, Title: h.Host + " does not answer",
 			Why:   fmt.Sprintf("%s of the last %s failed. Notices for it wait; one try at a time is made, the next %s.", number(h.Failed), plural(h.Calls, "call"), h.Retry.Ago),
-			Links: []link{{Root + "destinations#" + h.Anchor, "Destination"}, {noticesPath("route", h.Route, "host", h.Name, "state", "scheduled"), "Waiting notices"}}})
+			Links: []link{{receiverPath(h.Host), "Receiver"}, {noticesPath("route", h.Route, "host", h.Name, "state", "scheduled"), "Waiting notices"}}})
 	}
 	for i := range b.Health {
 		if v.Owns(b.Health[i].Prefix) {
@@ -86,7 +86,7 @@ func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 		}
 	}
 	if more > 0 {
-		add(matter{Level: wrong, Title: "About " + plural(more, "more receiver") + " failing", Links: []link{{Root + "destinations", "All receivers"}}})
+		add(matter{Level: wrong, Title: "About " + plural(more, "more receiver") + " failing", Links: []link{{Root + "receivers", "All receivers"}}})
 	}
 	if b.HealthErr != nil {
 		add(matter{Level: mind, Title: "Health of receivers unknown", Why: p.failure(context.Background(), b.HealthErr).text})
@@ -116,7 +116,7 @@ func (p *Pages) failingMatter(h *hostRow) matter {
 		view = noticesPath("route", h.Route, "state", string(notice.Scheduled))
 	}
 	return matter{Level: h.Level, Title: health.Title(h.Host) + ": failing", Since: p.stamp(r.Since), Facts: facts,
-		Links: []link{{view, "View"}, {Root + "destinations#" + h.Anchor, "Receiver"}}}
+		Links: []link{{view, "View"}, {receiverPath(h.Host), "Receiver"}}}
 }
 
 // calm is the text of a page without problems. It claims only what was checked.

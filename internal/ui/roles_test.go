@@ -16,7 +16,7 @@ import (
 // requiredRoles are the lowest roles that may open each page and press each button.
 var requiredRoles = map[access.Role][]string{
 	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}", "GET /ui/opened", "POST /ui/opened"},
-	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/destinations", "GET /ui/notices",
+	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/receivers", "GET /ui/receivers/{receiver}", "GET /ui/destinations", "GET /ui/notices",
 		"GET /ui/notices/{key}", "GET /ui/dead", "GET /ui/dead/group", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit"},
 	access.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule"},
 	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/test", "GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge",

@@ -267,15 +267,7 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id 
 		}
 		out.looked += page.Looked
 		out.missing = wire.Together(out.missing, page.Missing)
-		for _, f := range page.Items {
-			to := p.hostOf(&f)
-			if !v.Sees(&f, to) || host != "" && to != host {
-				continue
-			}
-			if out.last = f.Key; id == "" || f.ID() == id {
-				out.items = append(out.items, f)
-			}
-		}
+		p.pick(&out, page.Items, v, host, id)
 		if id != "" && len(out.items) > 0 {
 			out.cursor = ""
 			return out, nil // there is one at most
@@ -286,6 +278,19 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id 
 		}
 	}
 	return out, nil
+}
+
+// pick adds to what was found those of a step that fit.
+func (p *Pages) pick(out *found, items []store.Found, v Visitor, host, id string) {
+	for _, f := range items {
+		to := p.hostOf(&f)
+		if !v.Sees(&f, to) || host != "" && to != host {
+			continue
+		}
+		if out.last = f.Key; id == "" || f.ID() == id {
+			out.items = append(out.items, f)
+		}
+	}
 }
 
 // total is about how many notices a search has to look at, from the figures.

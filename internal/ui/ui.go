@@ -103,6 +103,8 @@ func New(o Options) *Pages {
 	p.page(access.Read, "GET /ui/{$}", p.showNow)
 	p.page(access.Read, "GET /ui/live/{page}", p.showLive)
 	p.page(access.Read, "GET /ui/live/notices/{key}", p.showLiveNotice)
+	p.page(access.Read, "GET /ui/receivers", p.showReceivers)
+	p.page(access.Read, "GET /ui/receivers/{receiver}", p.showReceiver)
 	p.page(access.Read, "GET /ui/destinations", p.showDestinations)
 	p.page(access.Read, "GET /ui/notices", p.showNotices)
 	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)

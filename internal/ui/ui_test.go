@@ -63,6 +63,7 @@ type site struct {
 	// examine is what doctor says; nil = nothing.
 	examine func(context.Context) (*doctor.Report, error)
 	history ui.Historian
+	health  ui.Physician
 	mask    *mask.Rules
 	meter   *access.Meter
 }
@@ -91,7 +92,7 @@ func (s *site) as(v ui.Visitor) *site {
 		s.t.Fatal(err)
 	}
 	c.cookie, c.csrf = cookie, who.CSRF()
-	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Mask: c.mask, Meter: c.meter,
+	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Health: c.health, Mask: c.mask, Meter: c.meter,
 		Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>", Result: notice.DeliveredResult(200)}
 		}})
@@ -230,7 +231,7 @@ func (s *site) dead(key, address string, reason notice.Reason, answer string) {
 // all are the paths of all pages for a notice that is kept.
 func paths(key string) []string {
 	return []string{"/ui/", "/ui/notices", "/ui/notices?q=" + url.QueryEscape(key[:len(key)-1]), "/ui/notices/" + key, "/ui/dead",
-		"/ui/dead/group?route=orders&reason=status_5xx&host=shop.example", "/ui/destinations", "/ui/routes", "/ui/doctor", "/ui/audit", "/ui/nothing"}
+		"/ui/dead/group?route=orders&reason=status_5xx&host=shop.example", "/ui/receivers", "/ui/routes", "/ui/doctor", "/ui/audit", "/ui/nothing"}
 }
 
 func TestBrowsersAreSentToThePagesAndOthersAreNot(t *testing.T) {

@@ -155,7 +155,7 @@ func TestPagesWithoutTheNodeThatHangs(t *testing.T) {
 					t.Errorf("%s does not say %q", path, said)
 				}
 			}
-			get("/ui/destinations")
+			get("/ui/receivers")
 		}
 		if page := get("/ui/dead"); !strings.Contains(page, fmt.Sprintf(`<td class="n">%d</td>`, n-there)) {
 			t.Errorf("the group has not %d of %d dead letters", n-there, n)

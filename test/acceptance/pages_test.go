@@ -48,7 +48,7 @@ func TestPagesAmongAMillionNotices(t *testing.T) {
 		return fmt.Sprintf(`{"key":"app1:pay:notice:n%07d","due":%q,"url":"https://shop%d.example/hook","body":{"order":%d,"status":"paid","amount":%d}}`,
 			i, due.Add(time.Duration(i)*10*time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), i%1000, i, i*7)
 	})
-	screens := []string{"/ui/", "/ui/notices", "/ui/notices/app1:pay:notice:n0500000", "/ui/dead", "/ui/destinations", "/ui/routes",
+	screens := []string{"/ui/", "/ui/notices", "/ui/notices/app1:pay:notice:n0500000", "/ui/dead", "/ui/receivers", "/ui/routes",
 		"/ui/doctor", "/ui/audit"}
 	searches := []string{"/ui/notices?q=app1:pay:notice:n09999", "/ui/notices?q=n0765", "/ui/notices?q=nowhere",
 		"/ui/notices?host=shop999.example", "/ui/notices?host=nowhere.example",

@@ -28,7 +28,7 @@ func TestPages(t *testing.T) {
 	s.keep("shop:paid:notice:done", "/ok", 0, "delivered")
 	s.keep("shop:paid:notice:20261122001", "/ok", 30*time.Minute, "scheduled")
 	group := "/ui/dead/group?" + url.Values{"route": {"refunds"}, "reason": {"status_5xx"}, "host": {"127.0.0.1"}}.Encode()
-	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead", group, "/ui/destinations", "/ui/routes", "/ui/doctor", "/ui/audit"}
+	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead", group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit"}
 
 	t.Run("find, open, fire, cancel", func(t *testing.T) { findAndChange(b.for_(t)) })
 	t.Run("redrive a group, purge another", func(t *testing.T) { redrive(b.for_(t)) })

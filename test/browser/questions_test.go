@@ -122,6 +122,33 @@ func TestWasTheReceiverTold(t *testing.T) {
 	}
 }
 
+// Which receiver fails, since when, what does it answer, and how much waits for it?
+func TestWhoFailsAndHowMuchWaits(t *testing.T) {
+	s := start(t)
+	for i := range 3 {
+		s.keep(fmt.Sprintf("shop:paid:notice:%d", i), "/down", 0, "scheduled")
+	}
+	s.keep("shop:refund:notice:1", "/down", 0, "dead")
+	b := browse(t, s)
+	b.open("/ui/")
+	host := strings.TrimPrefix(s.shop.URL, "http://")
+	b.sees("3 waiting")
+	c := &clicker{tab: b}
+	c.on(`#matters a[href^="/ui/receivers/"]`)
+	c.sees("Route payments")
+	c.few()
+	for _, text := range []string{host, "failing since", "HTTP 500, 3 in a row", "3, next attempt", "3 attempts, 3 failed (100 %)", "Last answers", "Route refunds"} {
+		c.sees(text)
+	}
+	if dead := js[string](b, `[...document.querySelectorAll(".facts div")].filter(d => d.querySelector("dt").innerText === "dead").map(d => d.querySelector("dd").innerText).join()`); dead != "0,1" && dead != "1,0" {
+		t.Errorf("dead letters %s", dead)
+	}
+	c.on(`.facts a[href*="state=scheduled"][href*="route=payments"]`)
+	c.sees("shop:paid:notice:2")
+	b.open("/ui/destinations")
+	b.sees("Receivers of the last minutes")
+}
+
 // A search for a webhook-id in Redis reads 10,000 notices at most, and says where it stopped.
 func TestSearchForWebhookIDSaysWhereItStopped(t *testing.T) {
 	s := start(t)

@@ -31,7 +31,7 @@ func TestFirstPageNamesFailingReceivers(t *testing.T) {
 		t.Errorf("the page says of what is well that it is not, or the other way round: %s", text)
 	}
 
-	b.open("/ui/destinations")
+	b.open("/ui/receivers")
 	b.sees("failing since")
 	rows := js[string](b, `[...document.querySelectorAll("#hosts tbody tr")].map(r => r.className + " " + r.innerText.replaceAll(/\s+/g, " ")).join("\n")`)
 	if !strings.Contains(rows, "ok "+host+" refunds answers") || !strings.Contains(rows, "warn "+host+" payments failing") {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,7 +55,8 @@ func TestScreenshots(t *testing.T) {
 	}{
 		{"now", "/ui/", "light", 1280, 0}, {"now-dark", "/ui/", "dark", 1280, 900}, {"now-narrow", "/ui/", "light", 390, 844}, {"notices", "/ui/notices?q=20261122&state=scheduled", "light", 1280, 800},
 		{"notice", "/ui/notices/shop:paid:notice:20261122777", "light", 1280, 0}, {"dead", "/ui/dead", "light", 1280, 620}, {"group", group, "light", 1280, 0},
-		{"destinations", "/ui/destinations", "light", 1280, 620}, {"routes", "/ui/routes", "light", 1280, 800}, {"doctor", "/ui/doctor", "light", 1280, 700}, {"audit", "/ui/audit", "light", 1280, 500},
+		{"receivers", "/ui/receivers", "light", 1280, 620},
+		{"receiver", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "light", 1280, 0}, {"routes", "/ui/routes", "light", 1280, 800}, {"doctor", "/ui/doctor", "light", 1280, 700}, {"audit", "/ui/audit", "light", 1280, 500},
 	} {
 		b.scheme(shot.scheme)
 		b.do(chromedp.EmulateViewport(shot.width, max(shot.height, 800)))

@@ -1,14 +1,16 @@
 -- Merges what one instance observed of receivers into a route's hash.
--- KEYS  1 notifier:{health}:<route>
+-- KEYS  1 notifier:{health}:<route>  2 notifier:{health}day:<route>
 -- ARGV  1 receivers kept  2 ms that an entry is kept after its last attempt, then of each receiver
 --       its name  first failure  last failure  failures after its last success here  last success
 --       last attempt  status  reason
+--       hour since the epoch  attempts in it  of which failed  ms that they took  last answers
 --       (times are Unix ms, 0 = none)
 -- An entry is "since last_success failures last_failure last_attempt status reason"; since 0 = not failing.
+-- An entry of the second hash is "hour:attempts:failed:ms,…|at status ms reason,…", 25 hours and 10 answers.
 -- The field "*" is "receivers hour": how many found no place in that hour since the epoch.
 -- Reply the names that found no place
 -- Bound 64 receivers a call; all entries are read only if the hash is full
-local call, hash, most, kept = redis.call, KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local call, hash, days, most, kept = redis.call, KEYS[1], KEYS[2], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local entry = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S*)$'
@@ -38,6 +40,7 @@ local function healthy()
       local e = read(all[i + 1])
       if not e then
         call('HDEL', hash, all[i])
+        call('HDEL', days, all[i])
       elseif e.since == 0 then
         list[#list + 1] = { all[i], e.last }
       end
@@ -65,12 +68,30 @@ local function room()
   local out = table.remove(droppable)
   if not out then return false end
   call('HDEL', hash, out[1])
+  call('HDEL', days, out[1])
   other()
   return true
 end
 
+-- day adds attempts of an hour, and their last answers, to a receiver's day.
+local function day(name, hour, attempts, failed, ms, answers)
+  local hours, before = string.match(call('HGET', days, name) or '', '^([^|]*)|(.*)$')
+  local list, last = {}, {}
+  for h, n, f, t in string.gmatch(hours or '', '(%d+):(%d+):(%d+):(%d+)') do
+    h, n, f, t = tonumber(h), tonumber(n), tonumber(f), tonumber(t)
+    if h == hour then attempts, failed, ms = attempts + n, failed + f, ms + t
+    elseif h > hour - 25 then list[#list + 1] = string.format('%.0f:%.0f:%.0f:%.0f', h, n, f, t) end
+  end
+  list[#list + 1] = string.format('%.0f:%.0f:%.0f:%.0f', hour, attempts, failed, ms)
+  while #list > 25 do table.remove(list, 1) end
+  for answer in string.gmatch(answers .. ',' .. (before or ''), '[^,]+') do
+    if #last < 10 then last[#last + 1] = answer end
+  end
+  call('HSET', days, name, table.concat(list, ',') .. '|' .. table.concat(last, ','))
+end
+
 local refused = {}
-for i = 3, #ARGV, 8 do
+for i = 3, #ARGV, 13 do
   local name, first, fail, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   local ok, last, status, reason = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
   local had = read(call('HGET', hash, name))
@@ -86,11 +107,16 @@ for i = 3, #ARGV, 8 do
     if last >= e.last then e.last, e.status, e.reason = last, status, reason end
     if had or room() then
       call('HSET', hash, name, string.format('%.0f %.0f %.0f %.0f %.0f %s %s', e.since, e.ok, e.n, e.fail, e.last, e.status, e.reason))
+      if tonumber(ARGV[i + 9]) > 0 then
+        day(name, tonumber(ARGV[i + 8]), tonumber(ARGV[i + 9]), tonumber(ARGV[i + 10]), tonumber(ARGV[i + 11]), ARGV[i + 12])
+      end
     else
       other()
       refused[#refused + 1] = name
     end
   end
 end
-if call('EXISTS', hash) == 1 then call('PEXPIRE', hash, kept) end
+for _, key in ipairs({ hash, days }) do
+  if call('EXISTS', key) == 1 then call('PEXPIRE', key, kept) end
+end
 return refused

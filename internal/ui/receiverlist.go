@@ -11,7 +11,7 @@ import (
 	"notifier/internal/health"
 )
 
-// hostRow is a destination of a route, at all instances together.
+// hostRow is a receiver of a route, at all instances together.
 type hostRow struct {
 	Route, Prefix   string
 	Host, Name      string // with its port, and without
@@ -38,7 +38,7 @@ type hostRow struct {
 	next time.Time
 }
 
-type destinationsPage struct {
+type receiversPage struct {
 	Hosts   []hostRow
 	Rates   []rateRow
 	Missing []string
@@ -56,19 +56,21 @@ type rateRow struct {
 	Now             string
 }
 
-func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	return p.render(w, r, http.StatusOK, view{Template: "destinations", Title: "Destinations", Visitor: v, Live: "destinations",
-		Data: p.destinationsOf(p.sampler.current(r.Context()), v)})
+func (p *Pages) showReceivers(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	return p.render(w, r, http.StatusOK, view{Template: "receivers", Title: "Receivers", Visitor: v, Live: "receivers",
+		Data: p.receiversOf(p.sampler.current(r.Context()), v)})
 }
 
-func (p *Pages) destinationsOf(b *board, v Visitor) destinationsPage {
-	out := destinationsPage{Hosts: p.hostsOf(b, v), Taken: p.stamp(b.At)}
-	out.Stale = p.stale(b, v)
-	for _, i := range b.Instances {
-		if !i.Tells || i.Figures.Cut {
-			out.Missing = append(out.Missing, i.Label)
-		}
-	}
+// showDestinations leads from the former address of the receivers to theirs.
+func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visitor) error {
+	w.Header().Set("Location", Root+"receivers")
+	w.WriteHeader(http.StatusMovedPermanently)
+	return nil
+}
+
+func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
+	out := receiversPage{Hosts: p.hostsOf(b, v, ""), Taken: p.stamp(b.At)}
+	out.Stale, out.Missing = p.stale(b, v), b.silent()
 	for _, rt := range p.o.Routes.All() {
 		if !v.Owns(rt.Prefix) {
 			continue
@@ -83,15 +85,16 @@ func (p *Pages) destinationsOf(b *board, v Visitor) destinationsPage {
 	return out
 }
 
-// hostsOf are the destinations of the routes that a visitor sees all of, those in
-// trouble first. Each adds up what all instances tell of it.
-func (p *Pages) hostsOf(b *board, v Visitor) []hostRow {
+// hostsOf are the receivers of the routes that a visitor sees all of, those in
+// trouble first. Each adds up what all instances report of it. If only is not empty, it is the one
+// receiver that is returned.
+func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
 	type id struct{ prefix, host string }
 	by := map[id]*hostRow{}
 	var order []*hostRow
 	for _, i := range b.Instances {
 		for _, h := range i.Figures.Hosts {
-			if !v.Owns(h.Prefix) {
+			if !v.Owns(h.Prefix) || only != "" && h.Host != only {
 				continue
 			}
 			row := by[id{h.Prefix, h.Host}]
@@ -126,7 +129,7 @@ func (p *Pages) hostsOf(b *board, v Visitor) []hostRow {
 		for _, r := range route.Receivers {
 			row := by[id{route.Prefix, r.Name}]
 			switch {
-			case row == nil && !r.Failing():
+			case only != "" && r.Name != only, only == "" && row == nil && !r.Failing():
 				continue
 			case row == nil:
 				row = &hostRow{Route: p.routeName(route.Prefix), Prefix: route.Prefix, Host: r.Name, Name: health.Host(r.Name), Anchor: anchor(route.Prefix + "-" + r.Name)}
@@ -163,7 +166,7 @@ func (p *Pages) hostsOf(b *board, v Visitor) []hostRow {
 	return out
 }
 
-// judge says in words how the destination stands. What is not known is not claimed: a host that
+// judge says in words how the receiver stands. What is not known is not claimed: a host that
 // was not called, or never answered, is not said to answer.
 func (h *hostRow) judge() {
 	switch {
@@ -187,6 +190,9 @@ func (h *hostRow) judge() {
 		h.Level, h.Says = fine, "answers"
 	}
 }
+
+// Path is the address of its page.
+func (h hostRow) Path() string { return receiverPath(h.Host) }
 
 // ErrorRate is the share of calls that failed.
 func (h hostRow) ErrorRate() string {

@@ -1,0 +1,209 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"notifier/internal/health"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// receiverPage is one receiver, with each of the routes that call it.
+type receiverPage struct {
+	Receiver string
+	Routes   []receiverOfRoute
+	Stale    string
+	Missing  []string
+	History  string // the address of a search in the history; empty = there is none
+}
+
+// receiverOfRoute is how a receiver stands on one route.
+type receiverOfRoute struct {
+	hostRow
+	Anchor      string
+	Level       level
+	Headline    string
+	LastSuccess stamp
+	LastAttempt stamp
+	LastAnswer  string
+	Next        stamp // attempt of a waiting notice
+	Counted     stamp // when the waiting notices were counted
+	Dead        string
+	DayWrong    string
+	Day, Delay  chart
+	Answers     []answerRow
+	// Waits and Letters lead to the waiting notices and the dead letters.
+	Waits, Letters string
+}
+
+// answerRow is one of the last answers.
+type answerRow struct {
+	At     stamp
+	Level  level
+	Answer string
+	Took   string
+}
+
+func receiverPath(receiver string) string { return Root + "receivers/" + url.PathEscape(receiver) }
+
+// showReceiver serves a receiver's page.
+func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	name := r.PathValue("receiver")
+	b := p.sampler.current(r.Context())
+	page := receiverPage{Receiver: name, Stale: p.stale(b, v), Missing: b.silent()}
+	for _, h := range p.hostsOf(b, v, name) {
+		row, err := p.receiverOfRoute(r.Context(), b, h, v)
+		if err != nil {
+			return err
+		}
+		page.Routes = append(page.Routes, row)
+	}
+	if len(page.Routes) == 0 && page.Stale == "" {
+		return failure{http.StatusNotFound, "Nothing is known of this receiver: it was not called in the last minutes, and has not failed within 48 hours."}
+	}
+	if host, err := notice.Host(health.Host(name)); p.o.History != nil && err == nil {
+		page.History = Root + "notices?" + url.Values{"host": {host}, "history": {"1"}}.Encode() + "#history"
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "receiver", Title: health.Title(name), Section: "Receivers", Visitor: v, Data: page})
+}
+
+// silent are the labels of the instances whose figures are missing or incomplete.
+func (b *board) silent() (labels []string) {
+	for _, i := range b.Instances {
+		if !i.Tells || i.Figures.Cut {
+			labels = append(labels, i.Label)
+		}
+	}
+	return labels
+}
+
+func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visitor) (receiverOfRoute, error) {
+	x := &h.Health
+	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess), LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next)}
+	if row.Level, row.Headline = h.Level, h.Says; h.Level == "" {
+		row.Level = fine
+	}
+	if !x.LastAttempt.IsZero() {
+		row.LastAnswer = lastAnswer(x)
+	}
+	for i := range b.Health {
+		if b.Health[i].Prefix == h.Prefix {
+			row.Counted = p.stamp(b.Health[i].Counted)
+		}
+	}
+
+	host := h.Name
+	if rt := p.o.Routes.Prefix(h.Prefix); rt != nil && rt.Target.Kind != route.KindNotice {
+		host = "" // all notices of the route have this receiver
+	}
+	row.Waits = noticesPath(pairsOf("route", h.Route, "state", string(notice.Scheduled), "host", host)...)
+	row.Letters = noticesPath(pairsOf("route", h.Route, "state", string(notice.Dead), "host", host)...)
+	var err error
+	if row.Dead, err = p.deadAt(ctx, h.Route, host, v); err != nil {
+		return row, err
+	}
+	p.addDay(ctx, &row)
+	return row, nil
+}
+
+// pairsOf leaves out the pairs of a name and a value whose value is empty.
+func pairsOf(pairs ...string) (out []string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			out = append(out, pairs[i], pairs[i+1])
+		}
+	}
+	return out
+}
+
+// deadAt counts the dead letters of a route that went to a host, as far as a search comes.
+func (p *Pages) deadAt(ctx context.Context, route, host string, v Visitor) (string, error) {
+	q, _, err := p.query(ctx, search{Route: route, State: string(notice.Dead), Host: host}, v)
+	if err != nil {
+		return "", err
+	}
+	n := 0
+	got, err := p.eachDead(ctx, q, v, searchTime, func(list []store.Found) bool {
+		n += len(list)
+		return true
+	})
+	if got.cursor != "" || len(got.missing) > 0 {
+		return "at least " + number(n), err
+	}
+	return number(n), err
+}
+
+// addDay adds what the receiver answered within a day.
+func (p *Pages) addDay(ctx context.Context, row *receiverOfRoute) {
+	var day health.Day
+	if p.o.Health != nil {
+		var err error
+		if day, err = p.o.Health.ReceiverDay(ctx, row.Prefix, row.Host); err != nil {
+			row.DayWrong = p.failure(ctx, err).text
+			return
+		}
+	}
+	row.Day, row.Delay = dayCharts(day.Hours, p.now())
+	for _, a := range day.Answers {
+		line := answerRow{At: p.stamp(a.At), Level: fine, Answer: answerText(a.Status, notice.Reason(a.Reason)), Took: wholeMS(a.Took)}
+		if a.Failed {
+			line.Level = wrong
+		}
+		row.Answers = append(row.Answers, line)
+	}
+}
+
+// wholeMS is a duration that is known in whole milliseconds.
+func wholeMS(d time.Duration) string {
+	if d < time.Millisecond {
+		return "< 1ms"
+	}
+	return rough(d)
+}
+
+// dayCharts draw the attempts of the last 24 hours, and how long they took.
+func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
+	const count, height = 24, 104.0
+	wide := spans * cellWidth / count
+	first := now.UTC().Truncate(time.Hour).Add(-(count - 1) * time.Hour)
+	attempts = chart{W: chartWidth, H: height + chartBottom + 4, Title: "Attempts, last 24 hours"}
+	latency = chart{W: chartWidth, H: height + chartBottom + 4, Title: "Latency, last 24 hours"}
+
+	most, slowest, total, failed, took := 0, time.Duration(0), 0, 0, time.Duration(0)
+	for _, h := range hours {
+		most, slowest = max(most, h.Attempts), max(slowest, h.Mean)
+		total, failed, took = total+h.Attempts, failed+h.Failed, took+h.Mean*time.Duration(h.Attempts)
+	}
+	for _, h := range hours {
+		x := chartLeft + float64(h.At.Sub(first)/time.Hour)*wide
+		if x < chartLeft {
+			continue
+		}
+		text := fmt.Sprintf("%s: %s, %s failed", h.At.Format("15:04"), plural(h.Attempts, "attempt"), number(h.Failed))
+		all := max(2, float64(h.Attempts)/float64(most)*(height-8))
+		bad := all * float64(h.Failed) / float64(h.Attempts)
+		attempts.Boxes = append(attempts.Boxes, box{x, height - all, wide - 2, all - bad, "bar", text}, box{x, height - bad, wide - 2, bad, "fail", text})
+		tall := max(2, float64(h.Mean)/float64(max(slowest, 1))*(height-8))
+		latency.Boxes = append(latency.Boxes, box{x, height - tall, wide - 2, tall, "bar", h.At.Format("15:04") + ": " + wholeMS(h.Mean)})
+	}
+	for _, c := range []*chart{&attempts, &latency} {
+		c.Boxes = append(c.Boxes, box{chartLeft, height, spans * cellWidth, 1, "axis", ""})
+		c.Labels = append(c.Labels, label{chartLeft - 6, height, "0", "end"}, label{chartLeft, height + 14, first.Format("15:04"), "start"},
+			label{chartLeft + spans*cellWidth/2, height + 14, first.Add(count / 2 * time.Hour).Format("15:04"), "middle"},
+			label{chartLeft + spans*cellWidth, height + 14, "now", "end"})
+	}
+	if total == 0 {
+		attempts.Summary, latency.Summary = "No attempt since the first failure.", "No attempt since the first failure."
+		return attempts, latency
+	}
+	attempts.Labels = append(attempts.Labels, label{chartLeft - 6, 14, number(most), "end"})
+	latency.Labels = append(latency.Labels, label{chartLeft - 6, 14, wholeMS(slowest), "end"})
+	attempts.Summary = fmt.Sprintf("%s, %s failed (%s %%).", plural(total, "attempt"), number(failed), trimmed(100*float64(failed)/float64(total)))
+	latency.Summary = fmt.Sprintf("Mean %s; slowest hour %s.", wholeMS(took/time.Duration(total)), wholeMS(slowest))
+	return attempts, latency
+}
