@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -24,27 +25,29 @@ func TestFailingReceiversCostLittle(t *testing.T) {
 		i.write()
 	}
 
-	const seconds = 20
-	if err := s.Wire.Redis.ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for second := range seconds {
+	// The median, because the time includes what other processes take of the processor meanwhile.
+	took := make([]int, 20)
+	for second := range took {
+		if err := s.Wire.Redis.ConfigResetStat(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
 		for n := range mostReceivers {
 			i.fails(fmt.Sprintf("host-%d.shop.example:443", n), 2+second)
 		}
 		i.write()
-	}
-	info := s.Wire.Redis.Info(t.Context(), "commandstats").Val()
-	took := 0
-	for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`).FindAllStringSubmatch(info, -1) {
-		us, err := strconv.Atoi(m[1])
-		if err != nil {
-			t.Fatal(err)
+		info := s.Wire.Redis.Info(t.Context(), "commandstats").Val()
+		for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`).FindAllStringSubmatch(info, -1) {
+			us, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			took[second] += us
 		}
-		took += us
 	}
-	t.Logf("%d µs a second", took/seconds)
-	if took == 0 || took/seconds > 10_000 {
-		t.Errorf("%d µs a second, want at most 10,000:\n%s", took/seconds, info)
+	slices.Sort(took)
+	median := took[len(took)/2]
+	t.Logf("%d µs a second", median)
+	if median == 0 || median > 10_000 {
+		t.Errorf("%d µs a second, want at most 10,000", median)
 	}
 }
