@@ -25,6 +25,7 @@ import (
 	"notifier/internal/remote"
 	"notifier/internal/route"
 	"notifier/internal/session"
+	"notifier/internal/telemetry"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
@@ -47,19 +48,20 @@ type Options struct {
 // Process is an Engine with its HTTP API and its pages.
 type Process struct {
 	*engine.Engine
-	o       Options
-	table   *route.Table
-	conn    *wire.Conn
-	metrics *metrics.Metrics
-	history *history.DB // nil without NOTIFIER_HISTORY_URL
-	calls   *callback.Handler
-	server  *http.Server
-	listen  net.Listener
-	pages   *ui.Pages   // nil with NOTIFIER_UI=false
-	page    *sidePage   // the metrics; nil without NOTIFIER_METRICS_LISTEN
-	pprof   *sidePage   // the profiles; nil without NOTIFIER_PPROF_LISTEN
-	setup   *setupWatch // nil for a Redis to throw away
-	leave   leaving
+	o         Options
+	table     *route.Table
+	conn      *wire.Conn
+	metrics   *metrics.Metrics
+	history   *history.DB // nil without NOTIFIER_HISTORY_URL
+	calls     *callback.Handler
+	server    *http.Server
+	listen    net.Listener
+	pages     *ui.Pages   // nil with NOTIFIER_UI=false
+	page      *sidePage   // the metrics; nil without NOTIFIER_METRICS_LISTEN
+	pprof     *sidePage   // the profiles; nil without NOTIFIER_PPROF_LISTEN
+	setup     *setupWatch // nil for a Redis to throw away
+	telemetry *telemetry.Telemetry
+	leave     leaving
 }
 
 // ErrConfig is what errors of New and Run wrap that better configuration would
@@ -76,6 +78,7 @@ func New(o Options) (_ *Process, err error) {
 
 	defer func() {
 		if err != nil {
+			p.dropTelemetry()
 			p.disconnect()
 		}
 	}()
@@ -123,7 +126,9 @@ func (p *Process) newCalls() error {
 // newEngine makes the engine, and the metrics that observe it.
 func (p *Process) newEngine() {
 	o, c := p.o, p.o.Config
-	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil})
+	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil,
+		Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil})
+	p.newTelemetry()
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
 	names := []string{}
@@ -139,7 +144,7 @@ func (p *Process) newEngine() {
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
 		History:       engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog},
-		Metrics:       p.metrics, Logger: o.Logger, LogAttempts: c.LogAttempts}
+		Tracer:        p.telemetry.Tracer(), Metrics: p.metrics, Logger: o.Logger, LogAttempts: c.LogAttempts}
 	if !o.Throwaway {
 		setup := redisSetup{c, p.conn}
 		p.setup = newSetupWatch(setupWatch{redis: setup, metrics: p.metrics, logger: o.Logger})
@@ -180,7 +185,7 @@ func (p *Process) newHandler() http.Handler {
 	}
 
 	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory,
-		Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: p.metrics.Page(),
+		Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: p.metrics.Page(),
 		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: loopback(p.listen.Addr())})
 	if !c.UI {
 		return calling
@@ -290,6 +295,7 @@ func (p *Process) Run(ctx context.Context) error {
 	g.Go(p.page.serve)
 	g.Go(p.pprof.serve)
 	g.Go(func() error { return p.setup.Run(ctx) })
+	g.Go(func() error { return p.telemetry.Run(ctx) })
 	g.Go(func() error {
 		// Until the last handler has ended: how a stop goes is worth a scrape too.
 		defer p.page.close()
@@ -302,6 +308,7 @@ func (p *Process) Run(ctx context.Context) error {
 	p.Engine.Close(last)
 	cancel()
 	p.calls.Close()
+	p.closeTelemetry(ctx)
 	p.disconnect()
 	if err == nil {
 		p.o.Logger.Info("stopped")

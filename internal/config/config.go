@@ -18,6 +18,7 @@ import (
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/telemetry"
 )
 
 // Config is what the environment says, checked.
@@ -70,6 +71,8 @@ type Config struct {
 	DurabilityTimeout            time.Duration
 
 	History History
+	// Telemetry is what the OTEL_ variables say.
+	Telemetry telemetry.Settings
 
 	LogCalls    string // off, changes, all
 	LogAttempts notice.LogAttempts
@@ -157,6 +160,7 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	c.TrustedProxies = r.networks("TRUSTED_PROXIES", raw.TrustedProxies)
 	c.Clients = r.clients(raw.Clients)
 	c.Routes = r.routes(raw.Routes, c)
+	c.Telemetry = telemetry.Read(telemetrySource{r})
 	r.across(c)
 	r.unknown(environ)
 	if len(r.errs) > 0 {
@@ -325,6 +329,9 @@ func Describe(c *Config) []string {
 		}
 		lines = append(lines, fmt.Sprintf("history: %s, bodies %s, kept %s; Redis holds %d endings at most", redact(string(c.History.URL)), c.History.Bodies, keeps,
 			c.History.Backlog))
+	}
+	if text := telemetryText(c.Telemetry); text != "" {
+		lines = append(lines, text)
 	}
 	for _, rt := range c.Routes {
 		lines = append(lines, describe(rt, whose))

@@ -16,7 +16,8 @@ import (
 // families are the names of this service's metrics, as Prometheus knows them.
 func families(t *testing.T) map[string]bool {
 	t.Helper()
-	m := New(Options{Routes: routesNamed("orders", "adopts"), History: true})
+	m := New(Options{Routes: routesNamed("orders", "adopts"), History: true, Telemetry: true})
+	m.Telemetry("traces", "exported", 1)
 	m.Misconfigured("memory", false)
 	m.Handler("orders", 1, trace.SpanContext{})
 	m.AuthenticationFailed("api")

@@ -76,6 +76,7 @@ type Metrics struct {
 	historyRows     prometheus.Counter
 	historyFailures *prometheus.CounterVec
 	replayed        *prometheus.CounterVec
+	telemetry       *prometheus.CounterVec
 
 	observe observer
 	fleet   fleet
@@ -104,6 +105,8 @@ type Options struct {
 	Routes            []*route.Route
 	// History: this process brings what ends to a history.
 	History bool
+	// Telemetry: this process exports to an OpenTelemetry collector.
+	Telemetry bool
 }
 
 // New makes the metrics of a process.
@@ -143,12 +146,17 @@ func New(o Options) *Metrics {
 	m.historyRows = prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_history_rows_total", Help: "Rows that this process has brought to the history."})
 	m.historyFailures = counter("notifier_history_failures_total", "What failed on the way to the history, by kind; with row, entry and memory something is lost.", "kind")
 	m.replayed = counter("notifier_replayed_total", "Notices of replays that this process has scheduled again (sent), or skipped, by why.", "result")
+	m.telemetry = counter("notifier_telemetry_items_total", "Spans (traces) and data points (metrics) for the OpenTelemetry collector: exported, or "+
+		"dropped because the queue was full (overflow), the request failed, or the collector rejected them.", "signal", "result")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
 	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic,
 		build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
+	if o.Telemetry {
+		m.registerTelemetry()
+	}
 	if o.History {
 		m.registry.MustRegister(m.historyRows, m.historyFailures, m.replayed)
 		for _, result := range ReplayResults {

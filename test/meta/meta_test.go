@@ -40,9 +40,10 @@ var layers = map[string]int{
 	"internal/route":    30,
 	"internal/codec":    32,
 
-	"internal/metrics":  35,
-	"internal/config":   40,
-	"internal/embedded": 40,
+	"internal/metrics":   35,
+	"internal/telemetry": 36,
+	"internal/config":    40,
+	"internal/embedded":  40,
 
 	"internal/node":    45,
 	"internal/wire":    47,

@@ -71,6 +71,11 @@ together. ` + "`_ACK` and `_TIMEOUT`" + ` take precedence if they are set too.
 			p.Ladder.Summary(), p.Ack, notice.Short(p.Timeout), p.Follows)
 	}
 	b.WriteString(`
+## OpenTelemetry
+
+The standard ` + "`OTEL_*`" + ` variables export traces and metrics over HTTP. [tracing.md](tracing.md) lists those that are read.
+Without an endpoint nothing is exported.
+
 ## Other variables
 
 | variable | |

@@ -1,0 +1,33 @@
+package config
+
+import "notifier/internal/telemetry"
+
+// telemetrySource reads the OTEL_ variables, which have no prefix of this service.
+type telemetrySource struct{ r *reader }
+
+// Variable implements telemetry.Source.
+func (s telemetrySource) Variable(name string) string {
+	v, _ := s.r.value(name)
+	return v
+}
+
+// File implements telemetry.Source.
+func (s telemetrySource) File(name string) ([]byte, error) { return s.r.readFile(name) }
+
+// Wrong implements telemetry.Source.
+func (s telemetrySource) Wrong(name, value, want string) { s.r.add(name, value, want) }
+
+// telemetryText says where spans and metrics are exported to; empty if nowhere.
+func telemetryText(s telemetry.Settings) string {
+	text := ""
+	if s.Traces != nil {
+		text = "OpenTelemetry: traces to " + s.Traces.String() + ", sampler " + s.SamplerName
+	}
+	if s.Metrics == nil {
+		return text
+	}
+	if text == "" {
+		return "OpenTelemetry: metrics to " + s.Metrics.String()
+	}
+	return text + "; metrics to " + s.Metrics.String()
+}
