@@ -75,9 +75,16 @@ type Replay struct {
 	Sent      int64            `json:"sent"`
 	Skipped   map[string]int64 `json:"skipped"` // by why
 	Left      int64            `json:"left"`
+	Hosts     []ReplayHost     `json:"hosts"` // where they go, at most 20; only when it is made, or would be
 	Differs   []ReplayDiffers  `json:"differs"`
 	CreatedAt time.Time        `json:"created_at"`
 	ChangedAt time.Time        `json:"changed_at"`
+}
+
+// ReplayHost says how many notices go to a host.
+type ReplayHost struct {
+	Host    string `json:"host"` // empty = a list or stream
+	Notices int64  `json:"notices"`
 }
 
 // ReplayDiffers says how many notices go elsewhere today than they went.

@@ -72,8 +72,15 @@ type Replay struct {
 	Skipped   map[string]int64 `json:"skipped" doc:"Not scheduled when their turn came, by why: pending (something waits under the key), dead (another notice's dead letter lies there), cancelled (since), gone (the history has it no more), or as in refused."`
 	Left      int64            `json:"left" doc:"Those that are still to come."`
 	Differs   []ReplayDiffers  `json:"differs,omitempty" doc:"Where today's routes send them elsewhere than they went; only when it is made, or would be."`
+	Hosts     []ReplayHost     `json:"hosts,omitempty" doc:"Where they go, the hosts with the most notices first, at most 20; only when it is made, or would be."`
 	CreatedAt codec.Stamp      `json:"created_at,omitzero"`
 	ChangedAt codec.Stamp      `json:"changed_at,omitzero"`
+}
+
+// ReplayHost says how many notices go to a host.
+type ReplayHost struct {
+	Host    string `json:"host" doc:"Empty = none: a list or stream."`
+	Notices int64  `json:"notices"`
 }
 
 // ReplayDiffers says how many notices go elsewhere today.
@@ -118,6 +125,9 @@ func viewReplay(r *history.Replay) Replay {
 
 // replayNames are the ids that callers may give. They hold no colon: see theReplay.
 var replayNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// IsReplayName reports whether a caller may give a replay that id.
+func IsReplayName(name string) bool { return replayNames.MatchString(name) }
 
 func spellRate(perSecond float64) string {
 	for _, u := range []struct {
@@ -224,6 +234,9 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 		return a.replayProblem(err)
 	}
 	v := viewReplay(plan.Replay)
+	for _, h := range plan.Hosts {
+		v.Hosts = append(v.Hosts, ReplayHost{h.Name, h.Notices})
+	}
 	for _, d := range plan.Differs {
 		v.Differs = append(v.Differs, ReplayDiffers(d))
 	}

@@ -196,7 +196,7 @@ func (p *Process) newHandler() http.Handler {
 		Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}),
 		Probe:    p.calls.Probe, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
 	if p.history != nil {
-		pages.History = p.history
+		pages.History, pages.Replays = p.history, p.Engine
 	}
 	if !o.Throwaway {
 		pages.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }

@@ -101,6 +101,9 @@ func (a *command) beginReplay(ctx context.Context, c *client.Client, r client.Re
 			return a.sayJSON(x.JSON)
 		}
 		a.say("found %s; without --dry-run %d of them would be sent at %s\n", notice.Count(x.Found, "notice"), x.Total, x.Rate)
+		for _, h := range x.Hosts {
+			a.say("%d to %s\n", h.Notices, dash(clean(h.Host)))
+		}
 		a.sayCounts("cannot be sent again", x.Refused)
 		a.sayDiffers(x)
 		return nil

@@ -29,12 +29,24 @@ type Differs struct {
 	Notices   int64
 }
 
+// Host is how many notices go to a host.
+type Host struct {
+	Name    string // empty = none: they go to a list or stream
+	Notices int64
+}
+
+// mostHosts is how many hosts a plan names.
+const mostHosts = 20
+
 // Plan is what a replay would do, or will.
 type Plan struct {
 	*history.Replay
-	Found   int64 // what fits; Total of it goes, the rest is Refused
-	Differs []Differs
-	// Known: it was made before, by the same call. Found and Differs are not known.
+	Found int64 // what fits; Total of it goes, the rest is Refused
+	// Hosts are those with the most notices, and HostCount is how many there are.
+	Hosts     []Host
+	HostCount int
+	Differs   []Differs
+	// Known: it was made before, by the same call. Found, Hosts and Differs are not known.
 	Known bool
 }
 
@@ -92,7 +104,7 @@ func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, 
 	p := &Plan{Replay: r}
 	r.Shards, r.Refused, r.Total = m.Space.Places(), map[string]int64{}, 0
 	var list []history.Choice
-	elsewhere := map[Differs]int64{}
+	elsewhere, hosts := map[Differs]int64{}, map[string]int64{}
 	err := m.DB.Choose(ctx, r, func(row *history.Row, c history.Choice) error {
 		p.Found++
 		to, refused := Judge(m.Routes, row)
@@ -100,7 +112,9 @@ func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, 
 			r.Refused[refused]++
 			return nil
 		}
-		if now := hostNow(to, row); now != row.Host {
+		now := hostNow(to, row)
+		hosts[now]++
+		if now != row.Host {
 			elsewhere[Differs{Route: to.Name, Then: row.Host, Now: now}]++
 		}
 		if r.Total++; r.Total > history.MaxReplay {
@@ -115,6 +129,7 @@ func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, 
 	if err != nil {
 		return nil, nil, err
 	}
+	p.Hosts, p.HostCount = most(hosts), len(hosts)
 	for d, n := range elsewhere {
 		d.Notices = n
 		p.Differs = append(p.Differs, d)
@@ -123,6 +138,16 @@ func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, 
 		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Then, b.Then))
 	})
 	return p, list, nil
+}
+
+// most are the hosts with the most notices.
+func most(counts map[string]int64) []Host {
+	list := make([]Host, 0, len(counts))
+	for name, n := range counts {
+		list = append(list, Host{name, n})
+	}
+	slices.SortFunc(list, func(a, b Host) int { return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Name, b.Name)) })
+	return list[:min(len(list), mostHosts)]
 }
 
 // reasons say of each result but the store's in words why something is not sent.

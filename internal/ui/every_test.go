@@ -70,6 +70,18 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 			"/ui/notices?history=1&id="+q(x.key), "/ui/notices?history=1&route="+q(x.route)+"&id=msg_0123456789abcdef0123456789")
 	case "GET /ui/notices/{key}":
 		return get(notice, notice+"?said=cancelled", notice+"?ended", notice+"?ended="+q(x.key))
+	case "GET /ui/history":
+		return get("/ui/history", "/ui/history?q="+q(x.key), "/ui/history?host="+q(x.host), "/ui/history?route="+q(x.route), "/ui/history?state=replaced&past="+q(x.key))
+	case "GET /ui/replays":
+		return get("/ui/replays")
+	case "GET /ui/replays/new":
+		return get("/ui/replays/new", "/ui/replays/new?preview=1&since=-1h&prefix="+q(x.prefix)+"&host="+q(x.host), "/ui/replays/new?preview=1&rate="+q(x.key))
+	case "GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}":
+		return get(strings.TrimSuffix(strings.TrimPrefix(pattern, "GET "), "{replay}") + url.PathEscape(x.route+":"+x.host))
+	case "POST /ui/replays":
+		return post("/ui/replays", "since", "-1h", "prefix", x.prefix, "host", x.host)
+	case "POST /ui/replays/{replay}/stop", "POST /ui/replays/{replay}/resume":
+		return post("/ui/replays/" + url.PathEscape(x.route+":"+x.host) + pattern[strings.LastIndexByte(pattern, '/'):])
 	case "GET /ui/dead":
 		return get("/ui/dead", "/ui/dead?route="+q(x.route))
 	case "GET /ui/dead/group":

@@ -92,6 +92,24 @@ func (f *feed) stands() bool {
 	return f.p.stands(f.r, f.visitor)
 }
 
+// wait waits until the page is to be read again; false if the stream is to end.
+func (f *feed) wait(pace time.Duration) bool {
+	for again := time.After(pace); ; {
+		select {
+		case <-f.r.Context().Done():
+			return false
+		case <-f.p.closing:
+			return false
+		case <-f.beat.C:
+			if f.send(stillHere) != nil {
+				return false
+			}
+		case <-again:
+			return f.stands()
+		}
+	}
+}
+
 // tell sends the blocks that have changed.
 func (f *feed) tell(blocks []block) error {
 	var news strings.Builder

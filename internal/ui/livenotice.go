@@ -48,22 +48,7 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 		if f.tell(blocks) != nil {
 			return nil
 		}
-		for again := time.After(p.noticePace()); ; {
-			select {
-			case <-r.Context().Done():
-				return nil
-			case <-p.closing:
-				return nil
-			case <-f.beat.C:
-				if f.send(stillHere) != nil {
-					return nil
-				}
-				continue
-			case <-again:
-			}
-			break
-		}
-		if !f.stands() {
+		if !f.wait(p.noticePace()) {
 			return nil
 		}
 		next, err := p.find(r, v)

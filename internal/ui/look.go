@@ -134,23 +134,26 @@ type navItem struct {
 	all        bool // only for who sees everything
 	wide       bool // not for who sees only some notices of his prefix
 	own        bool // not for who came by a link
+	archive    bool // only where there is a history
 }
 
 // screens are the pages of the navigation, in order.
 var screens = []navItem{
 	{Path: Root, Name: "Now", wide: true},
 	{Path: Root + "notices", Name: "Notices"},
+	{Path: Root + "history", Name: "History", wide: true, archive: true},
 	{Path: Root + "dead", Name: "Dead letters"},
 	{Path: Root + "receivers", Name: "Receivers", wide: true},
+	{Path: Root + "replays", Name: "Replays", wide: true, archive: true},
 	{Path: Root + "routes", Name: "Routes", wide: true},
 	{Path: Root + "doctor", Name: "Doctor", all: true},
 	{Path: Root + "audit", Name: "Audit", own: true},
 }
 
-func navOf(v Visitor, title string) []navItem {
+func (p *Pages) navOf(v Visitor, title string) []navItem {
 	var out []navItem
 	for _, s := range screens {
-		if s.all && !v.All() || s.wide && v.Narrow() || s.own && v.Linked() {
+		if s.all && !v.All() || s.wide && v.Narrow() || s.own && v.Linked() || s.archive && p.o.History == nil {
 			continue
 		}
 		s.Here = s.Name == title
@@ -163,7 +166,7 @@ func navOf(v Visitor, title string) []navItem {
 func (p *Pages) render(w http.ResponseWriter, r *http.Request, status int, v view) error {
 	v.Version, v.Said, v.Here = p.o.Version, saidOf(r), r.URL.Path
 	if !v.Bare {
-		v.Nav = navOf(v.Visitor, cmp.Or(v.Section, v.Title))
+		v.Nav = p.navOf(v.Visitor, cmp.Or(v.Section, v.Title))
 	}
 	t := p.look.pages[v.Template]
 	if t == nil {

@@ -16,17 +16,21 @@ type said struct {
 
 // sayings are what an address may have a page say; %s is a count of notices.
 var sayings = map[string]said{
-	"cancelled":   {"The notice is cancelled.", fine},
-	"in-flight":   {"The notice is cancelled. An attempt was in flight: it may still arrive, and its result changes nothing.", mind},
-	"fired":       {"The notice is due now.", fine},
-	"rescheduled": {"The notice is rescheduled.", fine},
-	"redriven":    {"The notice is scheduled again. Its ladder starts again.", fine},
-	"unchanged":   {"Nothing was changed: the notice is in another state by now.", mind},
-	"paused":      {"The route is paused. Its notices are kept, and wait.", mind},
-	"resumed":     {"The route is resumed. Its due notices are attempted within its limits.", fine},
-	"group":       {"%s scheduled again.", fine},
-	"purged":      {"%s purged. They stay readable as cancelled ones for the retention.", fine},
-	"signed-out":  {"You are signed out.", fine},
+	"cancelled":        {"The notice is cancelled.", fine},
+	"in-flight":        {"The notice is cancelled. An attempt was in flight: it may still arrive, and its result changes nothing.", mind},
+	"fired":            {"The notice is due now.", fine},
+	"rescheduled":      {"The notice is rescheduled.", fine},
+	"redriven":         {"The notice is scheduled again. Its ladder starts again.", fine},
+	"unchanged":        {"Nothing was changed: the notice is in another state by now.", mind},
+	"paused":           {"The route is paused. Its notices are kept, and wait.", mind},
+	"resumed":          {"The route is resumed. Its due notices are attempted within its limits.", fine},
+	"group":            {"%s scheduled again.", fine},
+	"purged":           {"%s purged. They stay readable as cancelled ones for the retention.", fine},
+	"replay-started":   {"The replay is started.", fine},
+	"replay-stopped":   {"The replay is stopped. What it has scheduled is delivered.", fine},
+	"replay-resumed":   {"The replay goes on.", fine},
+	"replay-unchanged": {"Nothing was changed: the replay is in another state by now.", mind},
+	"signed-out":       {"You are signed out.", fine},
 }
 
 func saidOf(r *http.Request) said {

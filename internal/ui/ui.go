@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/access"
+	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/callback"
 	"notifier/internal/doctor"
@@ -51,6 +52,8 @@ type Options struct {
 	Mask *mask.Rules
 	// History answers what Redis keeps no more. Nil: nothing does.
 	History Historian
+	// Replays makes, lists and switches replays. Nil: there is no history.
+	Replays api.Replayer
 	// Health is the health of receivers. Nil: nothing is known of it.
 	Health Physician
 	// Keys derives the key of cursors. Nil: one of this handler's own.
@@ -110,6 +113,14 @@ func New(o Options) *Pages {
 	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)
 	p.changeNotices()
 	p.change(access.Operate, "POST /ui/notices/{key}/test", p.sendTest)
+	p.page(access.Read, "GET /ui/history", p.showHistory)
+	p.page(access.Read, "GET /ui/replays", p.showReplays)
+	p.page(access.Operate, "GET /ui/replays/new", p.showNewReplay)
+	p.change(access.Operate, "POST /ui/replays", p.startReplay)
+	p.page(access.Read, "GET /ui/replays/{replay}", p.showReplay)
+	p.page(access.Read, "GET /ui/live/replays/{replay}", p.showLiveReplay)
+	p.change(access.Operate, "POST /ui/replays/{replay}/stop", p.switchReplay(true))
+	p.change(access.Operate, "POST /ui/replays/{replay}/resume", p.switchReplay(false))
 	p.page(access.Read, "GET /ui/dead", p.showDead)
 	p.page(access.Read, "GET /ui/dead/group", p.showGroup)
 	p.page(access.Operate, "GET /ui/dead/download", p.download)

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +16,11 @@ import (
 	"golang.org/x/net/html"
 
 	"notifier/internal/access"
+	"notifier/internal/api"
 	"notifier/internal/callback"
 	"notifier/internal/doctor"
 	"notifier/internal/engine/enginetest"
+	"notifier/internal/health"
 	"notifier/internal/keyring"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
@@ -64,6 +67,7 @@ type site struct {
 	examine func(context.Context) (*doctor.Report, error)
 	history ui.Historian
 	health  ui.Physician
+	replays api.Replayer
 	mask    *mask.Rules
 	meter   *access.Meter
 }
@@ -92,7 +96,7 @@ func (s *site) as(v ui.Visitor) *site {
 		s.t.Fatal(err)
 	}
 	c.cookie, c.csrf = cookie, who.CSRF()
-	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Health: c.health, Mask: c.mask, Meter: c.meter,
+	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Health: c.health, Replays: c.replays, Mask: c.mask, Meter: c.meter,
 		Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>", Result: notice.DeliveredResult(200)}
 		}})
@@ -333,5 +337,15 @@ func TestTheFirstPageIsSmall(t *testing.T) {
 	})
 	if sum > 150<<10 || sum < 10<<10 {
 		t.Errorf("the first page takes %d bytes with all that it asks for", sum)
+	}
+
+	h := &physician{routes: []health.Route{{Prefix: "app1:orders"}}}
+	for i := range 100 {
+		h.routes[0].Receivers = append(h.routes[0].Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.merchants.example:443", i),
+			Since: time.Now().Add(-time.Hour), Failures: 38, Status: 500, Reason: "status_5xx", Waiting: 23, Next: time.Now().Add(time.Minute)})
+	}
+	s.health = h
+	if a := s.as(ui.Visitor{}).get("/ui/").is(200).says("more receivers failing"); len(a.body) > 40<<10 {
+		t.Errorf("the first page has %d bytes where many receivers fail", len(a.body))
 	}
 }

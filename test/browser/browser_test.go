@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 // One browser and one service for all that follows: each takes a second or two to
 // start.
 func TestPages(t *testing.T) {
-	s := start(t)
+	s := start(t, "NOTIFIER_HISTORY_URL", "sqlite://"+filepath.Join(t.TempDir(), "history.db"))
 	b := browse(t, s)
 	for i := range 6 {
 		s.keep(fmt.Sprintf("shop:refund:notice:d%d", i), "/down", 0, "dead")
@@ -28,7 +29,8 @@ func TestPages(t *testing.T) {
 	s.keep("shop:paid:notice:done", "/ok", 0, "delivered")
 	s.keep("shop:paid:notice:20261122001", "/ok", 30*time.Minute, "scheduled")
 	group := "/ui/dead/group?" + url.Values{"route": {"refunds"}, "reason": {"status_5xx"}, "host": {"127.0.0.1"}}.Encode()
-	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead", group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit"}
+	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead", group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit",
+		"/ui/notices?history=1&q=shop:refund:", "/ui/history", "/ui/replays", "/ui/replays/new?preview=1&since=-1h"}
 
 	t.Run("find, open, fire, cancel", func(t *testing.T) { findAndChange(b.for_(t)) })
 	t.Run("redrive a group, purge another", func(t *testing.T) { redrive(b.for_(t)) })

@@ -24,7 +24,7 @@ func TestScreenshots(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	s := start(t)
+	s := start(t, "NOTIFIER_HISTORY_URL", "sqlite://"+filepath.Join(t.TempDir(), "history.db"))
 	for i := range 5 {
 		s.keep(fmt.Sprintf("shop:refund:notice:20261122%03d", i), "/down", 0, "dead")
 	}
@@ -56,6 +56,7 @@ func TestScreenshots(t *testing.T) {
 		{"now", "/ui/", "light", 1280, 0}, {"now-dark", "/ui/", "dark", 1280, 900}, {"now-narrow", "/ui/", "light", 390, 844}, {"notices", "/ui/notices?q=20261122&state=scheduled", "light", 1280, 800},
 		{"notice", "/ui/notices/shop:paid:notice:20261122777", "light", 1280, 0}, {"dead", "/ui/dead", "light", 1280, 620}, {"group", group, "light", 1280, 0},
 		{"receivers", "/ui/receivers", "light", 1280, 620},
+		{"replay", "/ui/replays/new?preview=1&since=-1h&rate=20/s", "light", 1280, 800},
 		{"receiver", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "light", 1280, 0}, {"routes", "/ui/routes", "light", 1280, 800}, {"doctor", "/ui/doctor", "light", 1280, 700}, {"audit", "/ui/audit", "light", 1280, 500},
 	} {
 		b.scheme(shot.scheme)

@@ -1,0 +1,66 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+
+	"notifier/internal/access"
+	"notifier/internal/notice"
+)
+
+type historyPage struct {
+	search
+	Routes   []string
+	Outcomes []notice.Ending
+	Reasons  []notice.Reason
+	Asked    bool
+	Past     pastList
+	// Replay is the address of a replay of what was searched for; empty if the visitor may not, or
+	// the search has no window.
+	Replay string
+}
+
+// showHistory serves the search of the history.
+func (p *Pages) showHistory(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if p.o.History == nil {
+		return errNoHistory
+	}
+	s := searchOf(r.URL.Query())
+	s.History = false // it is searched anyway
+	if full, changed := p.resolved(s, v); changed {
+		return back(w, Root+"history?"+full.values().Encode(), nil)
+	}
+
+	page := historyPage{search: s, Routes: p.routesMet(v), Outcomes: notice.Endings, Reasons: deathReasons, Asked: len(r.URL.Query()) > 0}
+	var err error
+	if page.Past, err = p.past(r, "history", s, v); err != nil {
+		return err
+	}
+	if v.May(access.Operate) && p.o.Replays != nil {
+		page.Replay = replayForm(p, s)
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "history", Title: "History", Visitor: v, Data: page})
+}
+
+// errNoHistory is the answer of pages that need a history.
+var errNoHistory = failure{http.StatusNotFound, "There is no history: NOTIFIER_HISTORY_URL is not set at this instance."}
+
+// replayForm is the address of the form of a replay with the window of a search.
+func replayForm(p *Pages, s search) string {
+	values := url.Values{}
+	prefix := ""
+	for _, rt := range p.o.Routes.All() {
+		if rt.Name == s.Route {
+			prefix = rt.Prefix
+		}
+	}
+	for name, value := range map[string]string{"since": s.Since, "until": s.Until, "host": s.Host, "prefix": prefix} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	if o := notice.Ending(s.State); o == notice.EndDead || o == notice.EndDelivered {
+		values.Set("outcome", s.State)
+	}
+	return Root + "replays/new?" + values.Encode()
+}

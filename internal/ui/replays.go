@@ -1,0 +1,346 @@
+package ui
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/access"
+	"notifier/internal/api"
+	"notifier/internal/audit"
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/replay"
+	"notifier/internal/store"
+)
+
+const (
+	mostReplays = 100
+	replayEvery = 2 * time.Second
+	replayRate  = "50/s" // unless another one is chosen
+	maxRate     = 10_000 // a second
+	replaysLive = "replays/"
+)
+
+// replayRow is a replay in the list, and on its page.
+type replayRow struct {
+	Path, Name, Client string
+	State              history.ReplayState
+	Level              level
+	Reason             string
+	Since, Until       stamp
+	Prefix, Host, Rate string
+	Outcomes           string
+	NewIDs             bool
+	Made, Changed      stamp
+	Total, Sent, Left  int64
+	Percent            int64
+	Skipped            []resultRow
+	Refused            []resultRow
+	MayStop, MayResume bool
+	CSRF               string
+}
+
+// resultRow is how many notices were not sent, and why.
+type resultRow struct {
+	Text    string
+	Notices int64
+}
+
+// resultTexts say why a notice was not sent.
+var resultTexts = map[string]string{
+	replay.Pending:     "another notice is pending under the key",
+	replay.Dead:        "the dead letter of another notice has the key",
+	replay.Cancelled:   "cancelled meanwhile",
+	replay.Gone:        "no longer in the history",
+	replay.BodyHashed:  "the history has only a hash of the body",
+	replay.BodyDropped: "the history did not keep the body",
+	replay.SecretLost:  "needs a secret that the history does not keep",
+	replay.Unreadable:  "the entry is unreadable",
+	replay.NoRoute:     "no route covers the key",
+	replay.Unfit:       "the route does not accept it",
+}
+
+func resultRows(counts map[string]int64) (rows []resultRow) {
+	for result, n := range counts {
+		if result != store.ReplaySent && n > 0 {
+			rows = append(rows, resultRow{cmp.Or(resultTexts[result], result), n})
+		}
+	}
+	slices.SortFunc(rows, func(a, b resultRow) int {
+		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Text, b.Text))
+	})
+	return rows
+}
+
+// replayName names a replay among those of all clients.
+func replayName(r *history.Replay) string { return r.Client + ":" + r.Name }
+
+func (p *Pages) replayRow(r *history.Replay, v Visitor) replayRow {
+	row := replayRow{Path: Root + "replays/" + url.PathEscape(replayName(r)), Name: r.Name, Client: r.Client, State: r.State, Reason: r.Reason,
+		Since: p.stamp(r.Since), Until: p.stamp(r.Until), Prefix: r.Prefix, Host: r.Host, Rate: perSecond(r.Rate), NewIDs: r.NewIDs, Made: p.stamp(r.Made),
+		Changed: p.stamp(r.Changed), Total: r.Total, Sent: r.Counts[store.ReplaySent], Skipped: resultRows(r.Counts), Refused: resultRows(r.Refused), CSRF: v.CSRF}
+	row.Level = map[history.ReplayState]level{history.ReplayRunning: mind, history.ReplayStopped: mind, history.ReplayDone: fine, history.ReplayFailed: wrong}[r.State]
+	var names []string
+	for _, o := range r.Outcomes {
+		names = append(names, string(o))
+	}
+	row.Outcomes = strings.Join(names, ", ")
+	done := int64(0)
+	for _, n := range r.Counts {
+		done += n
+	}
+	if row.Left = max(r.Total-done, 0); r.State == history.ReplayDone {
+		row.Left = 0 // what Redis has lost is neither sent nor skipped
+	}
+	row.Percent = 100
+	if r.Total > 0 {
+		row.Percent = 100 * (r.Total - row.Left) / r.Total
+	}
+	row.MayStop = v.May(access.Operate) && r.State == history.ReplayRunning
+	row.MayResume = v.May(access.Operate) && r.State == history.ReplayStopped
+	return row
+}
+
+type replaysPage struct {
+	Rows []replayRow
+	May  bool
+}
+
+// showReplays serves the list of replays.
+func (p *Pages) showReplays(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if p.o.Replays == nil {
+		return errNoHistory
+	}
+	list, err := p.o.Replays.Replays(r.Context(), v.Prefix, mostReplays)
+	if err != nil {
+		return p.replayFailure(r, err)
+	}
+	page := replaysPage{May: v.May(access.Operate)}
+	for i := range list {
+		page.Rows = append(page.Rows, p.replayRow(&list[i], v))
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "replays", Title: "Replays", Visitor: v, Data: page})
+}
+
+// replayFailure is what a visitor is told of a replay that failed.
+func (p *Pages) replayFailure(r *http.Request, err error) error {
+	switch {
+	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
+		return failure{http.StatusUnprocessableEntity, sentenceCase(err.Error()) + "."}
+	case errors.Is(err, replay.ErrOther):
+		return failure{http.StatusConflict, "A replay with this id has another window. Preview it again."}
+	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign), errors.Is(err, history.ErrSlow):
+		return p.historyFailure(r.Context(), err)
+	}
+	return err
+}
+
+func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// theReplay is the one that a path names, if it is within the visitor's prefix.
+func (p *Pages) theReplay(r *http.Request, v Visitor) (*history.Replay, error) {
+	if p.o.Replays == nil {
+		return nil, errNoHistory
+	}
+	client, name, _ := strings.Cut(r.PathValue("replay"), ":")
+	list, err := p.o.Replays.FindReplays(r.Context(), history.ReplayQuery{Name: name, Prefix: v.Prefix, Caller: client, Whose: &client})
+	switch {
+	case err != nil:
+		return nil, p.replayFailure(r, err)
+	case len(list) == 0:
+		return nil, failure{http.StatusNotFound, "There is no such replay. Replays are kept for 30 days after their last change."}
+	}
+	return &list[0], nil
+}
+
+// showReplay serves one replay with its progress.
+func (p *Pages) showReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	x, err := p.theReplay(r, v)
+	if err != nil {
+		return err
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "replay", Title: "Replay " + x.Name, Section: "Replays", Visitor: v, Live: replaysLive + url.PathEscape(replayName(x)),
+		Data: p.replayRow(x, v)})
+}
+
+// showLiveReplay serves a stream of server-sent events: the progress of a replay.
+func (p *Pages) showLiveReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	x, err := p.theReplay(r, v)
+	if err != nil {
+		return err
+	}
+	f, err := p.open(w, r, v)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if f.send(again) != nil {
+		return nil
+	}
+	for err == nil {
+		blocks, bad := p.blocksOf("replay", []string{"replay"}, view{Visitor: v, Data: p.replayRow(x, v)})
+		if bad != nil {
+			p.log.Error("a live page could not be rendered", zap.String("page", "replay"), zap.Error(bad))
+			return nil
+		}
+		if f.tell(blocks) != nil || !f.wait(replayEvery) {
+			return nil
+		}
+		x, err = p.theReplay(r, v)
+	}
+	return nil // the page says how it was
+}
+
+// switchReplay stops or resumes a replay.
+func (p *Pages) switchReplay(stop bool) handler {
+	return func(w http.ResponseWriter, r *http.Request, v Visitor) error {
+		x, err := p.theReplay(r, v)
+		if err != nil {
+			return err
+		}
+		do, action, said := p.o.Replays.ResumeReplay, audit.ReplayResume, "replay-resumed"
+		if stop {
+			do, action, said = p.o.Replays.StopReplay, audit.ReplayStop, "replay-stopped"
+		}
+		changed, err := do(lasting(r), x.ID)
+		if changed || err != nil {
+			p.note(r, v, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.Name}, err)
+		}
+		if err != nil {
+			return p.replayFailure(r, err)
+		}
+		if !changed {
+			said = "replay-unchanged"
+		}
+		return back(w, Root+"replays/"+url.PathEscape(replayName(x)), url.Values{"said": {said}})
+	}
+}
+
+// replayAsked is the form of a new replay.
+type replayAsked struct {
+	ID, Since, Until, Prefix, Host, Outcome, Rate string
+	NewIDs                                        bool
+}
+
+type newReplayPage struct {
+	replayAsked
+	Wrong string
+	CSRF  string
+	Plan  *planned // nil: nothing was previewed yet
+}
+
+// planned is what a replay would do.
+type planned struct {
+	replayRow
+	Found     int64
+	Hosts     []replay.Host
+	HostCount int
+	Differs   []replay.Differs
+	Form      replayAsked // with its times in full
+}
+
+// showNewReplay serves the form of a replay and, with preview, what it would do.
+func (p *Pages) showNewReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if p.o.Replays == nil {
+		return errNoHistory
+	}
+	page := newReplayPage{replayAsked: askedOf(r), CSRF: v.CSRF}
+	if r.URL.Query().Has("preview") {
+		err := p.preview(r, v, &page)
+		var bad failure
+		if err != nil && !errors.As(err, &bad) {
+			return err
+		}
+		page.Wrong = bad.text
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "newreplay", Title: "New replay", Section: "Replays", Visitor: v, Data: page})
+}
+
+func askedOf(r *http.Request) replayAsked {
+	get := func(name string) string { return strings.TrimSpace(r.FormValue(name)) }
+	return replayAsked{ID: get("id"), Since: get("since"), Until: get("until"), Prefix: get("prefix"), Host: get("host"), Outcome: get("outcome"),
+		Rate: cmp.Or(get("rate"), replayRate), NewIDs: get("new_ids") != ""}
+}
+
+// preview adds what the replay would do.
+func (p *Pages) preview(r *http.Request, v Visitor, page *newReplayPage) error {
+	x, err := p.replayOf(page.replayAsked, v)
+	if err != nil {
+		return err
+	}
+	plan, err := p.o.Replays.MakeReplay(r.Context(), x, true)
+	if err != nil {
+		return p.replayFailure(r, err)
+	}
+	form := page.replayAsked
+	form.ID, form.Since, form.Until, form.Prefix = x.Name, x.Since.Format(time.RFC3339Nano), x.Until.Format(time.RFC3339Nano), x.Prefix
+	page.Plan = &planned{p.replayRow(plan.Replay, v), plan.Found, plan.Hosts, plan.HostCount, plan.Differs, form}
+	return nil
+}
+
+// replayOf makes a replay of a form.
+func (p *Pages) replayOf(q replayAsked, v Visitor) (*history.Replay, error) {
+	refuse := func(text string) error { return failure{http.StatusUnprocessableEntity, text} }
+	x := &history.Replay{ID: history.NewReplayID(), Name: q.ID, Client: v.Client, Prefix: strings.TrimSuffix(q.Prefix, ":")}
+	if !api.IsReplayName(x.Name) {
+		x.Name = x.ID
+	}
+	x.NewIDs, x.Outcomes = q.NewIDs, []notice.Ending{notice.EndDead, notice.EndDelivered}
+	switch o := notice.Ending(q.Outcome); o {
+	case "":
+	case notice.EndDead, notice.EndDelivered:
+		x.Outcomes = []notice.Ending{o}
+	default:
+		return nil, refuse("Only delivered and dead notices are replayed.")
+	}
+
+	var wrong string
+	if x.Since, x.Until, x.Host, wrong = p.common(search{Since: q.Since, Until: q.Until, Host: q.Host}, v); wrong != "" {
+		return nil, refuse(wrong)
+	}
+	switch {
+	case x.Since.IsZero():
+		return nil, refuse("A replay needs a window: set from when on.")
+	case !x.Until.IsZero() && !x.Since.Before(x.Until):
+		return nil, refuse("The end of the window is not after its beginning.")
+	case x.Prefix != "" && keys.CheckPrefix(x.Prefix) != nil:
+		return nil, refuse("That is no prefix: want app, app:module or app:module:type.")
+	case x.Prefix != "" && x.Prefix != v.Prefix && !v.Covers(x.Prefix):
+		return nil, refuse("Only notices under " + v.Prefix + " may be replayed.")
+	}
+	x.Prefix = cmp.Or(x.Prefix, v.Prefix)
+	var err error
+	if x.Rate, err = notice.ParseRate(q.Rate); err != nil || x.Rate > maxRate {
+		return nil, refuse(fmt.Sprintf("That is no rate: want 50/s, 600/m or the like, at most %d/s.", maxRate))
+	}
+	return x, nil
+}
+
+// startReplay makes the replay that was previewed.
+func (p *Pages) startReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if p.o.Replays == nil {
+		return errNoHistory
+	}
+	x, err := p.replayOf(askedOf(r), v)
+	if err != nil {
+		return err
+	}
+	plan, err := p.o.Replays.MakeReplay(lasting(r), x, false)
+	if err == nil && !plan.Known || err != nil && p.replayFailure(r, err) == err {
+		p.note(r, v, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s", x.Name,
+			plural(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
+	}
+	if err != nil {
+		return p.replayFailure(r, err)
+	}
+	return back(w, Root+"replays/"+url.PathEscape(replayName(plan.Replay)), url.Values{"said": {"replay-started"}})
+}
