@@ -52,6 +52,9 @@ deploy/schedule.lua names the tag that holds its keys now (docs/plain-redis.md).
 			o.Say = func(text string) { a.complain("reshard: %s", clean(text)) }
 			onMoved, finish := a.moving()
 			o.OnMoved = onMoved
+			tracer, export := a.tracer(cfg)
+			defer export()
+			o.Tracer = tracer
 			done, err := move.Reshard(cmd.Context(), o)
 			finish()
 			if err != nil {

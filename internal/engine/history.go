@@ -61,7 +61,7 @@ func (e *Engine) newShipper(shards int) *history.Shipper {
 		return nil
 	}
 	return history.NewShipper(history.ShipperOptions{Queue: e.store, Writer: h.DB, Shards: shards, Bodies: h.Bodies, Host: e.host, Most: h.Backlog,
-		Observer: e.o.Metrics, Logger: e.o.Logger})
+		Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 
 // historyOwner is the service that the history must belong to.

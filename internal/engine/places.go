@@ -148,7 +148,7 @@ func (e *Engine) lookForPlaces() {
 
 // tendPlaces learns of other shards, and brings to them what former ones hold.
 func (e *Engine) tendPlaces(ctx context.Context) error {
-	mover := &move.Mover{From: e.store, To: e.store, Only: e.assignment.Tends}
+	mover := &move.Mover{From: e.store, To: e.store, Only: e.assignment.Tends, Tracer: e.o.Tracer}
 	for failing := false; ; {
 		wait := placesEvery + rand.N(placesEvery/4)
 		err := e.store.Known(ctx)

@@ -101,7 +101,8 @@ func (e *Engine) newDriver() *replay.Driver {
 	if e.o.History.DB == nil {
 		return nil
 	}
-	return replay.NewDriver(replay.Options{Journal: e.o.History.DB, Sender: e.store, Routes: e.o.Routes, Space: e.store.Space(), Observer: e.o.Metrics, Logger: e.o.Logger})
+	return replay.NewDriver(replay.Options{Journal: e.o.History.DB, Sender: e.store, Routes: e.o.Routes, Space: e.store.Space(), Observer: e.o.Metrics,
+		Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 
 // driveReplays drives replays until ctx ends.

@@ -129,8 +129,9 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		}
 		own := testRoute("own", "app1:own")
 		own.Target.Kind = route.KindNotice
+		traced := newSpans()
 		w := start(t, redistest.Shared(t), s, func(o *Options) {
-			o.History, o.Space.Shards = History{DB: d, Backlog: 10000}, 3
+			o.History, o.Space.Shards, o.Tracer = History{DB: d, Backlog: 10000}, 3, traced.tracer()
 		}, testRoute("fixed", "app1:fixed"), own)
 		const n = 120
 		w.put(t, n, func(i int) store.Request {
@@ -158,6 +159,9 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		}
 		if got := x.of(p.ID); !maps.Equal(got, first) {
 			t.Errorf("the replay has sent %d notices, not exactly the %d of before once each", len(got), len(first))
+		}
+		if sent, written := traced.sum("replay"), traced.sum("history write"); sent != n || written < n {
+			t.Errorf("spans of replays have %d notices, and those of writes %d entries; want %d, and %d or more", sent, written, n, n)
 		}
 		// The numbers go on, and the second ending has its row.
 		rowsOf(t, d, history.Query{}, 2*n)

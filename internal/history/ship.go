@@ -11,11 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
 	"notifier/internal/retry"
 	"notifier/internal/store"
+	"notifier/internal/tracing"
 )
 
 // Queue is what a Shipper needs of Redis.
@@ -47,7 +49,9 @@ type ShipperOptions struct {
 	Most int
 	// Observer may be nil.
 	Observer Observer
-	Logger   *zap.Logger
+	// Tracer makes a span of each batch that is written. Nil: there are none.
+	Tracer trace.Tracer
+	Logger *zap.Logger
 }
 
 // Observer hears what a Shipper does. It must not block.
@@ -333,7 +337,9 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 		}
 		rows = append(rows, rowOf(e, s.o.Bodies))
 	}
-	w, err := s.o.Writer.Write(ctx, rows)
+	under, span := tracing.Step(ctx, s.o.Tracer, "history write", tracing.DBOperation.String("INSERT"), tracing.DBBatch.Int(len(rows)))
+	w, err := s.o.Writer.Write(under, rows)
+	tracing.End(span, err, FailedDatabase)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"slices"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"notifier/internal/keys"
 	"notifier/internal/layout"
+	"notifier/internal/tracing"
 )
 
 // Source is where notices are. *[store.Store] is one, with the former shards of its
@@ -45,6 +48,8 @@ type Mover struct {
 	Only func(place int) bool
 	// OnMoved, if not nil, hears how many have gone.
 	OnMoved func(n int)
+	// Tracer makes a span of each batch. Nil: there are none.
+	Tracer trace.Tracer
 }
 
 // Result is what a pass has come to.
@@ -125,37 +130,49 @@ func (m *Mover) move(ctx context.Context, from keys.Partition, ks []string, r *R
 // step moves a batch; what its bounds leave behind is moved by the next step.
 func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []string, r *Result) error {
 	for len(ks) > 0 {
-		batch, held, err := m.From.MoveOut(ctx, from, to, ks)
-		if errors.Is(err, layout.ErrMoving) {
-			if err := m.From.Finish(ctx, from.Shard); err != nil {
-				return err
-			}
-			continue
+		under, span := tracing.Step(ctx, m.Tracer, "move", tracing.Route.String(from.Prefix), tracing.Shard.Int(from.Shard), tracing.Target.Int(to))
+		before := r.Moved
+		done, err := m.batch(under, from, to, ks, r)
+		if err != nil || r.Moved > before { // the span of a step without a move is dropped
+			span.SetAttributes(tracing.Notices.Int(r.Moved - before))
+			tracing.End(span, err, "redis")
 		}
-		if err != nil {
+		if done || err != nil {
 			return err
-		}
-		n := batch.Len()
-		if n == 0 {
-			r.add(held)
-			return nil
-		}
-		stay, err := m.To.MoveIn(ctx, batch)
-		if err != nil {
-			return err
-		}
-		if err := m.From.MoveEnd(ctx, batch, stay); err != nil {
-			return err
-		}
-		r.Moved += n - len(stay)
-		if m.OnMoved != nil {
-			m.OnMoved(n - len(stay))
-		}
-		if n+held.All() >= len(ks) || len(stay) > 0 {
-			held.Both += len(stay)
-			r.add(held)
-			return nil
 		}
 	}
 	return nil
+}
+
+// batch moves one batch. done reports whether no more of ks can be moved now.
+func (m *Mover) batch(ctx context.Context, from keys.Partition, to int, ks []string, r *Result) (done bool, err error) {
+	batch, held, err := m.From.MoveOut(ctx, from, to, ks)
+	if errors.Is(err, layout.ErrMoving) {
+		return false, m.From.Finish(ctx, from.Shard)
+	}
+	if err != nil {
+		return false, err
+	}
+	n := batch.Len()
+	if n == 0 {
+		r.add(held)
+		return true, nil
+	}
+	stay, err := m.To.MoveIn(ctx, batch)
+	if err != nil {
+		return false, err
+	}
+	if err := m.From.MoveEnd(ctx, batch, stay); err != nil {
+		return false, err
+	}
+	r.Moved += n - len(stay)
+	if m.OnMoved != nil {
+		m.OnMoved(n - len(stay))
+	}
+	if n+held.All() < len(ks) && len(stay) == 0 {
+		return false, nil
+	}
+	held.Both += len(stay)
+	r.add(held)
+	return true, nil
 }

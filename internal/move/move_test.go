@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
 
 	"notifier/internal/fleet"
@@ -15,6 +17,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -327,5 +330,37 @@ func TestReshardIsRefusedBesideWhoSaysNothing(t *testing.T) {
 	}
 	if got, err := reshard(t, srv, conn, 2); err != nil || !got.Changed {
 		t.Errorf("nobody lives: %+v, %v", got, err)
+	}
+}
+
+// Each batch that moves notices has a span. A pass that finds nothing to move has none.
+func TestMovedBatchHasSpan(t *testing.T) {
+	t.Parallel()
+	_, _, more := open(t)
+	s := more()
+	fill(t, s, 24)
+	if err := s.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
+		t.Fatal(err)
+	}
+	recorder := tracetest.NewSpanRecorder()
+	mover := &Mover{From: s, To: s, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("t")}
+	got, err := mover.Pass(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	for _, span := range recorder.Ended() {
+		for _, a := range span.Attributes() {
+			if a.Key == tracing.Notices {
+				moved += int(a.Value.AsInt64())
+			}
+		}
+	}
+	spans := len(recorder.Ended())
+	if moved != got.Moved || moved == 0 {
+		t.Errorf("spans of %d notices, %d moved", moved, got.Moved)
+	}
+	if _, err := mover.Pass(t.Context()); err != nil || len(recorder.Ended()) != spans {
+		t.Errorf("a pass that moves nothing: %d more spans, %v", len(recorder.Ended())-spans, err)
 	}
 }

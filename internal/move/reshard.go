@@ -7,11 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -32,6 +35,8 @@ type Options struct {
 	// Say hears what is being done, OnMoved how many notices have gone of how many.
 	Say     func(text string)
 	OnMoved func(n int, of int64)
+	// Tracer makes a span of the reshard, and of each batch. Nil: there are none.
+	Tracer trace.Tracer
 }
 
 // Done is what a Reshard has come to.
@@ -87,7 +92,10 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 		return Done{}, err
 	}
 	defer release()
+	ctx, span := tracing.Step(ctx, o.Tracer, "reshard", tracing.Shards.Int(o.To))
 	err = r.run(ctx, cluster)
+	span.SetAttributes(tracing.Notices.Int(r.done.Moved))
+	tracing.End(span, err, "redis")
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -181,7 +189,7 @@ func (r *resharder) empty(ctx context.Context) error {
 		}
 		total += n
 	}
-	mover := Mover{From: r.store, To: r.store, OnMoved: func(n int) {
+	mover := Mover{From: r.store, To: r.store, Tracer: r.Tracer, OnMoved: func(n int) {
 		r.done.Moved += n
 		r.OnMoved(n, total)
 	}}

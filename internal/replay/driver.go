@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
@@ -17,6 +18,7 @@ import (
 	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -46,7 +48,9 @@ type Options struct {
 	Space   keys.Space
 	// Observer may be nil.
 	Observer Observer
-	Logger   *zap.Logger
+	// Tracer makes a span of each batch that is sent. Nil: there are none.
+	Tracer trace.Tracer
+	Logger *zap.Logger
 }
 
 // Observer hears what comes of items. It must not block.
@@ -247,10 +251,11 @@ func (d *drive) batch(ctx context.Context) (int, error) {
 		it := &items[i]
 		shards[it.Shard] = append(shards[it.Shard], item(d.o.Routes, &d.r, it, time.Duration(i)*each))
 	}
-	for shard, list := range shards {
-		if err := d.send(ctx, shard, list); err != nil {
-			return 0, err
-		}
+	under, span := tracing.Step(ctx, d.o.Tracer, "replay", tracing.Replay.String(d.r.Name), tracing.Notices.Int(len(items)))
+	err = d.sendAll(under, shards)
+	tracing.End(span, err, "redis")
+	if err != nil {
+		return 0, err
 	}
 	counts, err := d.o.Sender.ReplayCounts(ctx, d.r.Mark())
 	if err != nil {
@@ -258,6 +263,16 @@ func (d *drive) batch(ctx context.Context) (int, error) {
 	}
 	d.r.Done, d.r.Counts = items[len(items)-1].Number, counts
 	return len(items), nil
+}
+
+// sendAll sends items by shard.
+func (d *drive) sendAll(ctx context.Context, shards map[int][]store.ReplayItem) error {
+	for shard, list := range shards {
+		if err := d.send(ctx, shard, list); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // send sends items of one shard in calls that are bounded.

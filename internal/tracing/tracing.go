@@ -23,6 +23,7 @@ const (
 	Replay   = attribute.Key("notifier.replay")
 	Shard    = attribute.Key("notifier.shard")
 	Target   = attribute.Key("notifier.target_shard")
+	Shards   = attribute.Key("notifier.shards")
 	Notices  = attribute.Key("notifier.notices")
 )
 
