@@ -23,7 +23,7 @@ TIMEOUT    ?= 10m
 PARALLEL   ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts helm distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test check race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts telemetry helm distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ verifiers: deps ## Checks signatures of real callbacks with libraries of others 
 alerts: deps ## Checks the alerts with promtool, and provokes some with running instances; promtool takes minutes to build once
 	cd test/alerts && $(GO) tool promtool --version >/dev/null # builds it, outside the limit of the tests
 	cd test/alerts && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
+
+telemetry: deps ## Checks traces and metrics with the OpenTelemetry Collector's receiver; RECORD=1 writes docs/records/trace.json
+	cd test/telemetry && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 helm: ## Checks the Helm chart with Helm's engine and linter, and decodes what it renders
 	cd test/helm && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...

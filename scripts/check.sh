@@ -18,6 +18,7 @@ step go test -C bench -timeout "$limit" ./...
 step make outside TIMEOUT="$limit"
 step make verifiers
 step make alerts
+step make telemetry
 step make helm
 step make model
 step make sim
