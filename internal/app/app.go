@@ -239,6 +239,15 @@ func loopback(a net.Addr) bool {
 	return !ok || t.IP.IsLoopback()
 }
 
+// dashboardURL is the address of the pages for a browser on this machine.
+func dashboardURL(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return "http://" + net.JoinHostPort("localhost", port) + ui.Root
+	}
+	return "http://" + a.String() + ui.Root
+}
+
 // disconnect closes the connections to Redis and to the history's database.
 func (p *Process) disconnect() {
 	if p.conn != nil {
@@ -270,6 +279,9 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	p.o.Logger.Info("listening", zap.String("address", p.Addr()), zap.String("version", p.o.Version), zap.String("redis", p.o.Config.Redis.String()),
 		zap.String("metrics", p.MetricsAddr()))
+	if p.pages != nil {
+		p.o.Logger.Info("dashboard", zap.String("url", dashboardURL(p.listen.Addr())))
+	}
 	ctx, cancelDelay := p.delay(ctx)
 	defer cancelDelay()
 	g, ctx := errgroup.WithContext(ctx)

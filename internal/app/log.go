@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/term"
 
 	"notifier/internal/notice"
 )
@@ -34,6 +36,18 @@ func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func()
 		return nil
 	})
 	return zap.New(zapcore.NewCore(encoder, w, atLeast), hurry), func() { _ = w.Sync() }, nil
+}
+
+// format is the format of a log that goes to a file, if none is configured: for people where the
+// file is a terminal, else for programs.
+func format(configured string, out *os.File) string {
+	switch {
+	case configured != "":
+		return configured
+	case term.IsTerminal(int(out.Fd())):
+		return "console"
+	}
+	return "json"
 }
 
 func utcMilli(t time.Time, e zapcore.PrimitiveArrayEncoder) {

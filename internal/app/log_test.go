@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -130,5 +133,33 @@ func TestLogLinesThatFailAreWrittenLater(t *testing.T) {
 	}
 	if len(w.held) != 0 {
 		t.Errorf("%d bytes are held", len(w.held))
+	}
+}
+
+func TestLogFormatOfFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if got := format("", f); got != "json" {
+		t.Errorf("a log that goes to a file is %s", got)
+	}
+	if got := format("console", f); got != "console" {
+		t.Errorf("a format that is configured is %s", got)
+	}
+}
+
+func TestDashboardURL(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:8080": "http://127.0.0.1:8080/ui/", "0.0.0.0:80": "http://localhost:80/ui/", "[::]:8080": "http://localhost:8080/ui/", "[::1]:8080": "http://[::1]:8080/ui/",
+	} {
+		a, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := dashboardURL(a); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
 	}
 }

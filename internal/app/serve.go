@@ -33,7 +33,7 @@ type ServeOptions struct {
 
 // Serve runs a process until ctx ends.
 func Serve(ctx context.Context, c *config.Config, o ServeOptions) error {
-	logger, closeLog, err := Logger(c.LogLevel, c.LogFormat, os.Stderr)
+	logger, closeLog, err := Logger(c.LogLevel, format(c.LogFormat, os.Stderr), os.Stderr)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}

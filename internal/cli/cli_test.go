@@ -542,7 +542,17 @@ func TestImportReports(t *testing.T) {
 	d.stdin = lines(2) + "\n{\"key\":\"nonsense\"}\nno json\n" + lines(3)
 	out, errs := d.run(1, "import", "-")
 	contains(t, out, "3 created, 2 kept already, 2 refused")
-	contains(t, errs, "line 4: nonsense", "line 5:")
+	contains(t, errs, "standard input:4: nonsense: key: not a notice key", "standard input:5: ")
+	if strings.Contains(errs, "body[") || strings.Contains(errs, "422") {
+		t.Errorf("a refusal names an item of a request, which is no line of the file: %s", errs)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.ndjson")
+	if err := os.WriteFile(wrong, []byte(`{"key":"app1:orders:t:x","delay":"x","due":"y","foo":1}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs = d.run(1, "import", wrong); strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, wrong+":1: app1:orders:t:x: delay: ") || strings.Contains(errs, "foo") {
+		t.Errorf("want one line with one cause: %s", errs)
+	}
 	d.stdin = ""
 	out, _ = d.run(0, "import", "-", "--json")
 	contains(t, out, `"created": 0`)

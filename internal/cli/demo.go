@@ -13,7 +13,8 @@ func (a *command) demo() *cobra.Command {
 		Short: "See it work: a receiver that fails at first, and a ladder in seconds",
 		Long: `Starts a Redis (the redis-server on PATH, or else one within the process, which
 says so), the service and a receiver that refuses some notices at first, and shows
-the timeline of each notice. It exits 0 only if all were delivered. --keep runs until
+the timeline of each notice; one becomes a dead letter. It exits 0 only if all ended as
+they should. --keep runs until
 Ctrl-C instead, with four routes, steady traffic, a receiver that fails and one that
 hangs, and prints the address of its pages. Nothing is left behind.`,
 		Example: `  notifier demo

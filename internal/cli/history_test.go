@@ -196,11 +196,11 @@ func TestExportAndImport(t *testing.T) {
 	d.stdin = out + `{"key":"app1:orders:t:new","url":"https://shop.example/","delay":"1h"}` + "\n"
 	said, errs := d.run(1, "import", "-")
 	contains(t, said, "1 created, 0 kept already, 1 refused", "5 have ended and were left alone")
-	contains(t, errs, "line 4: body_kept: its body was not kept")
+	contains(t, errs, "standard input:4: body_kept: its body was not kept")
 	d.stdin = out
 	said, errs = d.run(1, "import", "-", "--ended", "--json")
 	contains(t, said, `"created": 1`, `"refused": 5`)
-	contains(t, errs, "line 4: body_kept: its body was not kept", "line 5: headers_withheld: the value of Authorization", "app1:orders:t:0")
+	contains(t, errs, "standard input:4: body_kept: its body was not kept", "standard input:5: headers_withheld: the value of Authorization", "app1:orders:t:0")
 	got, _ := d.run(0, "get", "app1:orders:t:binary", "--json")
 	contains(t, got, `"body_base64": "/w=="`, `"retry": [`, "text/x", `"X-A": "1"`)
 }
@@ -262,7 +262,7 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, errs := d.run(1, "import", "-")
-			contains(t, errs, died, "409", "scheduled")
+			contains(t, errs, died, "another notice is kept under this key", "scheduled")
 			d.engine.Move(died, notice.Dead, notice.ReasonTimeout)
 		})
 	}

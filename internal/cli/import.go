@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/schollz/progressbar/v3"
@@ -39,8 +41,8 @@ How far it came is written to FILE.progress. After an interruption the same
 command goes on from there; lines that were sent already are met with "kept
 already", so nothing is scheduled twice. The progress file is removed at the end.
 
-Lines that are refused are reported with their numbers and do not stop the rest;
-the exit code is 1 then. A line that says on_duplicate replace replaces again if
+Lines that are refused are reported with the file's name, their number and the first
+cause, and do not stop the rest; the exit code is 1 then. A line that says on_duplicate replace replaces again if
 it is sent again.
 
 FILE may be one that "notifier export", "notifier list --all --json" or the pages'
@@ -85,6 +87,7 @@ type importer struct {
 	app  *command
 	c    *client.Client
 	in   *bufio.Reader
+	name string // of the file
 	path string // of the progress file; empty = none
 	bar  *progressbar.ProgressBar
 	progress
@@ -98,6 +101,7 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 		if err != nil {
 			return fmt.Errorf("read the standard input: %w", err)
 		}
+		im.name = "standard input"
 		im.in, im.bar = bufio.NewReaderSize(text, 1<<20), a.bar(-1, "importing", "lines")
 	} else {
 		f, err := os.Open(name)
@@ -105,6 +109,7 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 			return usage("%w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
+		im.name = name
 		if err := im.open(f, name+".progress"); err != nil {
 			return err
 		}
@@ -174,7 +179,7 @@ func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 	}
 
 	if err := whole(&s); err != nil {
-		b.unfit = append(b.unfit, fmt.Sprintf("line %d: %v", number, err))
+		b.unfit = append(b.unfit, im.at(number)+err.Error())
 		return nil
 	}
 	if s.Pending() || dead(&s) && !im.endedToo {
@@ -264,10 +269,10 @@ func (im *importer) count(b *batchOf) error {
 		switch {
 		case r.Problem != nil && (r.Status == 503 || r.Status == 507):
 			// For the moment only: the window is sent again by the next run.
-			return fmt.Errorf("line %d: %w", b.numbers[i], r.Problem)
+			return fmt.Errorf("%s%w", im.at(b.numbers[i]), r.Problem)
 		case r.Problem != nil:
 			if im.Refused++; im.Refused <= shownRefusals {
-				im.app.complain("line %d: %s: %v", b.numbers[i], clean(r.Key), r.Problem)
+				im.app.complain("%s", clean(im.at(b.numbers[i])+withKey(r.Key)+oneCause(r.Problem)))
 			}
 		case r.Created && slices.Contains(b.letters, i):
 			im.Put++
@@ -278,6 +283,32 @@ func (im *importer) count(b *batchOf) error {
 		}
 	}
 	return nil
+}
+
+// at names a line of the file, as compilers do.
+func (im *importer) at(line int) string { return fmt.Sprintf("%s:%d: ", im.name, line) }
+
+func withKey(key string) string {
+	if key == "" {
+		return ""
+	}
+	return key + ": "
+}
+
+// memberOfItem is where the location of a fault names the item of a request, which is not
+// that of the file.
+var memberOfItem = regexp.MustCompile(`^body\[\d+\]\.?`)
+
+// oneCause is the first cause of a refusal.
+func oneCause(p *client.Problem) string {
+	if len(p.Errors) == 0 {
+		return cmp.Or(p.Detail, p.Title)
+	}
+	first := p.Errors[0]
+	if member := memberOfItem.ReplaceAllString(first.Location, ""); member != "" {
+		return member + ": " + first.Message
+	}
+	return first.Message
 }
 
 // save writes the progress file whole or not at all.

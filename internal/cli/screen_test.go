@@ -172,7 +172,7 @@ func TestErrorsSpeakOfFlags(t *testing.T) {
 	}
 	d.stdin = `{"key":"app1:jobs:t:9","on_duplicate":"maybe"}`
 	_, errs := d.run(1, "import", "-") // its lines are the API's own
-	contains(t, errs, "on_duplicate want reject")
+	contains(t, errs, "on_duplicate: want reject")
 
 	url := d.env[0]
 	d.env = []string{url}

@@ -77,7 +77,7 @@ type Config struct {
 	LogCalls    string // off, changes, all
 	LogAttempts notice.LogAttempts
 	LogLevel    string // debug, info, warn, error
-	LogFormat   string // json, console
+	LogFormat   string // json, console; empty = console on a terminal, else json
 }
 
 // Redis says where Redis is and of which kind.
@@ -202,7 +202,9 @@ func (r *reader) service(raw *serviceVars) *Config {
 		LogCalls:    r.oneOf("LOG_CALLS", raw.LogCalls, "off", "changes", "all"),
 		LogAttempts: r.logAttempts(raw.LogAttempts),
 		LogLevel:    r.oneOf("LOG_LEVEL", raw.LogLevel, "debug", "info", "warn", "error"),
-		LogFormat:   r.oneOf("LOG_FORMAT", raw.LogFormat, "json", "console"),
+	}
+	if c.LogFormat = raw.LogFormat; c.LogFormat != "" {
+		r.oneOf("LOG_FORMAT", c.LogFormat, "json", "console")
 	}
 	if raw.Shards != "" {
 		c.Shards = r.integer("SHARDS", raw.Shards, 1, 1024)

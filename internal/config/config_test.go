@@ -83,7 +83,7 @@ func TestDefaults(t *testing.T) {
 		"limits":    c.Concurrency == 512 && c.Grace == 50*time.Millisecond && c.MaxBody == 256<<10,
 		"retention": c.Retention == 24*time.Hour && c.Retain == 100_000,
 		"rest": c.ConfigureRedis && c.ShutdownTimeout == 25*time.Second && c.LogCalls == "changes" && c.LogLevel == "info" &&
-			c.LogFormat == "json",
+			c.LogFormat == "",
 		"instance":    regexp.MustCompile(`^[A-Za-z0-9_.~-]+-[a-z0-9]{6}$`).MatchString(c.Instance),
 		"route":       r.Name == "orders" && r.Prefix == "app1:trans" && r.Target.URL.String() == "https://merchant.example/hook",
 		"ladder":      slices.Equal(r.Ladder, notice.DefaultLadder) && r.Ack.Kind == route.Ack2xx && r.Timeout == 10*time.Second,

@@ -54,7 +54,7 @@ type serviceVars struct {
 	LogCalls       string `env:"LOG_CALLS, default=changes"`
 	LogAttempts    string `env:"LOG_ATTEMPTS, default=all"`
 	LogLevel       string `env:"LOG_LEVEL, default=info"`
-	LogFormat      string `env:"LOG_FORMAT, default=json"`
+	LogFormat      string `env:"LOG_FORMAT"`
 }
 
 type clientVars struct {
@@ -169,7 +169,7 @@ var texts = map[string]string{
 	"LOG_ATTEMPTS": "Which attempts are logged: `all`, `failed`, or `1/100` (all failures and one in 100 successes, chosen by webhook-id; 1/1 to 1/1000000). " +
 		"The lines that a `log` target delivers are always written.",
 	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
-	"LOG_FORMAT": "`json` or `console`.",
+	"LOG_FORMAT": "`json` or `console`. If unset, `console` where the log goes to a terminal, and `json` elsewhere.",
 
 	"CLIENT_<NAME>_TOKEN":  "The client's bearer token, 32 to 512 printable characters. Required.",
 	"CLIENT_<NAME>_PREFIX": "The prefix of the keys that the client may read and change: `app`, `app:module` or `app:module:type`. Empty: all keys.",

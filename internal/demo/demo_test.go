@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -23,8 +24,9 @@ func TestEachOrderIsDelivered(t *testing.T) {
 			if err := Run(context.Background(), Options{Out: &out, Emulated: emulated, Version: "test"}); err != nil {
 				t.Fatalf("%v\n%s", err, out.String())
 			}
-			for _, want := range []string{"NOTICE", "demo:pay:notice:1003   5 ", "demo:order:close:2001", "delivered", "12 attempts",
-				"5 rows in SQLite", "demo:pay:notice:1003 delivered: 500 ",
+			for _, want := range []string{"NOTICE", "demo:pay:notice:1003   5 ", "demo:order:close:2001", "delivered", "17 attempts",
+				"demo:pay:notice:1005   5 ", "dead", "next      notifier demo --keep",
+				"6 rows in SQLite", "demo:pay:notice:1003 delivered: 500 ",
 				"from the due instant to the arrival at the receiver"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q in\n%s", want, out.String())
@@ -34,6 +36,18 @@ func TestEachOrderIsDelivered(t *testing.T) {
 				t.Errorf("it does not say that its redis is emulated:\n%s", out.String())
 			}
 		})
+	}
+}
+
+func TestDemoThatIsInterruptedSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var out output
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, Options{Out: &out, Emulated: true, Version: "test"}) }()
+	await(t, "the first attempt", func() bool { return strings.Contains(out.String(), "after scheduling") })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -92,6 +106,9 @@ func TestKeepServesPagesWithTrafficUntilItIsEnded(t *testing.T) {
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
+			}
+			if !strings.Contains(out.String(), "interrupted") {
+				t.Errorf("it does not say that it was interrupted:\n%s", out.String())
 			}
 		})
 	}

@@ -142,6 +142,9 @@ func Keep(ctx context.Context, o Options) error {
 		return fmt.Errorf("the service ended: %w", err)
 	case <-ctx.Done():
 	}
+	if ctx.Err() != nil {
+		say(o.Out, "\ninterrupted\n")
+	}
 	stop()
 	return errors.Join(err, <-done)
 }

@@ -41,7 +41,7 @@ func newReceiver(list []order) (*receiver, error) {
 		made: map[string]time.Time{}}
 	for _, x := range list {
 		r.fails[x.key] = x.fails
-		r.total += x.fails + 1
+		r.total += x.attempts()
 	}
 	r.news = make(chan hit, 10*r.total)
 	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: time.Second}
