@@ -21,6 +21,11 @@ func promtool(t *testing.T, args ...string) {
 
 func TestRulesAreWellFormed(t *testing.T) { promtool(t, "check", "rules", "--lint-fatal", rules) }
 
+// deploy/compose.yaml runs Prometheus with this configuration.
+func TestConfigurationIsWellFormed(t *testing.T) {
+	promtool(t, "check", "config", "--lint-fatal", "../../deploy/prometheus/prometheus.yaml")
+}
+
 func TestUnitTestsOfRules(t *testing.T) {
 	promtool(t, "test", "rules", "../../deploy/prometheus/alerts_test.yaml")
 }

@@ -170,6 +170,7 @@ func composeIsWhole(t *testing.T, file, name string) {
 			Image       string            `yaml:"image"`
 			Environment map[string]string `yaml:"environment"`
 			Secrets     []string          `yaml:"secrets"`
+			Volumes     []string          `yaml:"volumes"`
 			Ports       []string          `yaml:"ports"`
 			hardening   `yaml:",inline"`
 		} `yaml:"services"`
@@ -194,6 +195,12 @@ func composeIsWhole(t *testing.T, file, name string) {
 		for _, secret := range s.Secrets {
 			if c.Secrets[secret].File != "./secrets/"+secret {
 				t.Errorf("%s: secret %s is not described", name, secret)
+			}
+		}
+		for _, v := range s.Volumes {
+			from, _, _ := strings.Cut(v, ":")
+			if _, err := os.Stat(root + "deploy/" + from); strings.HasPrefix(from, "./") && err != nil {
+				t.Errorf("%s mounts %s, which is not there: %v", name, from, err)
 			}
 		}
 		for _, p := range s.Ports {

@@ -246,3 +246,31 @@ func TestGRPCIsRefused(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// The receiver of deploy/observe/collector.yaml is one that the collector takes, on the port
+// that the compose file names.
+func TestCollectorOfCompose(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/observe/collector.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := confmap.NewRetrievedFromYAML(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := file.AsConf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := all.Sub("receivers::otlp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := otlpreceiver.NewFactory().CreateDefaultConfig()
+	if err := set.Unmarshal(config); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Get("protocols::http::endpoint"); got != "0.0.0.0:4318" {
+		t.Errorf("it listens at %v", got)
+	}
+}
