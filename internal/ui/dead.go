@@ -251,56 +251,106 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 			count = 1
 		}
 		q.Until = p.now()
-		done, seen := 0, 0
-		var left []wire.Lost
-		var failed error
-		got, err := p.eachDead(lasting(r), q, v, changeTime, func(list []store.Found) bool {
-			var some []store.Amended
-			for i := range list {
-				if fits(&list[i]) {
-					some = append(some, store.Amended{Prefix: list[i].Route, Key: list[i].Key, When: store.When{Delay: over * time.Duration(seen%count) / time.Duration(count)}})
-					seen++
-				}
-			}
-			n, missing, err := p.o.Engine.AmendMany(lasting(r), op, some)
-			done, failed, left = done+n, err, wire.Together(left, missing)
-			return err == nil
-		})
-		failed = cmp.Or(failed, err)
-		p.sampler.changed.Store(true)
-		detail := fmt.Sprintf("%s, %s of host %s", plural(done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
-		if left = wire.Together(left, got.missing); len(left) > 0 {
-			detail += ", without what lies at"
-			for _, l := range left {
-				detail += " " + cmp.Or(l.Node, "an unknown node")
-			}
-		}
-		if over > 0 {
+		got := p.amendDead(r, v, bulk{q, op, evenly{over, count}}, fits)
+		detail := fmt.Sprintf("%s, %s of host %s", plural(got.done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
+		if detail += got.without(); over > 0 {
 			detail += ", spread over " + notice.Short(over)
 		}
-		if done > 0 || failed != nil {
-			entry := audit.Entry{Action: action, Route: g.Route, Prefix: cmp.Or(q.Prefix, g.Prefix), Detail: detail}
-			if failed != nil && done > 0 {
-				p.note(r, v, entry, nil) // the rest failed; so many were changed
-			} else {
-				p.note(r, v, entry, failed)
-			}
-		}
-		if failed != nil && done == 0 {
-			return failed
+		if err := p.noteDead(r, v, audit.Entry{Action: action, Route: g.Route, Prefix: cmp.Or(q.Prefix, g.Prefix), Detail: detail}, got); err != nil {
+			return err
 		}
 		to := Root + "dead"
-		query := url.Values{"said": {said}, "n": {strconv.Itoa(done)}, "route": {g.Route}}
-		if got.cursor != "" {
+		query := url.Values{"route": {g.Route}}
+		if got.more {
 			to, query = Root+"dead/group", g.values()
-			query.Set("said", said)
-			query.Set("n", strconv.Itoa(done))
 		}
-		if len(left) > 0 {
-			query.Set("left", "1")
-		}
-		return back(w, to, query)
+		return back(w, to, got.saying(said, query))
 	}
+}
+
+// amended is what came of a change of many dead letters.
+type amended struct {
+	done   int
+	left   []wire.Lost // nodes whose dead letters were left out
+	more   bool        // the time was over before the end
+	failed error
+}
+
+// bulk is a change of the dead letters that a query finds.
+type bulk struct {
+	query store.Query
+	op    store.Amendment
+	pace  pacer
+}
+
+// pacer spreads a change over a time.
+type pacer interface {
+	// delay is that of the nth notice, from 0.
+	delay(n int) time.Duration
+}
+
+// evenly spreads a count of notices over a time.
+type evenly struct {
+	over  time.Duration
+	count int
+}
+
+func (e evenly) delay(n int) time.Duration {
+	return e.over * time.Duration(n%e.count) / time.Duration(e.count)
+}
+
+// amendDead makes a change of those dead letters that fit.
+func (p *Pages) amendDead(r *http.Request, v Visitor, b bulk, fits func(*store.Found) bool) (x amended) {
+	seen := 0
+	got, err := p.eachDead(lasting(r), b.query, v, changeTime, func(list []store.Found) bool {
+		var some []store.Amended
+		for i := range list {
+			if fits(&list[i]) {
+				some = append(some, store.Amended{Prefix: list[i].Route, Key: list[i].Key, When: store.When{Delay: b.pace.delay(seen)}})
+				seen++
+			}
+		}
+		n, missing, err := p.o.Engine.AmendMany(lasting(r), b.op, some)
+		x.done, x.failed, x.left = x.done+n, err, wire.Together(x.left, missing)
+		return err == nil
+	})
+	p.sampler.changed.Store(true)
+	x.failed, x.left, x.more = cmp.Or(x.failed, err), wire.Together(x.left, got.missing), got.cursor != ""
+	return x
+}
+
+// without names, for the audit, the nodes that were left out.
+func (x amended) without() string {
+	if len(x.left) == 0 {
+		return ""
+	}
+	text := ", without what lies at"
+	for _, l := range x.left {
+		text += " " + cmp.Or(l.Node, "an unknown node")
+	}
+	return text
+}
+
+// saying adds to an address what the page says of it.
+func (x amended) saying(said string, query url.Values) url.Values {
+	query.Set("said", said)
+	query.Set("n", strconv.Itoa(x.done))
+	if len(x.left) > 0 {
+		query.Set("left", "1")
+	}
+	return query
+}
+
+// noteDead enters a change of dead letters in the audit. Its error is that of a change that did nothing.
+func (p *Pages) noteDead(r *http.Request, v Visitor, entry audit.Entry, x amended) error {
+	switch {
+	case x.done > 0: // if the rest failed, so many were changed
+		p.note(r, v, entry, nil)
+	case x.failed != nil:
+		p.note(r, v, entry, x.failed)
+		return x.failed
+	}
+	return nil
 }
 
 func overOf(s string) (time.Duration, bool) {

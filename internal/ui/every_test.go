@@ -58,6 +58,11 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return get("/ui/live/now", "/ui/live/receivers", "/ui/live/"+url.PathEscape(x.route))
 	case "GET /ui/live/notices/{key}":
 		return get("/ui/live/notices/" + url.PathEscape(x.key))
+	case "GET /ui/receivers/{receiver}/redeliver":
+		return get("/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?route="+q(x.route), "/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?preview=1&since=-1h&rate="+q(x.key)+"&route="+q(x.route),
+			"/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?preview=1&since=-1h&route="+q(x.route))
+	case "POST /ui/receivers/{receiver}/redeliver":
+		return post("/ui/receivers/"+url.PathEscape(x.host)+"/redeliver", "route", x.route, "since", "-2h", "rate", "10/s")
 	case "GET /ui/receivers/{receiver}":
 		return get("/ui/receivers/"+url.PathEscape(x.host), "/ui/receivers/"+url.PathEscape(x.host)+":443", "/ui/receivers/"+url.PathEscape(x.key))
 	case "GET /ui/receivers", "GET /ui/destinations", "GET /ui/routes", "GET /ui/doctor", "GET /ui/opened":

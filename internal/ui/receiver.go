@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/health"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -39,6 +40,7 @@ type receiverOfRoute struct {
 	Answers     []answerRow
 	// Waits and Letters lead to the waiting notices and the dead letters.
 	Waits, Letters string
+	Redeliver      string // the form that redrives; empty = the visitor may not
 }
 
 // answerRow is one of the last answers.
@@ -103,6 +105,13 @@ func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visi
 	}
 	row.Waits = noticesPath(pairsOf("route", h.Route, "state", string(notice.Scheduled), "host", host)...)
 	row.Letters = noticesPath(pairsOf("route", h.Route, "state", string(notice.Dead), "host", host)...)
+	if v.May(access.Operate) && p.o.Routes.Prefix(h.Prefix) != nil {
+		since := ""
+		if h.Health.Failing() {
+			since = h.Health.Since.Format(time.RFC3339)
+		}
+		row.Redeliver = receiverPath(h.Host) + "/redeliver?" + url.Values{"route": {h.Route}, "since": {since}}.Encode()
+	}
 	var err error
 	if row.Dead, err = p.deadAt(ctx, h.Route, host, v); err != nil {
 		return row, err

@@ -3,9 +3,11 @@ package ui_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/notice"
@@ -55,4 +57,49 @@ func TestReceiverPage(t *testing.T) {
 
 	h.err = errors.New("x")
 	s.get("/ui/receivers/shop.example:443").is(200).says("38 in a row", "Internal error")
+}
+
+// The dead letters of one receiver that died within a window are redriven at a rate, after a preview.
+func TestRedeliverWindow(t *testing.T) {
+	s := newSite(t)
+	for i := range 3 {
+		s.dead(fmt.Sprintf("app1:orders:paid:%d", i), "https://shop.example/hook", notice.ReasonStatus5xx, "no")
+	}
+	s.dead("app1:orders:paid:other", "https://other.example/hook", notice.ReasonStatus5xx, "no")
+	s.dead("app1:fixed:a:1", "", notice.ReasonStatus5xx, "no")
+	const path = "/ui/receivers/shop.example:443/redeliver"
+	s.get(path+"?route=orders").is(200).saysNot("<strong>3</strong>", "Redeliver 3")
+	s.get(path + "?route=orders&preview=1&until=-1h").is(200).says("0 dead letters")
+	s.get(path + "?route=orders&preview=1&rate=x").says("That is no rate")
+	s.get(path + "?route=orders&preview=1&since=25:00").says("A time is not understood")
+	page := s.get(path+"?route=orders&preview=1&since=-1h&rate=30/m").is(200).says("3 dead letters", "about 6s at 30/m", "Redeliver 3 notices")
+
+	before := time.Now()
+	to := s.post(path, page.fields(path)...).is(303).Header.Get("Location")
+	if to != "/ui/receivers/shop.example:443?n=3&said=group" {
+		t.Error(to)
+	}
+	last := time.Duration(0)
+	for key, f := range s.engine.All() {
+		switch {
+		case key == "app1:orders:paid:other" || key == "app1:fixed:a:1":
+			if f.State != notice.Dead {
+				t.Errorf("%s was redriven", key)
+			}
+		case f.State != notice.Scheduled:
+			t.Errorf("%s is %s", key, f.State)
+		default:
+			last = max(last, f.Due.Sub(before))
+		}
+	}
+	if last < 4*time.Second-time.Millisecond || last > 6*time.Second {
+		t.Errorf("the last of three is due after %s, want 4 s", last)
+	}
+	s.get("/ui/audit").says("3 dead letters to shop.example:443", "at 30/m")
+
+	s.get("/ui/receivers/erp.example:443/redeliver?route=fixed&preview=1").is(200).says("1 dead letter")
+	s.get("/ui/receivers/shop.example:443/redeliver?route=fixed").is(404)
+	s.get("/ui/receivers/shop.example:443/redeliver?route=none").is(404)
+	s.as(ui.Visitor{Prefix: "app2"}).get(path + "?route=orders").is(404)
+	s.as(ui.Visitor{Role: access.Read}).get(path + "?route=orders").is(403)
 }

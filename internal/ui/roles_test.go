@@ -21,7 +21,8 @@ var requiredRoles = map[access.Role][]string{
 		"GET /ui/history", "GET /ui/replays", "GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}"},
 	access.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule"},
 	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/test", "GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge",
-		"POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume", "GET /ui/replays/new", "POST /ui/replays", "POST /ui/replays/{replay}/stop", "POST /ui/replays/{replay}/resume"},
+		"POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume", "GET /ui/receivers/{receiver}/redeliver", "POST /ui/receivers/{receiver}/redeliver",
+		"GET /ui/replays/new", "POST /ui/replays", "POST /ui/replays/{replay}/stop", "POST /ui/replays/{replay}/resume"},
 }
 
 func TestPagesRequireTheirRoles(t *testing.T) {

@@ -108,6 +108,8 @@ func New(o Options) *Pages {
 	p.page(access.Read, "GET /ui/live/notices/{key}", p.showLiveNotice)
 	p.page(access.Read, "GET /ui/receivers", p.showReceivers)
 	p.page(access.Read, "GET /ui/receivers/{receiver}", p.showReceiver)
+	p.page(access.Operate, "GET /ui/receivers/{receiver}/redeliver", p.showRedeliver)
+	p.change(access.Operate, "POST /ui/receivers/{receiver}/redeliver", p.redeliver)
 	p.page(access.Read, "GET /ui/destinations", p.showDestinations)
 	p.page(access.Read, "GET /ui/notices", p.showNotices)
 	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)

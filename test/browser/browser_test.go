@@ -30,6 +30,7 @@ func TestPages(t *testing.T) {
 	s.keep("shop:paid:notice:20261122001", "/ok", 30*time.Minute, "scheduled")
 	group := "/ui/dead/group?" + url.Values{"route": {"refunds"}, "reason": {"status_5xx"}, "host": {"127.0.0.1"}}.Encode()
 	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead", group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit",
+		"/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://") + "/redeliver?route=refunds&preview=1",
 		"/ui/notices?history=1&q=shop:refund:", "/ui/history", "/ui/replays", "/ui/replays/new?preview=1&since=-1h"}
 
 	t.Run("find, open, fire, cancel", func(t *testing.T) { findAndChange(b.for_(t)) })
@@ -315,4 +316,16 @@ func plain(b *tab) {
 	b.click(`form[action$="/cancel"] button`)
 	b.sees("The notice is cancelled.")
 	b.s.await("shop:paid:notice:plain", "cancelled")
+	b.open("/ui/notices")
+	b.click(`form[role=search] button`)
+	b.sees("In Redis")
+	b.sees("shop:paid:notice:plain")
+	b.open("/ui/receivers")
+	b.click(`#hosts a`)
+	b.sees("Attempts, last 24 hours")
+	b.open("/ui/replays")
+	b.click(`a[href="/ui/replays/new"]`)
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=since]`), "-1h"))
+	b.click(`form[action="/ui/replays/new"] button`)
+	b.sees("notices to 1 host")
 }

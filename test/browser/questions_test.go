@@ -149,6 +149,37 @@ func TestWhoFailsAndHowMuchWaits(t *testing.T) {
 	b.sees("Receivers of the last minutes")
 }
 
+// One window of a receiver is redelivered slowly.
+func TestRedeliverWindowSlowly(t *testing.T) {
+	s := start(t)
+	for i := range 3 {
+		s.keep(fmt.Sprintf("shop:refund:notice:%d", i), "/down", 0, "dead")
+	}
+	b := browse(t, s)
+	b.open("/ui/")
+	c := &clicker{tab: b}
+	c.on(`#matters a[href^="/ui/receivers/"]`)
+	c.on(`a[href*="/redeliver"]`)
+	c.sees("Died from")
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name=rate]`), "6/m"))
+	c.on(`form[action$="/redeliver"] button`)
+	c.sees("3 dead letters about 30s at 6/m")
+	c.on(`form[method=post][action$="/redeliver"] button`)
+	c.sees("3 notices scheduled again.")
+	c.few()
+	waiting := 0
+	for i := range 3 {
+		if s.state(fmt.Sprintf("shop:refund:notice:%d", i)) == "scheduled" {
+			waiting++
+		}
+	}
+	if waiting < 2 {
+		t.Errorf("%d of three wait for their turn, want two", waiting)
+	}
+	b.open("/ui/audit")
+	b.sees("at 6/m")
+}
+
 // A search for a webhook-id in Redis reads 10,000 notices at most, and says where it stopped.
 func TestSearchForWebhookIDSaysWhereItStopped(t *testing.T) {
 	s := start(t)

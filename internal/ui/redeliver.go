@@ -1,0 +1,134 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"notifier/internal/audit"
+	"notifier/internal/health"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+const redeliverRate = "5/s" // unless another one is chosen
+
+// redeliverPage is the form that redrives the dead letters of a receiver that died within a window.
+type redeliverPage struct {
+	Receiver, Route, Since, Until, Rate string
+	Path                                string
+	Wrong                               string
+	CSRF                                string
+	// Counted: Count dead letters are of the window; All = there are no more.
+	Counted, All bool
+	Count        int
+	Takes        string // how long that takes at the rate
+	Away         string
+	Replay       string // the form of a replay, for delivered notices; empty = no history
+}
+
+// window is which dead letters a redelivery redrives, and how fast.
+type window struct {
+	query store.Query
+	rate  float64 // a second
+	wrong string
+}
+
+// delay is that of the nth of them.
+func (x window) delay(n int) time.Duration {
+	return time.Duration(float64(n) / x.rate * float64(time.Second))
+}
+
+// redeliveryOf reads the form.
+func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x window, err error) {
+	name := r.PathValue("receiver")
+	page = redeliverPage{Receiver: name, Route: r.FormValue("route"), Since: r.FormValue("since"), Until: r.FormValue("until"),
+		Rate: cmp.Or(r.FormValue("rate"), redeliverRate), Path: receiverPath(name), CSRF: v.CSRF}
+	host := health.Host(name)
+	rt := p.routeNamed(page.Route)
+	if rt != nil && rt.Target.Kind != route.KindNotice {
+		host = "" // all notices of the route have this receiver
+	}
+	if rt == nil || !v.Owns(rt.Prefix) || host == "" && health.ReceiverOf(rt, "") != name {
+		return page, x, failure{http.StatusNotFound, "There is no such route with this receiver."}
+	}
+
+	s := search{Route: page.Route, State: string(notice.Dead), Host: host, Since: page.Since, Until: page.Until}
+	if x.query, x.wrong, err = p.query(r.Context(), s, v); err != nil || x.wrong != "" {
+		return page, x, err
+	}
+	if now := p.now(); x.query.Until.IsZero() || x.query.Until.After(now) {
+		x.query.Until = now // what dies again meanwhile is left
+	}
+	if x.rate, err = notice.ParseRate(page.Rate); err != nil || x.rate > maxRate {
+		x.wrong = fmt.Sprintf("That is no rate: want 50/s, 600/m or the like, at most %d/s.", maxRate)
+	}
+	return page, x, nil
+}
+
+// routeNamed is the route of that name; nil if there is none.
+func (p *Pages) routeNamed(name string) *route.Route {
+	for _, rt := range p.o.Routes.All() {
+		if rt.Name == name {
+			return rt
+		}
+	}
+	return nil
+}
+
+// showRedeliver serves the form and, with preview, how many dead letters it redrives.
+func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	page, x, err := p.redeliveryOf(r, v)
+	if err != nil {
+		return err
+	}
+	if page.Wrong = x.wrong; r.URL.Query().Has("preview") && x.wrong == "" {
+		got, err := p.eachDead(r.Context(), x.query, v, 2*searchTime, func(list []store.Found) bool {
+			page.Count += len(list)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		page.Counted, page.Away = true, v.away(got.missing)
+		page.All = got.cursor == "" && page.Away == ""
+		page.Takes = rough(x.delay(page.Count))
+		// In whole seconds, which fit the fields; the window is no smaller than what was counted.
+		if !x.query.Since.IsZero() {
+			page.Since = x.query.Since.Truncate(time.Second).Format(time.RFC3339)
+		}
+		page.Until = x.query.Until.Add(time.Second - 1).Truncate(time.Second).Format(time.RFC3339)
+	}
+	if host, err := notice.Host(health.Host(page.Receiver)); p.o.Replays != nil && err == nil {
+		page.Replay = replayForm(p, search{Host: host, Route: page.Route, Since: page.Since, Until: page.Until})
+	}
+	return p.render(w, r, http.StatusOK, view{Template: "redeliver", Title: "Redeliver to " + health.Title(page.Receiver), Section: "Receivers", Visitor: v, Data: page})
+}
+
+// redeliver redrives the dead letters of the window, one after the other at the rate.
+func (p *Pages) redeliver(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	page, x, err := p.redeliveryOf(r, v)
+	if err != nil {
+		return err
+	}
+	if x.wrong != "" {
+		return failure{http.StatusUnprocessableEntity, x.wrong + " Nothing was redriven."}
+	}
+	got := p.amendDead(r, v, bulk{x.query, store.Redrive, x}, func(*store.Found) bool { return true })
+	detail := fmt.Sprintf("%s to %s, until %s, at %s", plural(got.done, "dead letter"), page.Receiver, x.query.Until.Format(time.RFC3339), page.Rate)
+	if !x.query.Since.IsZero() {
+		detail += ", since " + x.query.Since.Format(time.RFC3339)
+	}
+	entry := audit.Entry{Action: audit.Redrive, Route: page.Route, Prefix: p.routeNamed(page.Route).Prefix, Detail: detail + got.without()}
+	if err := p.noteDead(r, v, entry, got); err != nil {
+		return err
+	}
+	to, query := page.Path, url.Values{}
+	if got.more { // the rest is redriven from there
+		to, query = page.Path+"/redeliver", url.Values{"route": {page.Route}, "since": {page.Since}, "until": {page.Until}, "rate": {page.Rate}, "preview": {"1"}}
+	}
+	return back(w, to, got.saying("group", query))
+}
