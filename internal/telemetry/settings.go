@@ -136,7 +136,9 @@ func (r reader) url(name, text, path string) *url.URL {
 		r.Wrong(name, "", "want http://host:4318 or https://host:4318 (the value is not shown)")
 		return nil
 	}
-	u.Path = strings.TrimSuffix(u.Path, "/") + path
+	if path != "" { // an endpoint of one signal is used as it is
+		u.Path = strings.TrimSuffix(u.Path, "/") + path
+	}
 	return u
 }
 

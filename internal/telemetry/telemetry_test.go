@@ -370,7 +370,7 @@ func TestReadSettings(t *testing.T) {
 	}{
 		"nothing":  {map[string]string{"OTEL_SERVICE_NAME": "x", "OTEL_TRACES_SAMPLER": "nonsense"}, "", "", ""},
 		"endpoint": {map[string]string{endpoint: "http://c:4318"}, "http://c:4318/v1/traces", "http://c:4318/v1/metrics", "ParentBased"},
-		"own endpoints": {map[string]string{endpoint: "http://c:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://t/x"}, "https://t/x",
+		"own endpoints": {map[string]string{endpoint: "http://c:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://t/x/"}, "https://t/x/",
 			"http://c:4318/v1/metrics", "ParentBased"},
 		"none": {map[string]string{endpoint: "http://c:4318", "OTEL_METRICS_EXPORTER": "none"}, "http://c:4318/v1/traces", "",
 			"ParentBased"},
