@@ -117,7 +117,7 @@ func (x *exporter) try(ctx context.Context, body []byte, reply proto.Message) er
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		wait := x.again.Fail(err)
+		wait := x.again.Fail(err, zap.Bool("dropped", !retryable(err)))
 		var s *statusError
 		if errors.As(err, &s) {
 			wait = max(wait, s.after)

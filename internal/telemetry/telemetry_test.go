@@ -241,6 +241,10 @@ func TestFailedExportsAreRetriedOrCounted(t *testing.T) {
 	if logs.FilterMessage("exporting to OpenTelemetry again").Len() != 2 || logs.FilterLevelExact(zap.WarnLevel).Len() != 2 {
 		t.Errorf("%v", logs.All())
 	}
+	if warnings := logs.FilterLevelExact(zap.WarnLevel).All(); warnings[0].ContextMap()["dropped"] != false ||
+		warnings[1].ContextMap()["dropped"] != true {
+		t.Errorf("%v", warnings)
+	}
 	for _, l := range logs.All() {
 		for _, f := range l.ContextMap() {
 			if text, _ := f.(string); strings.Contains(text, "hunter2") {
