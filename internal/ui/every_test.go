@@ -82,7 +82,9 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 	case "GET /ui/replays/new":
 		return get("/ui/replays/new", "/ui/replays/new?preview=1&since=-1h&prefix="+q(x.prefix)+"&host="+q(x.host), "/ui/replays/new?preview=1&rate="+q(x.key))
 	case "GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}":
-		return get(strings.TrimSuffix(strings.TrimPrefix(pattern, "GET "), "{replay}") + url.PathEscape(x.route+":"+x.host))
+		at := strings.TrimSuffix(strings.TrimPrefix(pattern, "GET "), "{replay}")
+		name, _, _ := strings.Cut(x.host, ".")
+		return get(at+url.PathEscape(x.route+":"+x.host), at+url.PathEscape(name+":"+name))
 	case "POST /ui/replays":
 		return post("/ui/replays", "since", "-1h", "prefix", x.prefix, "host", x.host)
 	case "POST /ui/replays/{replay}/stop", "POST /ui/replays/{replay}/resume":

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
+	"notifier/internal/health"
+	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/ui"
@@ -85,6 +88,15 @@ func TestNothingThatNoticesHoldRuns(t *testing.T) {
 		return &doctor.Report{Errors: 1, Findings: []doctor.Finding{{Check: attack, Node: attack, Message: attack, Remedy: attack, Severity: doctor.Error}}}, nil
 	}
 	s.engine.SetReady(api.Readiness{Ready: true, Degraded: true, Reasons: []string{attack}})
+	past := &archive{}
+	past.put("app1:orders:paid:1", notice.Ending(attack), func(r *history.Row) {
+		r.Notice, r.Host, r.Damaged = n, attack, []string{attack}
+	})
+	sick := &physician{routes: []health.Route{{Prefix: "app1:orders", Receivers: []health.Receiver{{Name: attack, Since: now, Reason: attack}}}},
+		day: health.Day{Answers: []health.Attempt{{At: now, Failed: true, Reason: attack}}}}
+	s.history, s.health = past, sick
+	s.replays = &replayer{list: []*history.Replay{{ID: "x", Name: attack, Client: "orders", Prefix: attack, Host: attack, Reason: attack, State: attack,
+		Counts: map[string]int64{attack: 1}, ReplayAbout: history.ReplayAbout{Refused: map[string]int64{attack: 1}, Outcomes: []notice.Ending{attack}}}}}
 	s = s.as(ui.Visitor{}).running()
 	s.get("/ui/doctor").is(200).says("<script>alert(1)</script>") // and the first page has looked, too
 	good := subject{"app1:orders:paid:1", "orders", attack, attack, "app1:orders", attack}
@@ -102,6 +114,10 @@ func TestNothingThatNoticesHoldRuns(t *testing.T) {
 	s.get("/ui/notices/app1:orders:paid:1").is(200).says("<script>alert(1)</script>") // as text
 	s.get("/ui/").is(200).says(`"><script>alert(1)</script>`)
 	s.get("/ui/audit").is(200).says(`"><script>alert(1)</script>`)
+	s.get("/ui/history").is(200).says(`"><script>alert(1)</script>`)
+	s.get("/ui/replays").is(200).says(`"><script>alert(1)</script>`)
+	s.get("/ui/receivers/" + url.PathEscape(attack)).is(200).says(`"><script>alert(1)</script>`)
+	s.get("/ui/replays/" + url.PathEscape("orders:"+attack)).is(200).says(`"><script>alert(1)</script>`)
 	// An answer that is shown is somebody else's too.
 	s.keep("app1:orders:paid:3", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	a := s.post("/ui/notices/app1:orders:paid:3/test").is(200).says("acknowledged the test", "<b>thanks</b>")

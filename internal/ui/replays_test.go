@@ -22,20 +22,25 @@ import (
 type replayer struct {
 	list []*history.Replay
 	err  error
+	now  time.Time // zero = that of the machine
 }
 
 func (x *replayer) MakeReplay(_ context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
 	if x.err != nil {
 		return nil, x.err
 	}
+	now := x.now
+	if now.IsZero() {
+		now = time.Now().UTC()
+	}
 	if r.Until.IsZero() {
-		r.Until = time.Now().UTC()
+		r.Until = now
 	}
 	r.Total, r.Refused = 7, map[string]int64{replay.BodyHashed: 2}
 	p := &replay.Plan{Replay: r, Found: 9, Hosts: []replay.Host{{Name: "shop.example", Notices: 6}, {Notices: 1}}, HostCount: 2,
 		Differs: []replay.Differs{{Route: "orders", Then: "old.example", Now: "shop.example", Notices: 3}}}
 	if !dry {
-		r.State, r.Made = history.ReplayRunning, time.Now().UTC()
+		r.State, r.Made = history.ReplayRunning, now
 		x.list = append(x.list, r)
 	}
 	return p, nil

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
+	"notifier/internal/health"
 	"notifier/internal/history"
 	"notifier/internal/keyring"
 	"notifier/internal/metrics"
@@ -131,7 +132,7 @@ func visiting(t testing.TB, e *enginetest.Engine, table *route.Table, at time.Ti
 	}
 	s := &site{t: t, engine: e, table: table, cookie: cookie, csrf: who.CSRF()}
 	s.pages = ui.New(ui.Options{Engine: e, Routes: table, Sessions: office, Loopback: true, Version: "test", Now: func() time.Time { return at },
-		History: archiveOf(e, at),
+		History: archiveOf(e, at), Health: healthOf(e, at), Replays: replaysOf(e, at),
 		Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
 			return callback.Exchange{Status: 200, ResponseBody: "thanks", Result: notice.DeliveredResult(200)}
 		}})
@@ -153,9 +154,45 @@ func archiveOf(e *enginetest.Engine, at time.Time) *archive {
 	return a
 }
 
+// healthOf is a health in which each host that has dead letters of a route fails.
+func healthOf(e *enginetest.Engine, at time.Time) *physician {
+	p, by := &physician{day: health.Day{Hours: []health.Hour{{At: at.Truncate(time.Hour), Attempts: 3, Failed: 2}}}}, map[string]map[string]bool{}
+	for _, f := range e.All() {
+		if f.State == notice.Dead {
+			if by[f.Route] == nil {
+				by[f.Route] = map[string]bool{}
+			}
+			u, _ := url.Parse(f.URL) // an address of these tests
+			by[f.Route][u.Hostname()] = true
+		}
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(by)) {
+		r := health.Route{Prefix: prefix, Counted: at}
+		for _, host := range slices.Sorted(maps.Keys(by[prefix])) {
+			r.Receivers = append(r.Receivers, health.Receiver{Name: host + ":443", Since: at.Add(-time.Hour), Failures: 3, LastAttempt: at, Status: 500, Reason: "status_5xx", Waiting: 2, Next: at})
+		}
+		p.routes = append(p.routes, r)
+	}
+	return p
+}
+
+// replaysOf are replays of each prefix that has dead letters.
+func replaysOf(e *enginetest.Engine, at time.Time) *replayer {
+	x := &replayer{now: at}
+	for _, r := range healthOf(e, at).routes {
+		mark := "mine"
+		if strings.Contains(r.Prefix, theirMark) || r.Prefix == "app3" {
+			mark = theirMark
+		}
+		about := history.ReplayAbout{Since: at.Add(-time.Hour), Until: at, Rate: 1}
+		x.list = append(x.list, &history.Replay{ID: "rpl_" + mark, Name: mark, Client: mark, Prefix: r.Prefix, State: history.ReplayStopped, Total: 4242, Made: at, ReplayAbout: about})
+	}
+	return x
+}
+
 // What differs from one answer to the next although the pages' clock stands still:
 // where a listing goes on, and times that the engine or a session gives.
-var passing = regexp.MustCompile(`(?:cursor|before|past)=[^"&]*|\b(?:in )?(?:\d+(?:\.\d+)?[dhmsµn]+)+(?: ago)?\b|\bnow\b|\d\d:\d\d(?::\d\d(?:\.\d+Z?)?)?|Expires=[^;]*|Max-Age=\d+`)
+var passing = regexp.MustCompile(`(?:cursor|before|past)=[^"&]*|\brpl_[a-z0-9]{20}\b|\b(?:in )?(?:\d+(?:\.\d+)?[dhmsµn]+)+(?: ago)?\b|\bnow\b|\d\d:\d\d(?::\d\d(?:\.\d+Z?)?)?|Expires=[^;]*|Max-Age=\d+`)
 
 // Two scopes see nothing of one another: on no page, in no header and no stream does
 // a name of the other occur, and no answer, count or chart is another than it would be
