@@ -135,7 +135,7 @@ func show(ctx context.Context, o Options) error {
 	}
 	say(o.Out, "\nscheduled %d notices; attempts as the receiver sees them:\n\n", len(list))
 	rcv.print(ctx, o.Out)
-	if errors.Is(ctx.Err(), context.Canceled) { // of what is half done there is no summary
+	if errors.Is(ctx.Err(), context.Canceled) { // no summary of a part
 		return ctx.Err()
 	}
 	if err := table(ctx, o.Out, p, list, rcv); err != nil {

@@ -25,7 +25,7 @@ func TestFailingReceiversCostLittle(t *testing.T) {
 		i.write()
 	}
 
-	// The median, because the time includes what other processes take of the processor meanwhile.
+	// The median, because the time of a second includes that of other processes on the processor.
 	took := make([]int, 20)
 	for second := range took {
 		if err := s.Wire.Redis.ConfigResetStat(t.Context()).Err(); err != nil {

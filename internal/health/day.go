@@ -38,7 +38,7 @@ func (s *Store) Day(ctx context.Context, prefix, receiver string) (Day, error) {
 	return readDay(text, time.Now()), nil
 }
 
-// readDay reads an entry: see merge.lua. What it cannot read it leaves out.
+// readDay reads an entry: see merge.lua. It skips parts that it cannot read.
 func readDay(text string, now time.Time) (d Day) {
 	hours, answers, _ := strings.Cut(text, "|")
 	for part := range strings.SplitSeq(hours, ",") {

@@ -17,7 +17,7 @@ const (
 	mostTextsOfClient = 2
 )
 
-// texts counts the searches that run of those that read one row after the other.
+// texts counts the running searches without an index.
 type texts struct {
 	mu  sync.Mutex
 	all int

@@ -58,7 +58,7 @@ func (p *Pages) endings(ctx context.Context, key, id string, v Visitor) ([]histo
 	return rows, nil
 }
 
-// historyFailure is what a visitor is told of a history that gives no answer.
+// historyFailure is the answer to a visitor if the history fails with err.
 func (p *Pages) historyFailure(ctx context.Context, err error) failure {
 	switch {
 	case errors.Is(err, history.ErrBusy):

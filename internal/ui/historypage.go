@@ -15,8 +15,8 @@ type historyPage struct {
 	Reasons  []notice.Reason
 	Asked    bool
 	Past     pastList
-	// Replay is the address of a replay of what was searched for; empty if the visitor may not, or
-	// the search has no window.
+	// Replay is the address of the form of a replay with the same window; empty if the visitor may
+	// not replay.
 	Replay string
 }
 

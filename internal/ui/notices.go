@@ -19,14 +19,14 @@ type noticesPage struct {
 	Asked   bool   // something was searched for
 	Narrow  string // the host that all he sees goes to
 	Live    liveList
-	// Archive: there is a history. Past is what it has, if it was asked; Ask is the address that
-	// asks it.
+	// Archive: there is a history. Past are its entries, if it was searched; Ask is the address of
+	// the same search with the history.
 	Archive bool
 	Past    pastList
 	Ask     string
 }
 
-// liveList is what a search found in Redis.
+// liveList are the notices that a search found in Redis.
 type liveList struct {
 	Rows    []noticeRow
 	Wrong   string // why nothing was searched
@@ -84,7 +84,7 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 		if page.Past, err = p.past(r, "notices", s, v); err != nil {
 			return err
 		}
-		page.Archive = page.Live.Wrong == "" || page.Past.Wrong != page.Live.Wrong // what is wrong with both is said once
+		page.Archive = page.Live.Wrong == "" || page.Past.Wrong != page.Live.Wrong // one message for the same fault
 	}
 	return p.render(w, r, http.StatusOK, view{Template: "notices", Title: "Notices", Visitor: v, Data: page})
 }

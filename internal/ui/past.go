@@ -9,7 +9,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// pastList is what a search found in the history.
+// pastList are the entries that a search found in the history.
 type pastList struct {
 	Rows  []pastRow
 	Wrong string // why there is no answer
@@ -61,7 +61,7 @@ func (p *Pages) past(r *http.Request, page string, s search, v Visitor) (list pa
 	return list, nil
 }
 
-// pastQuery makes of a search what the history is asked for; wrong says what is wrong with it.
+// pastQuery is the query of the history for a search; wrong describes a fault of the search.
 func (p *Pages) pastQuery(s search, v Visitor) (q history.Query, wrong string) {
 	q = history.Query{Client: v.Client, ID: s.ID, Prefix: v.Prefix, Reason: notice.Reason(s.Reason), Limit: searchPage}
 	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != "" {

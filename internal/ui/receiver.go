@@ -87,6 +87,9 @@ func (b *board) silent() (labels []string) {
 func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visitor) (receiverOfRoute, error) {
 	x := &h.Health
 	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess), LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next)}
+	if x.Next.Before(b.At) { // it was made since the count
+		row.Next = stamp{}
+	}
 	if row.Level, row.Headline = h.Level, h.Says; h.Level == "" {
 		row.Level = fine
 	}

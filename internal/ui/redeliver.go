@@ -61,7 +61,7 @@ func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x 
 		return page, x, err
 	}
 	if now := p.now(); x.query.Until.IsZero() || x.query.Until.After(now) {
-		x.query.Until = now // what dies again meanwhile is left
+		x.query.Until = now // notices that die again are not redriven again
 	}
 	if x.rate, err = notice.ParseRate(page.Rate); err != nil || x.rate > maxRate {
 		x.wrong = fmt.Sprintf("That is no rate: want 50/s, 600/m or the like, at most %d/s.", maxRate)
@@ -96,7 +96,7 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 		page.Counted, page.Away = true, v.away(got.missing)
 		page.All = got.cursor == "" && page.Away == ""
 		page.Takes = rough(x.delay(page.Count))
-		// In whole seconds, which fit the fields; the window is no smaller than what was counted.
+		// In whole seconds, which fit the fields; the window contains all that were counted.
 		if !x.query.Since.IsZero() {
 			page.Since = x.query.Since.Truncate(time.Second).Format(time.RFC3339)
 		}

@@ -59,7 +59,7 @@ type resultRow struct {
 var resultTexts = map[string]string{
 	replay.Pending:     "another notice is pending under the key",
 	replay.Dead:        "the dead letter of another notice has the key",
-	replay.Cancelled:   "cancelled meanwhile",
+	replay.Cancelled:   "cancelled since",
 	replay.Gone:        "no longer in the history",
 	replay.BodyHashed:  "the history has only a hash of the body",
 	replay.BodyDropped: "the history did not keep the body",
@@ -131,7 +131,7 @@ func (p *Pages) showReplays(w http.ResponseWriter, r *http.Request, v Visitor) e
 	return p.render(w, r, http.StatusOK, view{Template: "replays", Title: "Replays", Visitor: v, Data: page})
 }
 
-// replayFailure is what a visitor is told of a replay that failed.
+// replayFailure is the answer to a visitor if a call for a replay fails with err.
 func (p *Pages) replayFailure(r *http.Request, err error) error {
 	switch {
 	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
@@ -238,7 +238,7 @@ type newReplayPage struct {
 	Plan  *planned // nil: nothing was previewed yet
 }
 
-// planned is what a replay would do.
+// planned is the preview of a replay.
 type planned struct {
 	replayRow
 	Found     int64
@@ -248,7 +248,7 @@ type planned struct {
 	Form      replayAsked // with its times in full
 }
 
-// showNewReplay serves the form of a replay and, with preview, what it would do.
+// showNewReplay serves the form of a replay and, with the parameter preview, its preview.
 func (p *Pages) showNewReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if p.o.Replays == nil {
 		return errNoHistory
@@ -271,7 +271,7 @@ func askedOf(r *http.Request) replayAsked {
 		Rate: cmp.Or(get("rate"), replayRate), NewIDs: get("new_ids") != ""}
 }
 
-// preview adds what the replay would do.
+// preview adds the preview.
 func (p *Pages) preview(r *http.Request, v Visitor, page *newReplayPage) error {
 	x, err := p.replayOf(page.replayAsked, v)
 	if err != nil {

@@ -27,7 +27,7 @@ var sayings = map[string]said{
 	"group":            {"%s scheduled again.", fine},
 	"purged":           {"%s purged. They stay readable as cancelled ones for the retention.", fine},
 	"replay-started":   {"The replay is started.", fine},
-	"replay-stopped":   {"The replay is stopped. What it has scheduled is delivered.", fine},
+	"replay-stopped":   {"The replay is stopped. Notices that it has scheduled are delivered.", fine},
 	"replay-resumed":   {"The replay goes on.", fine},
 	"replay-unchanged": {"Nothing was changed: the replay is in another state by now.", mind},
 	"signed-out":       {"You are signed out.", fine},

@@ -280,7 +280,7 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id 
 	return out, nil
 }
 
-// pick adds to what was found those of a step that fit.
+// pick adds the notices of a step that match.
 func (p *Pages) pick(out *found, items []store.Found, v Visitor, host, id string) {
 	for _, f := range items {
 		to := p.hostOf(&f)

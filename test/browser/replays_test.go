@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// What a host was sent in a window is sent again, slowly, after a preview; the replay is stopped and
-// resumed. The page follows it.
+// A window is replayed slowly after a preview. The replay is stopped and resumed, and its page shows the
+// progress.
 func TestReplayFromTheHistory(t *testing.T) {
 	s := start(t, "NOTIFIER_HISTORY_URL", "sqlite://"+filepath.Join(t.TempDir(), "history.db"))
 	for i := range 4 {
